@@ -7,7 +7,7 @@ converts older generations. Every key of Polyaxon is a field here, so that nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,8 @@ from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch import OF_BATCH, Batch
 from hpcdist.experiment.program import Run
+from hpcdist.experiment.search.model import Search
+from hpcdist.experiment.search.trials import Trial, trials
 from hpcdist.experiment.tracking import Tracking
 
 Scalar = str | int | float | bool
@@ -171,7 +173,8 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     for ``{{ name }}`` in other sections and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``:
     declared params, each with its type and default. ``environment``: resources, replicas and variables.
     ``build``: the container image. ``run``: the command. ``tracking``: metrics that are found in the output.
-    ``batch``: settings of the batch job.
+    ``hptuning``: a search over params, each of whose trials is a job of its own. ``batch``: settings of the
+    batch job.
     """
 
     rest = "sections"
@@ -193,8 +196,15 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     build: Build | None = None
     run: Run
     tracking: Tracking = Tracking()
+    hptuning: Search | None = None
     sections: dict[str, Any] = {}
     batch: Batch = Batch()
+
+    @cached_property
+    def trials(self) -> Sequence[Trial]:
+        """The trials of the search; empty without one, and of one whose trials depend on earlier ones."""
+        search = self.hptuning
+        return trials(search) if search and not search.is_adaptive else ()
 
     @cached_property
     def section(self) -> Builder:

@@ -15,6 +15,7 @@ from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
 from hpcdist.experiment.replica import ROLES
+from hpcdist.experiment.search.problems import search_problems
 from hpcdist.experiment.tracking import tracking_problems
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
@@ -35,6 +36,10 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         hint = f"{RUN_NAME_FORM}, such as {slug(experiment.name)!r}"
         yield Problem(f"{experiment.name!r} is not a valid job name", ("name",), hint)
     yield from _count_problems(environment)
+    if experiment.hptuning is not None:
+        yield from search_problems(experiment.hptuning, ("hptuning",))
+        if experiment.batch.array is not None:
+            yield Problem("the search makes the array", ("batch", "array"), "remove it, or `hptuning`")
     if environment.resources:
         yield from resource_problems(environment.resources, ("environment", "resources"))
     section = environment.replicas or Replicas()

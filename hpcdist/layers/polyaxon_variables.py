@@ -6,7 +6,8 @@ Names of Polyaxon 0.6 with the older ones beside them (polyaxon/polyaxon 0.6.1, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import JobSpec
@@ -26,13 +27,17 @@ def variables(experiment: Experiment, job: JobSpec, site: Site) -> Iterator[Vari
     data = {name: site.volumes[name] for name in _data_names(experiment) if name in site.volumes}
     for name in ("POLYAXON_RUN_DATA_PATHS", "POLYAXON_DATA_PATHS"):
         yield _plain(name, json.dumps(data))
-    params = json.dumps(experiment.params, default=str)
-    for name in ("POLYAXON_PARAMS", "POLYAXON_DECLARATIONS"):
+    for name, params in of_params(experiment.params).items():
         yield _plain(name, params)
     if experiment.logging.level:
         yield _plain("POLYAXON_LOG_LEVEL", experiment.logging.level)
     name = "POLYAXON_JOB_INFO" if experiment.kind == "job" else "POLYAXON_EXPERIMENT_INFO"
     yield _plain(name, json.dumps(_info(experiment, job)))
+
+
+def of_params(params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables in which programs find the params."""
+    return dict.fromkeys(("POLYAXON_PARAMS", "POLYAXON_DECLARATIONS"), json.dumps(params, default=str))
 
 
 def _data_names(experiment: Experiment) -> tuple[str, ...]:

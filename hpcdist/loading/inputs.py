@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from hpcdist.documents import fields
 from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import Map
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
 from hpcdist.words import quote
 
@@ -128,6 +128,14 @@ def as_spelt(value: object, text: str) -> object:
     number = SpeltInt(value) if isinstance(value, int) else SpeltFloat(value)
     number.text = text.strip()
     return number
+
+
+def put_spelt(node: Map | Seq, key: Any, value: object) -> None:
+    """Set an entry; a number with a source spelling as a plain one, and its spelling beside it."""
+    if isinstance(value, (SpeltInt, SpeltFloat)):
+        node.texts[key] = value.text
+        value = int(value) if isinstance(value, int) else float(value)
+    node[key] = value
 
 
 def required(declared: object, given: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,8 @@ from hpcdist.experiment.launch import problems as launch_problems
 from hpcdist.experiment.model import Experiment
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
-from hpcdist.loading import inputs, named_files, overrides, recognition, templates
+from hpcdist.loading import inputs, named_files, overrides, recognition, templates, trials
+from hpcdist.plan.trials import TrialTexts
 
 _NO_PLACE = Place("", 0, 0)
 _REPLICAS = ("environment", "replicas")
@@ -40,11 +41,15 @@ class Native(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """An experiment, the document in native form (``document.place`` takes native paths), and warnings."""
+    """An experiment, the document in native form (``document.place`` takes native paths), and warnings.
+
+    ``trials``: those of its search; the experiment itself is the first one.
+    """
 
     experiment: Experiment
     document: Document
     problems: tuple[Problem, ...] = ()
+    trials: Sequence[TrialTexts] = ()
 
 
 def load_model(model: type[M], document: Document) -> M:
@@ -129,7 +134,8 @@ def checked(native: Native) -> Loaded:
 
 
 def _checked(native: Native) -> Loaded:
-    filled, found = _with_templates_filled(native.document)
+    searched = trials.searched(native.document)
+    filled, found = _with_templates_filled(searched.document, searched.unknown)
     refused = {problem.path for problem in native.problems if problem.severity == "error"}
     shown = (one for one in found if one.severity != "note" and one.path not in refused)
     problems = [*native.problems, *map(filled.locate, shown)]
@@ -140,10 +146,14 @@ def _checked(native: Native) -> Loaded:
     problems += comments.commented_arguments(filled)
     if whole is not None:
         problems += map(filled.locate, _independent(_checks(whole), [*found, *invalid]))
+    own: Sequence[TrialTexts] = ()
+    if built is not None and not errors_in(problems):
+        own, more = trials.texts_of(searched, built)
+        problems += map(filled.locate, more)
     ordered = in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
-    return Loaded(launch_problems.with_own_hostfile(built), filled, ordered)
+    return Loaded(launch_problems.with_own_hostfile(built), filled, ordered, own)
 
 
 def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
@@ -169,8 +179,8 @@ def _with_params(document: Document, params: Mapping[str, str]) -> tuple[Documen
     return document._replace(data=data), problems
 
 
-def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]:
-    """Check the params against the inputs, and render the templates."""
+def _with_templates_filled(document: Document, unknown: Sequence[str] = ()) -> tuple[Document, list[Problem]]:
+    """Check the params against the inputs, and render the templates; ``unknown``: params without a value."""
     data = document.data
     given = data.get("params")
     if not isinstance(given, Map | None):
@@ -182,7 +192,7 @@ def _with_templates_filled(document: Document) -> tuple[Document, list[Problem]]
             params.put(name, value, document.place(("inputs",)))
     wrong = [str(problem.path[1]) for problem in problems if problem.path[0] == "params"]
     missing = inputs.required(data.get("inputs"), given or {})
-    data, found = templates.render(data, shown, {*wrong, *missing})
+    data, found = templates.render(data, shown, {*wrong, *missing, *unknown})
     if values:
         data.put("params", params, document.place(("params",)))
     return document._replace(data=data), [*problems, *found]

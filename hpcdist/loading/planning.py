@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin, Where
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.planner import script_advice
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.words import slug
@@ -54,13 +55,17 @@ class ExperimentOptions(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan, what it was made from, and all warnings and notes with their places, in order."""
+    """A plan, what it was made from, and all warnings and notes with their places, in order.
+
+    ``trials``: what each trial of a search has of its own.
+    """
 
     document: Document
     experiment: Experiment
     machine: Machine
     plan: Plan
     problems: tuple[Problem, ...]
+    trials: Sequence[TrialTexts] = ()
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -103,7 +108,7 @@ def plan_experiment(
         plan = make_plan(loaded.experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
     warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
-    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings))
+    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials)
 
 
 def _document(options: ExperimentOptions) -> Document:

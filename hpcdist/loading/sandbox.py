@@ -27,6 +27,7 @@ from hpcdist.loading.inputs import SpeltFloat, SpeltInt
 MAX_VALUE: Final = 20_000
 MAX_INTEGER: Final = 10**300  # Python itself prints at most 4300 digits
 MOST: Final = 2_000_000  # units of work in a file, which take at most about a second
+MORE: Final = 10_000  # for each further trial of a search
 
 _ALLOWED: Final = (nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Expr, nodes.Helper)
 _FILTERS: Final = (
@@ -50,11 +51,17 @@ class TemplateProblem(ValueError):  # noqa: N818 it becomes a Problem, with its 
 
 
 class Renderer:
-    """Renders the texts of one file with the same values."""
+    """Renders the texts of one file with the same values, until it gets others."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = _plain(values)
         self._sandbox = _Sandbox(finalize=self._finalized)
+        self._compiled: dict[str, tuple[jinja2.Template, bool]] = {}
+
+    def use(self, values: Mapping[str, Any]) -> None:
+        """Take other values, those of one more trial, for which some more work is allowed."""
+        self._values = _plain(values)
+        self._sandbox.allow(MORE)
 
     def render(self, text: str, *, native: bool) -> Any:
         """Return the text with its templates filled in; the value itself for a lone expression, if native.
@@ -81,18 +88,25 @@ class Renderer:
 
     def _rendered(self, text: str, *, native: bool) -> Any:
         self._sandbox.charge(text)
-        tree = _Charging(self._sandbox).visit(self._sandbox.parse(text))
-        self._native = False
-        match tree.body:
-            case [nodes.Output(nodes=[nodes.Filter()])]:
-                self._native = native
+        if text not in self._compiled:
+            self._compiled[text] = self._compile(text)
+        template, is_expression = self._compiled[text]
+        self._native = native and is_expression
         text = ""
-        for part in self._sandbox.from_string(tree).generate(self._values):
+        for part in template.generate(self._values):
             self._sandbox.charge(part)
             text += part
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise TemplateProblem("a NUL byte or an unpaired surrogate cannot be passed to a program")
         return text if not self._native or isinstance(self._value, (str, jinja2.Undefined)) else self._value
+
+    def _compile(self, text: str) -> tuple[jinja2.Template, bool]:
+        """Return the template of a text, and whether it is a lone expression."""
+        tree = _Charging(self._sandbox).visit(self._sandbox.parse(text))
+        match tree.body:
+            case [nodes.Output(nodes=[nodes.Filter()])]:
+                return self._sandbox.from_string(tree), True
+        return self._sandbox.from_string(tree), False
 
     def _finalized(self, value: Any) -> Any:
         """Return the value of an expression as plain data; Jinja reports an undefined one."""
@@ -156,6 +170,10 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if self._left < 0:
             hint = "use fewer loops, over shorter values"
             raise TemplateProblem("the templates of this file take too much time", hint)
+
+    def allow(self, work: int) -> None:
+        """Add to the budget."""
+        self._left += work
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Calculate as Jinja does, but refuse long results before they are made."""

@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
-from hpcdist.loading.inputs import SpeltFloat, SpeltInt
+from hpcdist.loading.inputs import SpeltFloat, SpeltInt, put_spelt
 
 RENDERED: Final = (
     "environment",
@@ -36,14 +36,13 @@ def render(data: Map, values: Mapping[str, Any], missing: Collection[str] = ()) 
     A text with an invalid template is unchanged. One that uses a ``missing`` param is only a note, because
     another error reports that its value is absent, null or invalid.
     """
-    problems: list[Problem] = []
-    present = {name: value for name, value in values.items() if name not in missing}
-    walk = _Walk(present, missing, problems)
-    new = data.mapped(lambda key, value: walk.node(value, (key,)) if _is_rendered(key) else value)
-    return new, problems
+    filler = Filler({name: value for name, value in values.items() if name not in missing}, missing)
+    new = data.mapped(lambda key, value: filler.filled(value, (key,)) if is_rendered(key) else value)
+    return new, filler.problems
 
 
-def _is_rendered(key: str) -> bool:
+def is_rendered(key: str) -> bool:
+    """Whether templates of this section are filled in."""
     return key in RENDERED or (key not in key_names(Experiment) and key in frameworks)
 
 
@@ -56,25 +55,31 @@ def _with_texts(node: Any) -> Any:
     """Return a section or list with plain numbers, and the source spelling of those from a template."""
     for key, item in enumerate(node) if isinstance(node, Seq) else node.items():
         if isinstance(item, (SpeltInt, SpeltFloat)):
-            node.texts[key] = item.text
-            node[key] = int(item) if isinstance(item, int) else float(item)
+            put_spelt(node, key, item)
     return node
 
 
-class _Walk:
-    """Renders the texts of a tree."""
+class Filler:
+    """Fills in the templates of trees with the same values; ``problems`` are those found so far."""
 
-    def __init__(self, values: Mapping[str, Any], missing: Collection[str], problems: list[Problem]) -> None:
+    def __init__(self, values: Mapping[str, Any], missing: Collection[str] = ()) -> None:
+        self.problems: list[Problem] = []
         self._values = values
         self._missing = missing
-        self._problems = problems
         self._renderer: Any = None
 
-    def node(self, value: Any, path: Path) -> Any:
+    def use(self, values: Mapping[str, Any]) -> None:
+        """Take the values of one more trial; a template that was there before is not compiled again."""
+        self._values = values
+        if self._renderer is not None:
+            self._renderer.use(values)
+
+    def filled(self, value: Any, path: Path) -> Any:
+        """Return a tree with its templates filled in; one that is invalid is unchanged."""
         if isinstance(value, Map):
-            return _with_texts(value.mapped(lambda key, item: self.node(item, (*path, key))))
+            return _with_texts(value.mapped(lambda key, item: self.filled(item, (*path, key))))
         if isinstance(value, Seq):
-            return _with_texts(value.mapped(lambda index, item: self.node(item, (*path, index))))
+            return _with_texts(value.mapped(lambda index, item: self.filled(item, (*path, index))))
         return self._text(value, path) if isinstance(value, str) and has_template(value) else value
 
     def _text(self, text: str, path: Path) -> Any:
@@ -88,5 +93,5 @@ class _Walk:
             severity: Literal["note", "error"] = (
                 "note" if getattr(error, "param", "") in self._missing else "error"
             )
-            self._problems.append(Problem(str(error), path, getattr(error, "hint", ""), severity))
+            self.problems.append(Problem(str(error), path, getattr(error, "hint", ""), severity))
             return text

@@ -11,6 +11,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.tracking import Tracking
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.sge import Sge
@@ -179,6 +180,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
     completion: Completion = Completion()
     rendezvous: Rendezvous = Rendezvous()
     container: Container | None = None
+    sweep: Sweep | None = None
     origins: dict[str, Origin] = {}
 
     @property

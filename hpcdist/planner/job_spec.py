@@ -11,6 +11,7 @@ from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Word
 from hpcdist.planner.container_choice import must_start_containers
 from hpcdist.planner.launcher_choice import LaunchChoice, must_provide_mpi, own_arguments, pmi_of
@@ -73,8 +74,14 @@ def job_spec(
             ports=_ports(placement),
         ),
         container=container,
+        sweep=_sweep(experiment),
         origins=dict(origins(experiment, site, placement, choice, where)),
     )
+
+
+def _sweep(experiment: Experiment) -> Sweep | None:
+    search = experiment.hptuning
+    return None if search is None else Sweep(len(experiment.trials), search.names, search.concurrency)
 
 
 def _identity(experiment: Experiment, site: Site) -> Identity:

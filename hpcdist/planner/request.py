@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange, SignalSpec
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Request
 from hpcdist.plan.origin import Origin
@@ -32,7 +32,7 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Jo
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
         dependency=tuple(map(Dependency.parse, waits)),
-        array=None if batch.array is None else ArraySpec.parse(str(batch.array)),
+        array=_array(experiment),
         signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
         requeue=batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,
@@ -44,6 +44,14 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Jo
         lsf=site.lsf,
         sge=site.sge,
     )
+
+
+def _array(experiment: Experiment) -> ArraySpec | None:
+    """Return the array of the job; that of a search has an element for each trial, from 1 on."""
+    search, text = experiment.hptuning, experiment.batch.array
+    if search is None:
+        return None if text is None else ArraySpec.parse(str(text))
+    return ArraySpec((IndexRange(1, len(experiment.trials)),), search.concurrency)
 
 
 def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:

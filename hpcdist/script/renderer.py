@@ -22,7 +22,8 @@ from hpcdist.script.lines import Lines, on_few_lines, only_comments
 from hpcdist.words import Raw, quote
 
 RUNTIME: Final = (
-    "main", "allocation", "begin", "files", "setup", "batch_systems", "launchers", "elastic", "run", "task",
+    "main", "allocation", "begin", "trials", "files", "setup", "batch_systems", "launchers", "elastic", "run",
+    "task",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 

@@ -83,6 +83,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "submit_environment": plan.request.submit_environment if scheduler.is_batch_system else None,
         "walltime": plan.request.walltime,
         "array": _elements(plan),
+        "trials": plan.sweep and plan.sweep.trials,
     }
     yield {
         "launcher": launch.launcher,

@@ -8,6 +8,7 @@ main() {
   hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
   "allocation_${hpcdist[scheduler]}"
   hpcdist_open_run
+  [[ ! ${hpcdist[trials]:-} ]] || hpcdist_choose_trial
   hpcdist_trap_signals
   hpcdist_check_nodes
   hpcdist_choose_address

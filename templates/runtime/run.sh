@@ -2,6 +2,7 @@
 
 hpcdist_start() {
   environment
+  [[ ! ${hpcdist[trials]:-} ]] || hpcdist_export_trial
   hpcdist_add_modules
   hpcdist_set_polyaxon 0
   hpcdist_call_if_there "prepare_${hpcdist[launcher]}"

@@ -28,10 +28,6 @@ REWRITE = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
         ("version: 2\nrun: {cmd: x}", ["p.yml:1:10: version: files of version 2 are not read; write 1"]),
         ("version: true\nrun: {cmd: x}", ["p.yml:1:10: version: files of version True are not read; write 1"]),
         ("version: [1]\nrun: {cmd: x}", ["p.yml:1:1: version: files of version [1] are not read; write 1"]),
-        ("kind: group\nrun: {cmd: x}",
-         ["p.yml:1:7: kind: files of kind 'group' are not run: a group is many jobs; write one experiment and its array yourself, as `batch.array`"]),
-        ("kind: group\ndeclarations: {b: 2}\nhptuning: {matrix: {lr: {values: [0.1, 0.2]}, d: {values: [1, 2]}}}",
-         ["p.yml:1:7: kind: files of kind 'group' are not run: a group is many jobs; add `lr: 0.1, d: 1` to `declarations` instead, and submit once for each: `-p lr=0.1 -p d=1`, `-p lr=0.1 -p d=2`, `-p lr=0.2 -p d=1` and so on, 4 in all; or write `batch: {array: 0-3}`, and let the command choose by the element's number"]),
         ("kind: notebook", ["p.yml:1:7: kind: files of kind 'notebook' are not run; a batch job has no browser: start jupyter from `run.cmd` of an experiment"]),
         ("kind: tensorboard", ["p.yml:1:7: kind: files of kind 'tensorboard' are not run; a batch job has no browser: run tensorboard on the login node"]),
         ("kind: build", ["p.yml:1:7: kind: files of kind 'build' are not run; hpcdist builds no images: build it beforehand, and name it in `build.image`"]),
@@ -44,24 +40,10 @@ def test_files_that_are_not_run(text: str, messages: list[str]) -> None:
     assert [str(problem) for problem in caught.value.problems] == messages
 
 
-ARRAY = "a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`"
-
-
 @pytest.mark.parametrize(
     ("text", "data", "messages"),
     [
-        ("hptuning: {matrix: {}}", {}, [f"p.yml:1:1: hptuning: {ARRAY}"]),
-        ("matrix: {a: {values: [1]}}", {},
-         ["p.yml:1:1: matrix: a search over parameters is many jobs; write `params: {a: 1}` instead, and submit once for each: `-p a=1`; or write `batch: {array: 0-0}`, and let the command choose by the element's number"]),
-        ("matrix: [{name: a}]", {}, [f"p.yml:1:1: matrix: {ARRAY}"]),
-        ("hptuning: {matrix: {a: {range: [1, 9, 2]}}}", {}, [f"p.yml:1:1: hptuning: {ARRAY}"]),
-        ("hptuning: {matrix: {a: {values: [1]}}}\ninputs: [{name: b, type: int}]", {"inputs": [{"name": "b", "type": "int"}]},
-         [f"p.yml:1:1: hptuning: {ARRAY}"]),
-        ("settings: {matrix: {a: {values: [1, b c]}}}\ndeclarations: {d: 1}", {"params": {"d": 1}},
-         ["p.yml:1:12: settings.matrix: a search over parameters is many jobs; add `a: 1` to `params` instead, and submit once for each: `-p a=1`, `-p 'a=b c'`; or write `batch: {array: 0-1}`, and let the command choose by the element's number"]),
-        ("settings: {concurrency: 2, matrix: {}, odd: 1}", {},
-         [f"p.yml:1:12: settings.concurrency: {ARRAY}", f"p.yml:1:28: settings.matrix: {ARRAY}",
-          "p.yml:1:40: settings.odd: 'odd' has no effect"]),
+        ("settings: {odd: 1}", {}, ["p.yml:1:12: settings.odd: 'odd' has no effect"]),
         ("model: {}\ntrain: {}\neval:", {},
          [f"p.yml:{line}:1: {key}: Polyaxon's own graphs ended with Polyaxon 0.4; start the program that trains from `run.cmd`" for line, key in ((1, "model"), (2, "train"), (3, "eval"))]),
         ("timeout: 60", {}, ["p.yml:1:10: timeout: the time of a batch job is its walltime; write `batch: {walltime: HH:MM:SS}`"]),

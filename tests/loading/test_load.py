@@ -146,7 +146,7 @@ environment:
 run: {cmd: "{{ lr }}"}
 """
     known = (
-        "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, inputs, jax, kind, "
+        "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, hptuning, inputs, jax, kind, "
         "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"
     )
     assert said(text) == [

@@ -26,6 +26,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
+from hpcdist.script import trial_table
 from hpcdist.script.renderer import render
 from hpcdist.words import quote
 
@@ -126,7 +127,8 @@ def _with_overrides(text: str, changes: Sequence[str]) -> str:
 def _files(made: Planned, directory: RunDirectory) -> dict[str, str]:
     """Return the texts of the run's files besides the experiment, by file name."""
     plan = msgspec.json.format(msgspec.json.encode(made.plan), indent=2).decode()
-    return {"plan.json": f"{plan}\n", "job.sh": render(made.plan, run_dir=str(directory.path))}
+    files = {"plan.json": f"{plan}\n", "job.sh": render(made.plan, run_dir=str(directory.path))}
+    return files | ({trial_table.FILE: trial_table.table(made.trials)} if made.trials else {})
 
 
 def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:

@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
-from hpcdist.importers.polyaxon import contexts, variables
+from hpcdist.importers.polyaxon import contexts, search, variables
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
@@ -29,8 +29,6 @@ _KINDS: Final = {
     "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
     "plugin": "a notebook or TensorBoard is no batch job; a program with a `run.cmd` is `kind: experiment`",
 }
-_SEARCH: Final = "a search over parameters is many jobs"
-_SEARCHES: Final = ("hptuning", "matrix", "concurrency")
 _GRAPH: Final = "start the program that trains from `run.cmd`"
 _STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _REFUSED: Final = {
@@ -40,10 +38,6 @@ _REFUSED: Final = {
     "execute_at": ("the batch system decides when a job starts", "write it in `batch.directives`"),
     "timeout": ("the time of a batch job is its walltime", "write `batch: {walltime: HH:MM:SS}`"),
 }
-_SETTINGS_REFUSED: Final = (
-    "matrix", "concurrency", "concurrent_experiments", "search_method", "grid_search", "random_search",
-    "hyperband", "bo", "early_stopping", "n_experiments",
-)  # fmt: skip
 _TENSORFLOW_1: Final = re.compile(r"(?:.*/)?tensorflow[^:/]*:v?1(?:\.\d+)*(?:-.*)?")
 _OF_BUILDS: Final = ("environment", "params", "inputs", "outputs")
 _LIBRARIES: Final = frozenset(
@@ -55,7 +49,7 @@ _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps":
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
 
-KEYS: Final = frozenset({*_SEARCHES, *_REFUSED, "settings", "declarations"})
+KEYS: Final = frozenset({*search.KEYS, *_REFUSED, "settings", "declarations"})
 """Top-level keys that experiments had, or that are refused by name."""
 OF_REPLICAS: Final = environments.OF_REPLICAS
 
@@ -77,6 +71,9 @@ class Polyaxon:
         _check_version_and_kind(data)
         remarks: list[Problem] = []
         new = data.copy()
+        if isinstance(settings := new.get("settings"), Map):
+            _replace(new, "settings", settings.copy())
+        search.normalise(new, remarks)
         _refuse_sections(new, remarks)
         _params(new, remarks)
         _settings(new, remarks)
@@ -105,9 +102,6 @@ def _check_version_and_kind(data: Map) -> None:
         problems.append(_at(data, "version", f"files of version {version} are not read", hint))
     if isinstance(kind, str) and kind in _KINDS:
         problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
-    if kind == "group":
-        why = "files of kind 'group' are not run: a group is many jobs"
-        problems.append(_at(data, "kind", why, _search_hint(data)))
     if problems:
         raise ConfigError(*problems)
 
@@ -117,8 +111,9 @@ def _at(data: Map, key: str, message: str, hint: str) -> Problem:
 
 
 def _refuse_sections(data: Map, remarks: list[Problem]) -> None:
-    searches = {key: (_SEARCH, _search_hint(data)) for key in _SEARCHES if key in data}
-    for key, (message, hint) in (searches | _REFUSED).items():
+    if data.get("kind") == "group":
+        data.drop("kind")
+    for key, (message, hint) in _REFUSED.items():
         if key in data:
             remarks.append(_at(data, key, message, hint))
             data.drop(key)
@@ -141,9 +136,6 @@ def _settings(data: Map, remarks: list[Problem]) -> None:
         path, place = ("settings", Key(key)), settings.place_of(Key(key))
         if key == "logging" and "logging" not in data:
             data.copy_from(settings, key)
-        elif key in _SETTINGS_REFUSED:
-            hint = _search_hint({**data, "settings": settings})
-            remarks.append(Problem(_SEARCH, path, hint, place=place))
         else:
             hint = "pass it to the program in `run.cmd`" if key == "seed" else ""
             remarks.append(Problem(f"{key!r} has no effect", path, hint, "warning", place))
@@ -249,6 +241,7 @@ def as_native(data: Map) -> Map:
 def _templates(data: Map, remarks: list[Problem]) -> None:
     """Refuse templates of other runs, and of what else only a server of Polyaxon fills in."""
     own = {*_entries(data.get("params")), *(str(item.get("name")) for item in _sections(data.get("inputs")))}
+    own |= {*_entries(_entries(data.get("hptuning")).get("matrix"))}
     for key in data:
         for path, text in contexts.texts_in(data[key], (key,)):
             if path[-1] == "description":
@@ -273,9 +266,3 @@ def _has_replicas(data: Map) -> bool:
 def _replace(data: Map, key: str, value: Map | Seq) -> None:
     """Replace a section by a changed one."""
     data[key] = value
-
-
-def _search_hint(data: Mapping[str, Any]) -> str:
-    from hpcdist.importers.polyaxon import search  # loaded on demand: few experiments are searches
-
-    return search.hint_of(data)

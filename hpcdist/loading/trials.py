@@ -1,0 +1,161 @@
+"""The trials of a search: the experiment is that of the first one; the others have texts of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from hpcdist.documents import fields
+from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.errors import Path, Problem
+from hpcdist.experiment.launch.line import user_launch
+from hpcdist.experiment.launch.problems import with_own_hostfile
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.program import Run
+from hpcdist.experiment.search.model import Search, Space
+from hpcdist.experiment.search.problems import search_problems
+from hpcdist.experiment.search.trials import Trial, trials
+from hpcdist.layers import polyaxon_variables
+from hpcdist.loading import inputs, templates
+from hpcdist.plan.fabric_variables import text_of
+from hpcdist.plan.trials import TrialTexts
+
+_SEARCH: Final = ("hptuning",)
+_MATRIX: Final = ("hptuning", "matrix")
+_VARIABLES: Final = ("environment", "env_vars")
+
+
+class Searched(NamedTuple):
+    """A document with the params of the first trial, and all trials; ``unknown``: params without a value."""
+
+    document: Document
+    trials: Sequence[Trial] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def searched(document: Document) -> Searched:
+    """Return the document with the params of the first trial of its search, if it has one.
+
+    The problems of the search are those of the experiment; an invalid search has no trials.
+    """
+    section = document.data.get("hptuning")
+    if not isinstance(section, Map):
+        return Searched(document)
+    search, problems = fields.build(Search, section)
+    if search is None or problems or search.is_adaptive or [*search_problems(search, _SEARCH)]:
+        return Searched(document, unknown=search.names if search else ())
+    found = trials(_as_spelt(search, section))
+    data = document.data.copy()
+    data.put("params", _params(document, found[0]), document.place(("params",)))
+    return Searched(document._replace(data=data), found)
+
+
+def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[TrialTexts], list[Problem]]:
+    """Return what each trial has of its own, or the problems that keep the trials from being one job."""
+    document, search = searched.document, experiment.hptuning
+    if not searched.trials or search is None:
+        return (), []
+    if problems := [problem for name in search.names for problem in _misused(document, name)]:
+        return (), problems
+    maker, found = _Maker(document, experiment), []
+    for number, trial in enumerate(searched.trials, 1):
+        own, problems = maker.texts(_params(document, trial))
+        if problems:
+            return (), [_of_trial(number, problems[0], search)]
+        found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own))
+    return found, []
+
+
+def _misused(document: Document, name: str) -> Iterator[Problem]:
+    """Yield the problem of a param that changes more than the program, or nothing."""
+    word = re.compile(rf"\b{name}\b")
+    paths = [path for path, text in _templates(document.data, ()) if word.search(text)]
+    for path in (path for path in paths if path[:1] != ("run",) and path[:2] != _VARIABLES):
+        message = f"the trials of a search have one job, which the param {name!r} would change"
+        yield Problem(message, path, "use it in `run.cmd` and in `environment.env_vars`")
+    if not paths:
+        hint = f"write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`"
+        message = f"nothing uses the param {name!r}: all of its trials would be the same"
+        yield Problem(message, (*_MATRIX, name), hint)
+
+
+def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts with templates that are filled in."""
+    if isinstance(node, str) and templates.has_template(node):
+        yield path, node
+    entries = node.items() if isinstance(node, Map) else enumerate(node) if isinstance(node, Seq) else ()
+    for step, item in entries:
+        if path or templates.is_rendered(str(step)):
+            yield from _templates(item, (*path, step))
+
+
+def _of_trial(number: int, problem: Problem, search: Search) -> Problem:
+    """Return a problem of one trial, at the values that its param may have."""
+    name = problem.path[1] if len(problem.path) > 1 and problem.path[0] == "params" else None
+    path = (*_MATRIX, str(name)) if name in search.matrix else problem.path
+    return problem._replace(message=f"trial {number}: {problem.message}", path=path)
+
+
+class _Maker:
+    """Makes the texts of each trial; what they share is compiled once."""
+
+    def __init__(self, document: Document, experiment: Experiment) -> None:
+        self._data, self._experiment = document.data, experiment
+        self._filler = templates.Filler({})
+        self._launch = _launch(experiment)
+
+    def texts(self, params: Map) -> tuple[tuple[str, Mapping[str, str]], list[Problem]]:
+        """Return the command and the variables of a trial with these params, and its problems."""
+        values, shown, problems = inputs.resolve(self._data.get("inputs"), params)
+        self._filler.use(shown)
+        run, _ = fields.build(Run, self._filler.filled(self._data["run"], ("run",)))
+        variables = self._filler.filled(self._own_variables(), _VARIABLES)
+        if problems or self._filler.problems or run is None:
+            return ("", {}), [*problems, *self._filler.problems]
+        experiment = with_own_hostfile(msgspec.structs.replace(self._experiment, run=run))
+        if _launch(experiment) != self._launch:
+            message = "its launch differs from that of trial 1, and both would have to be one job"
+            return ("", {}), [Problem(message, ("run", "cmd"), "submit an experiment for each")]
+        own = {name: text_of(value) for name, value in variables.items()}
+        return (experiment.run.command, {**polyaxon_variables.of_params(values), **own}), []
+
+    def _own_variables(self) -> Map:
+        found = self._data.get("environment", {}).get("env_vars") or Map()
+        return Map({name: text for name, text in found.items() if [*_templates(text, _VARIABLES)]})
+
+
+def _launch(experiment: Experiment) -> object:
+    """Return what the command says of its own launch, beside the program that it starts."""
+    launch = user_launch(experiment.run.command)
+    return launch and (launch.program, launch.words[: launch.head + launch.end])
+
+
+def _as_spelt(search: Search, section: Map) -> Search:
+    """Return the search with the numbers of its lists as templates render them: in their source spelling."""
+    matrix = {name: _spelt_space(space, section["matrix"][name]) for name, space in search.matrix.items()}
+    mapping = (
+        {name: inputs.as_spelt(value, given.texts.get(name, str(value))) for name, value in trial.items()}
+        for trial, given in zip(search.mapping, section.get("mapping") or (), strict=True)
+    )
+    return msgspec.structs.replace(search, matrix=matrix, mapping=tuple(mapping))
+
+
+def _spelt_space(space: Space, section: Map) -> Space:
+    if space.values is None:
+        return space
+    texts: Mapping[int, str] = section["values"].texts
+    values = (inputs.as_spelt(one, texts.get(at, str(one))) for at, one in enumerate(space.values))
+    return msgspec.structs.replace(space, values=tuple(values))
+
+
+def _params(document: Document, trial: Trial) -> Map:
+    """Return the params of the file with those of a trial."""
+    given, place = document.data.get("params"), document.place(_SEARCH)
+    params = given.copy() if isinstance(given, Map) else Map(place=place)
+    for name, value in trial.items():
+        params.put(name, None, document.place((*_MATRIX, name)))
+        inputs.put_spelt(params, name, value)
+    return params

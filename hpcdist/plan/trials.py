@@ -1,0 +1,24 @@
+"""The trials of a search: what each of them has of its own in the job that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hpcdist.documents.fields import Model
+
+
+class Sweep(Model, frozen=True):
+    """How many trials there are, the names of their params, and how many run at once (None: all)."""
+
+    trials: int
+    params: tuple[str, ...]
+    at_once: int | None = None
+
+
+class TrialTexts(NamedTuple):
+    """One trial: its params as text, its command, and its variables, all of them beside the plan's own."""
+
+    params: Mapping[str, str]
+    command: str
+    variables: Mapping[str, str]

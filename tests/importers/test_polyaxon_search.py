@@ -1,0 +1,75 @@
+"""Searches of each generation of Polyaxon 0.x become one section."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist import importers
+from hpcdist.documents import source
+
+
+def read(text: str) -> tuple[Any, list[str]]:
+    document = source.parse(text, "p.yml")
+    imported = importers.read(document.data, "polyaxon")
+    return imported.data, [str(document.locate(problem)) for problem in imported.remarks]
+
+
+LR = {"lr": {"values": [0.1, 0.2]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hptuning: {matrix: {lr: {values: [0.1, 0.2]}}, concurrency: 2}", {"matrix": LR, "concurrency": 2}),
+        ("matrix: {lr: {values: [0.1, 0.2]}}\nconcurrency: 2", {"matrix": LR, "concurrency": 2}),
+        (
+            (
+                "settings: {matrix: {lr: {values: [0.1, 0.2]}}, concurrent_experiments: 2,"
+                " search_method: Random, n_experiments: 3}"
+            ),
+            {"matrix": LR, "concurrency": 2, "random_search": {"n_experiments": 3}},
+        ),
+        (
+            "settings: {matrix: {lr: {values: [0.1, 0.2]}}, search_method: sequential}",
+            {"matrix": LR, "grid_search": {}},
+        ),
+        (
+            "settings: {matrix: {lr: {values: [0.1, 0.2]}}, random_search: {n_experiments: 3}}",
+            {"matrix": LR, "random_search": {"n_experiments": 3}},
+        ),
+        (
+            (
+                "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}, hyperband: {max_iter: 9, eta: 3,"
+                " resource: {name: n, type: INT}, metric: {name: loss, optimization: Minimize}}}"
+            ),
+            {
+                "matrix": LR,
+                "hyperband": {
+                    "eta": 3,
+                    "resource": {"name": "n", "type": "int"},
+                    "metric": {"name": "loss", "optimization": "minimize"},
+                    "max_iterations": 9,
+                },
+            },
+        ),
+        (
+            "hptuning: {matrix: {kind: {values: [SGD, Adam]}}}",
+            {"matrix": {"kind": {"values": ["SGD", "Adam"]}}},
+        ),
+    ],
+)
+def test_a_search_is_one_section_with_the_names_of_later_versions(text: str, expected: object) -> None:
+    data, remarks = read(f"kind: group\n{text}\nrun: {{cmd: 'x {{{{ lr }}}}'}}")
+    assert (data, remarks) == ({"hptuning": expected, "run": {"cmd": "x {{ lr }}"}}, [])
+
+
+def test_a_key_in_two_places_is_an_error() -> None:
+    _, remarks = read("hptuning: {matrix: {a: {values: [1]}}}\nsettings: {matrix: {}}\nrun: {cmd: x}")
+    assert remarks == [
+        (
+            "p.yml:2:12: settings.matrix: `settings.matrix` and `hptuning.matrix` are the same; "
+            "keep `hptuning.matrix`"
+        )
+    ]

@@ -1,0 +1,128 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""The trials of a search: what each of them has of its own, and what keeps them from being one job."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError
+from hpcdist.loading import load
+from hpcdist.plan.trials import TrialTexts
+
+
+def loaded(text: str, *settings: tuple[str, str]) -> load.Loaded:
+    return load.load_experiment(source.parse(text, "e.yml"), settings=settings)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def of_polyaxon(**params: object) -> dict[str, str]:
+    return dict.fromkeys(("POLYAXON_PARAMS", "POLYAXON_DECLARATIONS"), json.dumps(params))
+
+
+def test_each_trial_has_its_command_and_its_variables() -> None:
+    done = loaded("""
+params: {epochs: 3}
+hptuning:
+  matrix: {lr: {values: [0.10, 1e-3]}, opt: {values: [sgd, "a'b"]}}
+environment: {env_vars: {KEPT: x, HALF: "{{ lr / 2 }}"}}
+run: {cmd: "train --lr {{ lr }} '{{ opt }}' {% if opt == 'sgd' %}-m{% endif %} -e {{ epochs }}"}
+""")
+    expected = [
+        TrialTexts(
+            {"lr": spelt, "opt": opt},
+            f"train --lr {spelt} '{opt}' {'-m' if opt == 'sgd' else ''} -e 3",
+            of_polyaxon(epochs=3, lr=lr, opt=opt) | {"HALF": str(lr / 2)},
+        )
+        for spelt, lr in (("0.10", 0.1), ("1e-3", 0.001))
+        for opt in ("sgd", "a'b")
+    ]
+    assert done.trials == expected
+    first = done.experiment
+    assert (first.run.cmd, first.params) == (expected[0].command, {"epochs": 3, "lr": 0.1, "opt": "sgd"})
+
+
+def test_a_list_of_commands_is_joined_as_ever_and_a_flag_is_one() -> None:
+    done = loaded("""
+inputs: [{name: fast, type: bool, is_flag: true}, {name: n, type: int}]
+hptuning: {mapping: [{fast: true, n: 1}, {fast: false, n: 2}]}
+run: {cmd: ["a {{ fast }}", "b {{ n }}"]}
+""")
+    assert [trial.command for trial in done.trials] == ["a --fast && b 1", "a  && b 2"]
+    assert [trial.params for trial in done.trials] == [
+        {"fast": "True", "n": "1"},
+        {"fast": "False", "n": "2"},
+    ]
+
+
+def test_a_file_without_a_search_has_no_trials() -> None:
+    assert loaded("run: {cmd: x}").trials == ()
+
+
+SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{SEARCH}\nrun: {{cmd: x}}",
+            (
+                "e.yml:1:21: hptuning.matrix.lr: nothing uses the param 'lr': all of its trials would be the same; "
+                "write `{{ lr }}` in `run.cmd`, or in a variable of `environment.env_vars`"
+            ),
+        ),
+        (
+            f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}\nbatch: {{account: 'a{{{{ lr }}}}'}}",
+            (
+                "e.yml:3:18: batch.account: the trials of a search have one job, which the param 'lr' would change; "
+                "use it in `run.cmd` and in `environment.env_vars`"
+            ),
+        ),
+        (
+            f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}} {{{{ 1 / (lr - 0.2) }}}}'}}",
+            "e.yml:2:12: run.cmd: trial 2: the template fails: float division by zero",
+        ),
+        (
+            f"{SEARCH}\ninputs: [{{name: lr, type: float, maximum: 0.15}}]\nrun: {{cmd: 'x {{{{ lr }}}}'}}",
+            "e.yml:1:21: hptuning.matrix.lr: trial 2: 0.2 is more than the maximum; write 0.15 or less",
+        ),
+        (
+            "hptuning: {matrix: {n: {values: [2, 4]}}}\nrun: {cmd: 'mpirun -np {{ n }} x'}",
+            (
+                "e.yml:2:12: run.cmd: trial 2: its launch differs from that of trial 1, and both would have to be one "
+                "job; submit an experiment for each"
+            ),
+        ),
+        (
+            (
+                "hptuning: {matrix: {lr: {uniform: [2, 1]}}, random_search: {n_experiments: 3}}\n"
+                "run: {cmd: 'x {{ lr }}'}"
+            ),
+            "e.yml:1:26: hptuning.matrix.lr.uniform: low is 2 and high is 1; write a low that is less than high",
+        ),
+        (
+            f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}\nbatch: {{array: 0-3}}",
+            "e.yml:3:16: batch.array: the search makes the array; remove it, or `hptuning`",
+        ),
+    ],
+)
+def test_what_cannot_be_one_job_of_trials_is_an_error_with_its_place(text: str, message: str) -> None:
+    assert problems(text) == [message]
+
+
+def test_a_param_of_an_invalid_search_is_no_further_problem() -> None:
+    text = "hptuning: {matrix: {lr: {range: 1}}}\nrun: {cmd: 'x {{ lr }}'}"
+    assert len(problems(text)) == 1
+
+
+def test_settings_change_a_search() -> None:
+    done = loaded(f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}", ("hptuning.matrix.lr.values", "[5]"))
+    assert [trial.command for trial in done.trials] == ["x 5"]
