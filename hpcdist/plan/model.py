@@ -195,7 +195,8 @@ class JobSpec(Model, frozen=True, kw_only=True):
         gpus = sum(shape.nodes * shape.gpus for shape in self.placement.shapes())
         launcher = "the command" if self.launch.by_user else self.launch.launcher
         text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
-        return f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
+        text = f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
+        return f"{self.sweep.trials} trials, each of {text}" if self.sweep else text
 
 
 class PreparedJob(JobSpec, frozen=True, kw_only=True):

@@ -15,6 +15,12 @@ class Sweep(Model, frozen=True):
     params: tuple[str, ...]
     at_once: int | None = None
 
+    @property
+    def summary(self) -> str:
+        """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
+        trials = f"{self.trials} trial{'s' * (self.trials != 1)} of {' and '.join(self.params)}"
+        return f"{trials}, {self.at_once} at once" if self.at_once else trials
+
 
 class TrialTexts(NamedTuple):
     """One trial: its params as text, its command, and its variables, all of them beside the plan's own."""

@@ -43,19 +43,25 @@ def origins(
             yield field, Origin("site", site.name, _SITE_FIELDS[field])
         elif field == "requeue":
             yield field, DEFAULT
+    if experiment.hptuning:
+        yield "array", where(("hptuning",))
     for field in ("gpus", "environment", "request_memory", "head_node"):
         yield field, Origin("site", site.name, field)
     if counts := [where(path) for path in NodeCounts.of(experiment).paths]:
         yield "nodes", joined(counts, " and ")
     yield from _of_partitions(experiment, site, placement, choice.replicas)
     yield from _of_selectors(experiment, choice.replicas, where)
+    yield from _of_program(experiment, site, where)
+    yield from _of_framework(experiment, topology, where)
+    if experiment.environment.max_restarts:
+        yield "max_restarts", where(("environment", "max_restarts"))
+
+
+def _of_program(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, Origin]]:
     yield "command", where(("run", "entrypoint" if experiment.run.starts_entrypoint else "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
         yield "container", Origin("site", site.name, "container.runtime")
-    yield from _of_framework(experiment, topology, where)
-    if experiment.environment.max_restarts:
-        yield "max_restarts", where(("environment", "max_restarts"))
 
 
 def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, Origin]]:

@@ -3,7 +3,7 @@
 # Sets hpcdist_trial to the texts of the row, by the names in its first line, and HPCDIST_TRIAL to its number. The program
 # stands behind the params, and the variables behind it. A row that ends without a newline was cut short.
 hpcdist_choose_trial() {
-  local file=${hpcdist[run_dir]:-$PWD}/trials.tsv names lines=() row name value
+  local file=${hpcdist[run_dir]:-$PWD}/trials.tsv names lines=() row name value params=
   export HPCDIST_TRIAL=$hpcdist_element
   { IFS= read -r names && mapfile -s "$((HPCDIST_TRIAL - 1))" -n 1 lines; } <"$file" ||
     hpcdist_fail "cannot read $file, which has the trials of this job"
@@ -14,10 +14,15 @@ hpcdist_choose_trial() {
     name=${names%%$'\t'*} names=${names#*$'\t'}
     printf -v value %b "${row%%$'\t'*}" # it has \t, \n, \r and \\
     row=${row#*$'\t'}
-    [[ ! -v 'hpcdist_trial[:program]' ]] || hpcdist_trial_variables+=("$name")
+    if [[ -v 'hpcdist_trial[:program]' ]]; then
+      hpcdist_trial_variables+=("$name")
+    elif [[ $name != :program ]]; then
+      printf -v params '%s %s=%q' "$params" "$name" "$value"
+    fi
     hpcdist_trial[$name]=$value
   done
   [[ ! $names$row && -v 'hpcdist_trial[:program]' ]] || hpcdist_fail "trial $HPCDIST_TRIAL in $file is cut short"
+  echo "hpcdist:$params"
 }
 trial_program() { write_program <<<"${hpcdist_trial[:program]}"; }
 hpcdist_export_trial() {

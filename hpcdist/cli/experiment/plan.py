@@ -42,6 +42,8 @@ def command(options: ExperimentOptions, json: bool) -> None:
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
     if named := plan.origins.get("nodes"):
         click.echo(f"nodes: {plan.placement.nodes} (named by {named})")
+    if plan.sweep:
+        click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)

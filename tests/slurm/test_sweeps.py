@@ -1,0 +1,47 @@
+"""Searches over params on the real Slurm: each trial is an element of one array."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.users import User
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_variables(user: User) -> None:
+    experiment = {
+        "framework": "mpi",
+        "environment": {"env_vars": {"TEXT": "a\t{{ lr }}\\"}, "replicas": {"n_workers": 1, "per_node": 1}},
+        "hptuning": {
+            "concurrency": 2,
+            "matrix": {"lr": {"values": [0.1, 2]}, "opt": {"values": ["sgd", "a b"]}},
+        },
+        "run": {
+            "cmd": "echo \"in $HPCDIST_TRIAL: lr={{ lr }} '{{ opt }}' <$TEXT> $POLYAXON_PARAMS\"",
+        },
+    }
+    done = user.hpcdist("submit", user.write("grid", experiment), "--wait")
+    assert done.returncode == 0, done.stderr
+    logs = user.directory / "runs" / "grid-1" / "logs"
+    lines = sorted(line for log in logs.iterdir() for line in log.read_text().splitlines() if ": in " in line)
+    trials = [(lr, opt) for lr in (0.1, 2) for opt in ("sgd", "a b")]
+    assert lines == sorted(
+        f'{rank}: in {number}: lr={lr} \'{opt}\' <a\t{lr}\\> {{"lr": {lr}, "opt": "{opt}"}}'
+        for number, (lr, opt) in enumerate(trials, 1)
+        for rank in range(2)
+    )
+    said = "".join(log.read_text() for log in logs.iterdir())
+    assert sorted(re.findall("hpcdist: (?!grid)(.*)", said))[:2] == [
+        r"trial=1 lr=0.1 opt=sgd",
+        r"trial=2 lr=0.1 opt=a\ b",
+    ]
