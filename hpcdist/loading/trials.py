@@ -10,7 +10,7 @@ import msgspec
 
 from hpcdist.documents import fields
 from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import Path, Problem, errors_in, warning
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.launch.problems import with_own_hostfile
 from hpcdist.experiment.model import Experiment
@@ -58,7 +58,9 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
     document, search = searched.document, experiment.hptuning
     if not searched.trials or search is None:
         return (), []
-    if problems := [problem for name in search.names for problem in _misused(document, name)]:
+    unused = _unused(document, search)
+    problems = [*unused, *(problem for name in search.names for problem in _misused(document, name))]
+    if errors_in(problems):
         return (), problems
     maker, found = _Maker(document, experiment), []
     for number, trial in enumerate(searched.trials, 1):
@@ -66,20 +68,40 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
         if problems:
             return (), [_of_trial(number, problems[0], search)]
         found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own))
-    return found, []
+    return found, unused
 
 
 def _misused(document: Document, name: str) -> Iterator[Problem]:
-    """Yield the problem of a param that changes more than the program, or nothing."""
+    """Yield the problem of each text that a param changes beside the program."""
+    for path in _uses(document, name):
+        if path[:1] != ("run",) and path[:2] != _VARIABLES:
+            message = f"the trials of a search have one job, which the param {name!r} would change"
+            yield Problem(message, path, "use it in `run.cmd` and in `environment.env_vars`")
+
+
+def _unused(document: Document, search: Search) -> list[Problem]:
+    """Return an error for each param that is not used beside others; a warning where none is.
+
+    Programs of Polyaxon 0.x may read them all from one variable.
+    """
+    unused = [name for name in search.names if not any(True for _ in _uses(document, name))]
+    if len(unused) == len(search.names):
+        message = "no command uses the params of the search: the program must read them from POLYAXON_PARAMS"
+        return [warning(message, _SEARCH, f"or write `{{{{ {unused[0]} }}}}` in `run.cmd`")]
+    return [
+        Problem(
+            f"nothing uses the param {name!r}: all of its trials would be the same",
+            (*_MATRIX, name),
+            f"write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`",
+        )
+        for name in unused
+    ]
+
+
+def _uses(document: Document, name: str) -> Iterator[Path]:
+    """Yield the paths of the templates that have this word."""
     word = re.compile(rf"\b{name}\b")
-    paths = [path for path, text in _templates(document.data, ()) if word.search(text)]
-    for path in (path for path in paths if path[:1] != ("run",) and path[:2] != _VARIABLES):
-        message = f"the trials of a search have one job, which the param {name!r} would change"
-        yield Problem(message, path, "use it in `run.cmd` and in `environment.env_vars`")
-    if not paths:
-        hint = f"write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`"
-        message = f"nothing uses the param {name!r}: all of its trials would be the same"
-        yield Problem(message, (*_MATRIX, name), hint)
+    return (path for path, text in _templates(document.data, ()) if word.search(text))
 
 
 def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -197,8 +197,8 @@ def test_nothing_is_overwritten(hpcdist: Hpcdist, job: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "errors"),
     [
-        ("run: {cmd: x}\nmatrix: {lr: [1]}\nframwork: mpi\n", "error: job.yml:2:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nerror: job.yml:3:1: framwork: unknown key 'framwork'; did you mean 'framework'?\n"),
-        (REQUIRED + "matrix: {}\n", "error: job.yml:6:1: matrix: a search over parameters is many jobs; write one experiment and its array yourself, as `batch.array`\nwarning: job.yml:2:1: inputs: inputs without a param: lr, epochs; give `-p lr=... -p epochs=...` here or to `submit`, which then checks the whole experiment\n"),
+        ("run: {cmd: x}\nops: []\nframwork: mpi\n", "error: job.yml:2:1: ops: a pipeline is many jobs; write one experiment for each step, and chain them with `batch.dependency`\nerror: job.yml:3:1: framwork: unknown key 'framwork'; did you mean 'framework'?\n"),
+        (REQUIRED + "ops: []\n", "error: job.yml:6:1: ops: a pipeline is many jobs; write one experiment for each step, and chain them with `batch.dependency`\nwarning: job.yml:2:1: inputs: inputs without a param: lr, epochs; give `-p lr=... -p epochs=...` here or to `submit`, which then checks the whole experiment\n"),
         ("name: [", "error: job.yml:2:1: a value is expected here; quote it if it is text\n"),
     ],
 )  # fmt: skip

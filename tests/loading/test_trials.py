@@ -73,7 +73,7 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
     ("text", "message"),
     [
         (
-            f"{SEARCH}\nrun: {{cmd: x}}",
+            "hptuning: {matrix: {lr: {values: [1]}, n: {values: [2]}}}\nrun: {cmd: 'x {{ n }}'}",
             (
                 "e.yml:1:21: hptuning.matrix.lr: nothing uses the param 'lr': all of its trials would be the same; "
                 "write `{{ lr }}` in `run.cmd`, or in a variable of `environment.env_vars`"
@@ -81,10 +81,7 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
         ),
         (
             f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}\nbatch: {{account: 'a{{{{ lr }}}}'}}",
-            (
-                "e.yml:3:18: batch.account: the trials of a search have one job, which the param 'lr' would change; "
-                "use it in `run.cmd` and in `environment.env_vars`"
-            ),
+            "e.yml:3:18: batch.account: the trials of a search have one job, which the param 'lr' would change; use it in `run.cmd` and in `environment.env_vars`",
         ),
         (
             f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}} {{{{ 1 / (lr - 0.2) }}}}'}}",
@@ -96,16 +93,10 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
         ),
         (
             "hptuning: {matrix: {n: {values: [2, 4]}}}\nrun: {cmd: 'mpirun -np {{ n }} x'}",
-            (
-                "e.yml:2:12: run.cmd: trial 2: its launch differs from that of trial 1, and both would have to be one "
-                "job; submit an experiment for each"
-            ),
+            "e.yml:2:12: run.cmd: trial 2: its launch differs from that of trial 1, and both would have to be one job; submit an experiment for each",
         ),
         (
-            (
-                "hptuning: {matrix: {lr: {uniform: [2, 1]}}, random_search: {n_experiments: 3}}\n"
-                "run: {cmd: 'x {{ lr }}'}"
-            ),
+            "hptuning: {matrix: {lr: {uniform: [2, 1]}}, random_search: {n_experiments: 3}}\nrun: {cmd: 'x {{ lr }}'}",
             "e.yml:1:26: hptuning.matrix.lr.uniform: low is 2 and high is 1; write a low that is less than high",
         ),
         (
@@ -121,6 +112,17 @@ def test_what_cannot_be_one_job_of_trials_is_an_error_with_its_place(text: str, 
 def test_a_param_of_an_invalid_search_is_no_further_problem() -> None:
     text = "hptuning: {matrix: {lr: {range: 1}}}\nrun: {cmd: 'x {{ lr }}'}"
     assert len(problems(text)) == 1
+
+
+def test_a_program_that_may_read_all_params_from_their_variable_is_a_warning() -> None:
+    done = loaded(f"{SEARCH}\nrun: {{cmd: x}}")
+    assert [str(problem) for problem in done.problems] == [
+        (
+            "e.yml:1:1: hptuning: no command uses the params of the search: the program must read them from "
+            "POLYAXON_PARAMS; or write `{{ lr }}` in `run.cmd`"
+        )
+    ]
+    assert [trial.variables["POLYAXON_PARAMS"] for trial in done.trials] == ['{"lr": 0.1}', '{"lr": 0.2}']
 
 
 def test_settings_change_a_search() -> None:

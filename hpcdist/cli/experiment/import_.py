@@ -16,7 +16,7 @@ from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.experiment.writing import Comment, printable, write
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.loading import command_lines, inputs, load, recognition
+from hpcdist.loading import command_lines, inputs, load, recognition, trials
 from hpcdist.loading.load import Native
 
 
@@ -89,7 +89,7 @@ def _problems(native: Native) -> tuple[Problem, ...]:
     Raises:
         ConfigError: with all problems.
     """
-    data = native.document.data
+    data = trials.searched(native.document).document.data
     given = data.get("params")
     missing = inputs.required(data.get("inputs"), given if isinstance(given, Map) else {})
     if not missing:

@@ -167,4 +167,5 @@ class Search(Model, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The params that the trials have."""
-        return tuple({name: None for trial in (self.matrix, *self.mapping) for name in trial})
+        resource = (self.hyperband.resource.name,) if self.hyperband else ()
+        return tuple({name: None for names in (self.matrix, *self.mapping, resource) for name in names})

@@ -15,8 +15,8 @@ from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.polyaxon_v1.init import repository
-from hpcdist.importers.polyaxon_v1.inputs import inputs_of, put_missing
-from hpcdist.importers.polyaxon_v1.matrix import refuse_matrix
+from hpcdist.importers.polyaxon_v1.inputs import inputs_of
+from hpcdist.importers.polyaxon_v1.matrix import put_search
 from hpcdist.importers.polyaxon_v1.patching import (
     KEEPS_COMPONENT,
     STRATEGIES,
@@ -113,10 +113,8 @@ class PolyaxonV1:
             _section(read, base)
         _names(read, ordered)
         if bases:
-            searched = refuse_matrix(read)
             run = (*bases[-1], "run")
-            texts = Texts(read, inputs_of(read, bases), repository(read, run))
-            put_missing(read, searched)
+            texts = Texts(read, inputs_of(read, bases, put_search(read)), repository(read, run))
             _fill_tags(read, texts)
             read_run(read, texts, run)
         return finish_with_command(read)
@@ -150,7 +148,6 @@ def _bases(read: Reading) -> tuple[Path, ...]:
     elif named := [key for key in _REFERENCES if read.peek(key)]:
         for key in named:
             read.refuse(key, why=f"what {key} names is not fetched", hint=_instead(read, key))
-        refuse_matrix(read)
     elif read.peek("component", "kind") == "operation":
         read.refuse("component", "kind", why="an operation names a component", hint="name its component")
     elif isinstance(read.peek("component"), Mapping):

@@ -50,8 +50,11 @@ _IGNORED: Final = {
 }
 
 
-def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
-    """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts."""
+def inputs_of(read: Reading, bases: tuple[Path, ...], searched: Mapping[str, Input]) -> dict[str, Input]:
+    """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts.
+
+    ``searched``: the params of a search, which need not be declared.
+    """
     found: dict[str, Input] = {}
     declared: list[dict[str, Any]] = []
     for base in bases:
@@ -67,16 +70,10 @@ def inputs_of(read: Reading, bases: tuple[Path, ...]) -> dict[str, Input]:
     for base in bases:
         _refuse_templates(read, base, found)
     if declared:
+        declared += [{"name": name, "is_optional": True} for name in searched if name not in found]
         place = next(base for base in bases if read.peek(*base, "inputs"))
         read.put("inputs", declared, *place, "inputs")
-    return found
-
-
-def put_missing(read: Reading, values: Mapping[str, object]) -> None:
-    """Put params that the file does not set."""
-    missing = {name: value for name, value in values.items() if name not in read.native.get("params", {})}
-    if missing:
-        read.put("params", {**read.native.get("params", {}), **missing}, "params")
+    return {**searched, **found}
 
 
 def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> None:
