@@ -6,13 +6,17 @@ between them; within them tab, newline, carriage return and backslash are ``\t``
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from hpcdist.plan.trials import TrialTexts
 
 FILE: Final = "trials.tsv"
 PROGRAM: Final = ":program"
+_PARAMS: Final = "POLYAXON_PARAMS"
+"""The variable that has them as JSON."""
+
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
@@ -31,6 +35,27 @@ def table(trials: Sequence[TrialTexts]) -> str:
     ]
     heads = ("trial", *params, PROGRAM, *variables)
     return "".join("\t".join(text.translate(_ESCAPES) for text in row) + "\n" for row in (heads, *rows))
+
+
+def params(text: str) -> dict[str, dict[str, Any]]:
+    """Return the params of each trial of a table, by its number, with the types that they had.
+
+    A row that is no trial is left out.
+    """
+    heads, *rows = [line.split("\t") for line in text.split("\n")]
+    if _PARAMS not in heads:
+        return {}
+    place = heads.index(_PARAMS)
+    found = {row[0]: _json(row[place]) for row in rows if len(row) == len(heads)}
+    return {number: values for number, values in found.items() if values is not None}
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        values = json.loads(text.replace(r"\\", "\\"))  # JSON has no other of the escapes
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def _names(texts: Iterable[Mapping[str, str]]) -> Sequence[str]:

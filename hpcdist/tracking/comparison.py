@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.script import trial_table
 from hpcdist.tracking import files, polyaxon, series
 from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
+
+_MOST_BYTES: Final = 1 << 28
+"""The largest table of trials that is read."""
 
 
 class Tracked(NamedTuple):
@@ -50,10 +54,34 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
-    return [
-        _tracked(name, plan, metrics.get(job, {}), others.get(job, ()))._replace(unread=found.unread)
-        for job, name in job_names(run, found).items()
+    trials, names = _trials(run), job_names(run, found)
+    params = {job: trials.get(job.rpartition("_")[2], plan.params) for job in names}
+    items = [
+        _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
+        for job, name in names.items()
     ]
+    return [item._replace(unread=found.unread) for item in _with_all(items, trials, run, plan)]
+
+
+def _trials(run: Run) -> Mapping[str, Mapping[str, Any]]:
+    """Return the params of each trial of a search by its number; of other runs nothing."""
+    try:
+        text = run.directory.read(trial_table.FILE, _MOST_BYTES)
+    except OSError:
+        return {}
+    return trial_table.params(text.decode("utf-8", "replace"))
+
+
+def _with_all(
+    items: list[Tracked], trials: Mapping[str, Mapping[str, Any]], run: Run, plan: StoredPlan
+) -> list[Tracked]:
+    """Return an item for each trial, also for those that have recorded nothing yet."""
+    there = {item.name: item for item in items}
+    names = {f"{run.name}/{number}": params for number, params in trials.items()}
+    return [
+        there.get(name) or _tracked(name, plan._replace(params=params), {}, ())
+        for name, params in names.items()
+    ] or items
 
 
 def job_names(run: Run, found: Metrics) -> dict[str, str]:

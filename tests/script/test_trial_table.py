@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as some
 
 from hpcdist.plan.trials import Sweep, TrialTexts
 from hpcdist.script.renderer import render
-from hpcdist.script.trial_table import table
+from hpcdist.script.trial_table import params, table
 from tests.plans import planned
 
 TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -73,3 +74,14 @@ def test_a_table_that_lacks_the_trial_ends_the_job(
     done = script(tmp_path, element)
     said = done.stderr.decode().replace(str(tmp_path), "FOLDER")
     assert (done.returncode, f"hpcdist: {message}\n" in said) == (86, True)
+
+
+def test_the_params_of_a_table_have_their_types_again() -> None:
+    given: list[dict[str, object]] = [{"lr": 0.1, "text": 'a\tb\\ \n\r"é'}, {"lr": [1, None], "text": "x"}]
+    trials = [TrialTexts({}, "", {"POLYAXON_PARAMS": json.dumps(params)}) for params in given]
+    assert params(table(trials)) == {"1": given[0], "2": given[1]}
+
+
+@pytest.mark.parametrize("text", ["", "trial\tlr\n1\t2\n", "trial\tPOLYAXON_PARAMS\n1\t{\n2\t[1]\n3\n\x00"])
+def test_a_table_that_is_none_has_no_params(text: str) -> None:
+    assert params(text) == {}

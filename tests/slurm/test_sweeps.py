@@ -45,3 +45,22 @@ def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_varia
         r"trial=1 lr=0.1 opt=sgd",
         r"trial=2 lr=0.1 opt=a\ b",
     ]
+
+
+def test_trials_are_compared_row_by_row(user: User) -> None:
+    experiment = {
+        "hptuning": {
+            "matrix": {"lr": {"uniform": [0, 1]}, "n": {"values": [1, 2]}},
+            "random_search": {"n_experiments": 5},
+        },
+        "tracking": {"metrics": {"reached": "reached=(.*)"}},
+        "run": {"cmd": "[ $HPCDIST_TRIAL != 4 ] && echo reached={{ lr * n }}"},
+    }
+    user.hpcdist("submit", user.write("tune", experiment), "--wait")
+    found = user.json("compare", "tune-1", "--sort", "-reached")
+    reached = [item["metrics"].get("reached", -1) for item in found]
+    expected = [
+        item["params"]["lr"] * item["params"]["n"] if item["run"] != "tune-1/4" else -1 for item in found
+    ]
+    assert reached == expected == sorted(expected, reverse=True)
+    assert sorted(item["run"] for item in found) == [f"tune-1/{number}" for number in range(1, 6)]

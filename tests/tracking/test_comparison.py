@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ConfigError
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.script.trial_table import table
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.entries import Artifact
@@ -106,3 +108,16 @@ def test_a_name_that_begins_with_a_minus() -> None:
 def test_a_name_that_none_has() -> None:
     with pytest.raises(ConfigError, match="there is no metric or param 'los'; did you mean 'loss'"):
         comparison.in_order(ITEMS, "-los")
+
+
+def test_each_trial_of_a_search_has_its_own_params_also_before_it_records(tmp_path: Path) -> None:
+    searched = run(tmp_path, params={"lr": 1})
+    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {number}}}'}) for number in range(1, 4)]
+    searched.directory.write("trials.tsv", table(trials))
+    wrote(searched.directory.path, "7_2/0.0/rank-0", line(step=1, metrics={"loss": 0.5}))
+    found = comparison.tracked(searched, searched.directory.plan())
+    assert [(item.name, item.params, item.metrics) for item in found] == [
+        ("train-1/1", {"lr": 1}, {}),
+        ("train-1/2", {"lr": 2}, {"loss": 0.5}),
+        ("train-1/3", {"lr": 3}, {}),
+    ]
