@@ -31,6 +31,7 @@ _README: Final = """\
 What the run {name} kept, and what it was made from. Written by hpcdist {version}.
 
 outputs/          the artifacts and models that its program recorded
+tracking/         those that Polyaxon's client keeps in a folder of its own
 run.json          its job, its times, its end, params, tags, models with the metrics that they reached
 metrics.csv       every value of every metric
 experiment.yml    the experiment file, as it was submitted
@@ -97,10 +98,10 @@ class _Folder:
         odd = [
             each for item in self._items for path in sorted(item.artifacts) for each in self._keep(item, path)
         ]
-        missing = [{"path": f"outputs/{path}", "why": why} for path, why in odd]
+        missing = [{"path": kept.in_run(path), "why": why} for path, why in odd]
         self._add("MANIFEST.json", _as_json({"files": [m._asdict() for m in self._members], "odd": missing}))
         self._add("SHA256SUMS", "".join(map(_sum, self._members)))
-        show(warning(f"{self._run.name}: outputs/{path} {why}") for path, why in odd)
+        show(warning(f"{self._run.name}: {kept.in_run(path)} {why}") for path, why in odd)
         return len(self._members)
 
     def _keep(self, item: Item, path: str) -> Iterable[tuple[str, str]]:
@@ -108,7 +109,7 @@ class _Folder:
         found = kept.find(self._run.directory, path, item.artifacts[path])
         for file in found.files:
             with untrusted.open_regular(file.place) as stream:
-                self._add_stream(f"outputs/{file.path}", stream, os.fstat(stream.fileno()).st_size)
+                self._add_stream(kept.in_run(file.path), stream, os.fstat(stream.fileno()).st_size)
         return found.odd
 
     def _add(self, path: str, text: str) -> None:
@@ -153,7 +154,7 @@ def _data(item: Item) -> dict[str, Any]:
         "tags": item.tags,
         "params": item.params,
         "artifacts": [
-            {"path": f"outputs/{path}", "kind": each.kind, "sha256": each.sha256, "metrics": each.metrics}
+            {"path": kept.in_run(path), "kind": each.kind, "sha256": each.sha256, "metrics": each.metrics}
             for path, each in sorted(item.artifacts.items())
         ],
     }

@@ -34,12 +34,17 @@ class Kept(NamedTuple):
     odd: tuple[tuple[str, str], ...]
 
 
+def in_run(path: str) -> str:
+    """Return the path of a file of the outputs as seen from the directory of the run."""
+    return os.path.normpath(Path("outputs", path))
+
+
 def find(directory: RunDirectory, path: str, artifact: Artifact) -> Kept:
     """Return the files of an artifact, of which all are read once."""
     recorded = Output(path, artifact.kind, artifact.bytes, artifact.sha256)
     why = _WHY.get(outputs.check(directory, recorded))
     odd = [(path, why)] if why else []
-    within, files = directory.outputs.resolve(), []
+    within, files = outputs.top(directory, path).resolve(), []
     for file in sorted(_below(directory.outputs / path)):
         name = str(file.relative_to(directory.outputs))
         if untrusted.is_regular(file) and within in file.resolve().parents:

@@ -16,9 +16,11 @@ from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact
+from hpcdist.tracking.files import FOLDER
 from hpcdist.tracking.series import Metrics
 
 _ELEMENT: Final = re.compile(r".*_([0-9]+)")
+_BESIDE: Final = Path("..", FOLDER)
 _PIECE: Final = 1 << 20
 
 
@@ -62,11 +64,20 @@ def _recorded(recorded: Metrics) -> dict[str, Artifact]:
 
 
 def place(job: str, artifact: Artifact) -> str | None:
-    """Return the path of what a job or an element recorded below the outputs; None if it is outside."""
+    """Return the path of what a job or an element recorded, below the outputs; None if it is outside.
+
+    A model of Polyaxon's own client is beside them: its path begins with ``../tracking``.
+    """
     element = _ELEMENT.fullmatch(job)
     path = Path(os.path.normpath(Path(element[1] if element else "", artifact.path)))
-    is_below = path.parts[:1] not in ((), ("..",), ("/",)) and "\0" not in str(path)
-    return str(path) if is_below else None
+    is_outside = path.parts[:1] in {(), ("..",), ("/",)} and path.parts[:2] != _BESIDE.parts
+    return None if is_outside or "\0" in str(path) else str(path)
+
+
+def top(directory: RunDirectory, path: str) -> Path:
+    """Return the folder out of which no link of this artifact may lead."""
+    folder = directory.outputs
+    return folder / _BESIDE if _BESIDE in Path(path).parents else folder
 
 
 def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
@@ -98,11 +109,11 @@ def check(directory: RunDirectory, output: Output) -> str:
     """
     if not output.sha256:
         return ""
-    folder = directory.outputs
-    if not os.path.lexists(folder / output.path):
+    place, within = directory.outputs / output.path, top(directory, output.path).resolve()
+    if not os.path.lexists(place):
         return "missing"
     try:
-        return "ok" if _hash(folder / output.path, folder.resolve()) == output.sha256 else "changed"
+        return "ok" if _hash(place, within) == output.sha256 else "changed"
     except OSError:
         return "unreadable"
 

@@ -16,6 +16,7 @@ from hpcdist.errors import Problem, warning
 from hpcdist.export import archive, items
 from hpcdist.runs.rundir import Run
 from tests.export.made import AT, COMPLETED, CREATED, kept, logged, made
+from tests.tracking.test_polyaxon import client_models
 
 
 @pytest.fixture
@@ -149,3 +150,21 @@ def test_a_run_that_cannot_be_read_leaves_the_old_archive(run: Run, tmp_path: Pa
         write(tmp_path / "a.tar", run, unreadable)
     assert (tmp_path / "a.tar").read_text() == "the old one"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.tar", "runs"]
+
+
+def test_models_of_polyaxons_client_are_where_it_keeps_them(run: Run, tmp_path: Path) -> None:
+    client = client_models(run.directory.path)
+    (client / "outputs" / "dir" / "link").symlink_to("/etc/passwd")
+    place = str(client.relative_to(run.directory.path))
+    assert write(tmp_path / "a.tar", run) == [
+        warning(f"train-1: {place}/outputs/dir/link is a link or no regular file, and is left out")
+    ]
+    files = unpacked(tmp_path / "a.tar", tmp_path / "out")
+    assert {name: text for name, text in files.items() if "tracking" in name} == {
+        f"train-1/{place}/outputs/m.pt": b"weights",
+        f"train-1/{place}/outputs/dir/w": b"12",
+    }
+    [data] = json.loads(files["train-1/run.json"])
+    assert [each["path"] for each in data["artifacts"] if each["metrics"] == {"acc": 0.9}] == [
+        f"{place}/outputs/m.pt"
+    ]

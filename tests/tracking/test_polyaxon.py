@@ -13,7 +13,8 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import comparison, series
+from hpcdist.tracking import comparison, outputs, series
+from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Key
 from tests.script.jobs import started
 from tests.tracking.test_client import environment, lines
@@ -147,6 +148,26 @@ def test_its_models_are_among_the_models(tmp_path: Path, place: str, up: str) ->
         ("/data/m.pt", 0, {}),
         (f"{kept}/assets/model/stepped_3.txt", 0, {}),
     ]
+
+
+def test_its_models_are_among_the_outputs(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    run.directory.outputs.mkdir()
+    (run.directory.outputs / "own").write_text("x")
+    places = [
+        str(client_models(run.directory.path, place).relative_to(run.directory.path))
+        for place in ("7/0.0/polyaxon-0", "7_3/0.0/polyaxon-1")
+    ]
+    found = outputs.outputs(run.directory)
+    assert found == [
+        *(
+            Output(f"../{place}/{name}", "model", size)
+            for place in places
+            for name, size in [("assets/model/stepped_3.txt", None), ("outputs/dir", 2), ("outputs/m.pt", 7)]
+        ),
+        Output("own", "file", 1),
+    ]
+    assert {outputs.check(run.directory, each) for each in found} == {""}
 
 
 NEW: Final = """

@@ -14,6 +14,7 @@ from hpcdist.errors import Problem, ServiceError
 from hpcdist.export import kept
 from hpcdist.export.items import Item
 from hpcdist.export.mlflow import form
+from hpcdist.tracking.entries import Artifact
 
 TAG: Final = "hpcdist.run"
 """The tag of runs and versions that has an item's key."""
@@ -42,7 +43,7 @@ class Store:
             ServiceError: if the server keeps files in a folder of another machine.
             MlflowException: if the server refuses, fails or does not answer.
         """
-        own = {path: artifact.sha256 for path, artifact in self._item.artifacts.items()}
+        own = {path: _identity(artifact) for path, artifact in self._item.artifacts.items()}
         own |= {
             f"{_FOLDER}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()
         }
@@ -60,7 +61,11 @@ class Store:
             done = json.dumps({path: own[path] for path in own if path not in odd})
             self._client.log_text(self._run_id, done, _LIST)
         models = self._register(odd)
-        return count, models, [f"{self._item.run.name}: outputs/{path} {why}" for path, why in odd.items()]
+        return (
+            count,
+            models,
+            [f"{self._item.run.name}: {kept.in_run(path)} {why}" for path, why in odd.items()],
+        )
 
     def _sent(self) -> dict[str, str]:
         """Return the hashes of the files that are there."""
@@ -87,8 +92,9 @@ class Store:
         return count, odd
 
     def _path(self, path: str) -> PurePath:
-        """Return where a file of the outputs is in MLflow; an element's are its own."""
-        return PurePath(path).relative_to(self._item.element or ".")
+        """Return where a file of the outputs, or beside them, is in MLflow; an element's are its own."""
+        beside = PurePath(path.removeprefix("../"))
+        return beside if path.startswith("../") else beside.relative_to(self._item.element or ".")
 
     def _register(self, odd: Mapping[str, str]) -> int:
         """Make a version of each model that has none of this run and hash; return how many."""
@@ -98,13 +104,13 @@ class Store:
         new = {
             path: each
             for path, each in models.items()
-            if (form.model(self._item, path), each.sha256) not in there
+            if (form.model(self._item, path), _identity(each)) not in there
         }
         for path, artifact in new.items():
             name = form.model(self._item, path)
             self._make_model(name)
             tags = {form.key(each): str(value) for each, value in artifact.metrics.items()}
-            tags |= {_HASH: artifact.sha256, TAG: self._item.key}
+            tags |= {_HASH: _identity(artifact), TAG: self._item.key}
             source = f"{self._place}/{self._path(path)}"
             self._client.create_model_version(name, source, self._run_id, tags, await_creation_for=30)
         return len(new)
@@ -121,6 +127,11 @@ class Store:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
+
+
+def _identity(artifact: Artifact) -> str:
+    """Return the recorded hash; other clients than ours leave none."""
+    return artifact.sha256 or f"{artifact.bytes} bytes"
 
 
 def _check_reachable(uri: str, place: str) -> None:

@@ -17,6 +17,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 from tests.export.made import AT, COMPLETED, kept, logged, made
 from tests.export.mlflow.servers import Server, served
+from tests.tracking.test_polyaxon import client_models
 
 pytestmark = pytest.mark.real
 
@@ -223,3 +224,21 @@ def test_warnings_are_problems(server: Server, experiment: str, tmp_path: Path) 
     text = "MLflow takes whole steps; those of these metrics were rounded down: m"
     assert problems == [warning(text)]
     assert [each["info"]["run_name"] for each in server.runs("another one")] == [f"{experiment}-1"]
+
+
+@pytest.mark.parametrize("job", ["7", "7_3"])
+def test_models_without_a_recorded_hash_are_there_once(
+    server: Server, experiment: str, tmp_path: Path, job: str
+) -> None:
+    """Polyaxon's own client leaves none, and has its files beside the outputs."""
+    name = f"{experiment.replace('[', '-').rstrip(']')}-1"
+    run = made(tmp_path, f"started {job} {AT} 0", f"ended {job} {AT + 1} 0", name=name)
+    run.directory.outputs.mkdir(parents=True)
+    client = client_models(run.directory.path, f"{job}/0.0/polyaxon-0")
+    sent, _ = send(server, run)
+    assert sum(each.models for each in sent) == 3
+    there = {file for each in server.runs(name.removesuffix("-1")) for file in server.files(each)}
+    place = client.relative_to(run.directory.path)
+    assert {f"{place}/outputs/m.pt", f"{place}/outputs/dir/w"} <= there
+    again, _ = send(server, run)
+    assert [counts(each) for each in again] == [(0, 0, 0, 0)] * len(sent)
