@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -210,6 +211,15 @@ class Editable:
             return importlib.util.spec_from_file_location(name, "PLACE/azureml/__init__.py")
 sys.meta_path.append(Editable)
 """
+
+
+@pytest.mark.parametrize("name", ["azureml.core", "gradient_utils.metrics", "polyaxon_client.tracking"])
+def test_a_second_copy_is_not_the_real_one(name: str, folder: Path) -> None:
+    """A job has its own beside that of an installed hpcdist; each stepped aside for the other for ever."""
+    shutil.copytree(MODULES_FOLDER, folder / "copy")
+    program = f"import {name} as module; print(module.__file__)"
+    done = run(program, folder / "copy", POLYAXON_HOST="x")
+    assert (done.stdout, done.stderr) == (f"{MODULES_FOLDER / name.partition('.')[0]}.py\n", "")
 
 
 def test_an_editable_installation_is_used(folder: Path) -> None:
