@@ -7,7 +7,7 @@ hpcdist_open_run() {
   export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID
   export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}
-  (umask 077 && mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS") ||
+  (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS") ||
     hpcdist_fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"

@@ -59,23 +59,33 @@ hpcdist_write_task() {
 }
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_task_text() {
-  local functions
-  functions=$(declare -f hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment \
-    hpcdist_fail_task hpcdist_first_to_fail hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
+  local functions=(hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup
+    hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment hpcdist_fail_task hpcdist_first_to_fail
+    hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
-  printf '%s\n' "$functions" hpcdist_reset_shell hpcdist_begin_task
+  declare -f "${functions[@]}"
+  printf '%s\n' hpcdist_reset_shell hpcdist_begin_task
   if declare -F task_setup >/dev/null; then
     # A file that these lines source would get the program as its arguments, and may define functions of these names.
     printf '%s\n' 'hpcdist_words=("$@")' 'set --' hpcdist_begin_task_setup
     hpcdist_lines_of task_setup
-    printf '%s\n' 'set +eu +o posix' "$functions" hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
+    echo 'set +eu +o posix'
+    declare -f "${functions[@]}"
+    printf '%s\n' hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
   fi
   echo 'hpcdist_run_task "$@"'
 }
-# Writes module $1 of Python with text $2, unless an earlier start or another element of an array has.
+# Writes module $1 of Python with text $2, unless an earlier start or another element of an array has. Only who creates the
+# file writes into it. Others read it first: one that is not whole, as it is being written or was cut short, is left as it
+# is, and a whole one moved into its place. So no program begins before there is a whole one, nor sees it change.
 hpcdist_write_module() {
   local file=$HPCDIST_RUN_DIR/python/$1 written=
+  if [[ ! -e $file ]]; then
+    set -C
+    { printf %s "$2" >"$file"; } 2>/dev/null
+    set +C
+  fi
   [[ ! -f $file ]] || IFS= read -r -d '' written <"$file"
   [[ $written != "$2" ]] || return 0
   hpcdist_write_file module "$2"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from hpcdist.host.resources import template_folders
-from hpcdist.script.renderer import MODULES
-from tests.script.jobs import started
+from hpcdist.script.renderer import MODULES, render
+from tests.plans import planned
+from tests.script.jobs import BASH, ONE_PROCESS, started
 
 CODE = 'import hpcdist_tracking, os; print(hpcdist_tracking.__file__, os.environ["PYTHONPATH"])'
 PRINT = f"{sys.executable} -c {shlex.quote(CODE)}"
@@ -21,6 +25,11 @@ def output(folder: Path, cmd: str, **environment: str) -> str:
         out, _ = job.communicate(timeout=60)
     assert job.returncode == 0, out
     return out.partition("\n")[2]
+
+
+def script(folder: Path, cmd: str) -> None:
+    text = render(planned(ONE_PROCESS, run={"cmd": cmd}), run_dir=str(folder / "run"))
+    (folder / "job.sh").write_text(text)
 
 
 def test_a_program_finds_them_behind_its_own(tmp_path: Path) -> None:
@@ -41,6 +50,44 @@ def test_each_is_written_as_it_is_shipped_and_again_if_it_was_cut_short(tmp_path
                 place.write_text(content)
             output(tmp_path, "true")
             assert place.read_text() == (shipped / "python" / f"{name}.py").read_text()
+
+
+def test_one_that_is_being_written_is_replaced_and_never_written_to(tmp_path: Path) -> None:
+    [*_, shipped] = template_folders({})
+    place = tmp_path / "run" / "python" / "hpcdist_tracking.py"
+    place.parent.mkdir(parents=True)
+    text = (shipped / "python" / place.name).read_text()
+    place.write_text(text[:1000])
+    with place.open() as half:
+        output(tmp_path, "true")
+        assert (half.read(), place.read_text()) == (text[:1000], text)
+    number = place.stat().st_ino
+    output(tmp_path, "true")
+    assert place.stat().st_ino == number
+
+
+def test_each_of_many_jobs_in_one_directory_finds_whole_ones(tmp_path: Path) -> None:
+    code = f"import {', '.join(MODULES)}; print('whole')"
+    script(tmp_path, f"{sys.executable} -B -c {shlex.quote(code)}")
+    with contextlib.ExitStack() as stack:
+        jobs = [
+            stack.enter_context(
+                subprocess.Popen([BASH, "job.sh"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+            )
+            for _ in range(6)
+        ]
+        assert [job.communicate(timeout=120)[0].splitlines()[1:] for job in jobs] == [["whole"]] * 6
+
+
+def test_a_first_start_calls_no_program_but_mkdir_and_its_own(tmp_path: Path) -> None:
+    """Each would cost every job some milliseconds."""
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "mkdir"):
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    words = (BASH, "-c", f"export PATH={shlex.quote(str(tmp_path / 'bin'))}; . ./job.sh")
+    script(tmp_path, "echo ran")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[1:], done.stderr) == (0, ["ran"], "")
 
 
 def test_an_experiments_own_pythonpath_comes_first(tmp_path: Path) -> None:
