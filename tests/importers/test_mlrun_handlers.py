@@ -61,7 +61,7 @@ def function(spec: dict[str, Any], code: str = CODE, kind: str = "job") -> str:
 
 
 def run(
-    text: str, folder: Path, params: dict[str, object], rank: int = 0
+    text: str, folder: Path, params: dict[str, object], rank: int = 0, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command of an imported function as a task of a job does; other modules are in the folder."""
     command = str(importers.read(source.parse(text, "f.yml").data).data["run"]["cmd"])
@@ -73,6 +73,7 @@ def run(
         "HPCDIST_TRACKING": str(folder / "tracking"),
         "PYTHONPATH": f"{folder}:{shipped('templates') / 'python'}",
         "POLYAXON_PARAMS": json.dumps(params),
+        **more,
     }
     command = command.replace("{% raw %}", "").replace("{% endraw %}", "")
     return subprocess.run(
@@ -91,7 +92,7 @@ def tracked(folder: Path) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.parametrize("name", ["run_handler", "stand_in"])
+@pytest.mark.parametrize("name", ["run_handler", "stand_in", "script"])
 def test_a_program_is_one_file_for_python_3_8(name: str) -> None:
     tree = ast.parse(handlers.program_text(name), feature_version=(3, 8))
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -289,3 +290,50 @@ def test_a_project_names_a_file_if_it_is_its_only_choice(text: str) -> None:
     data = source.parse(text, "f.yml").data
     assert importers.file_named_in(data) is None
     assert IMPORTER.with_named_file(data, data) == data
+
+
+SCRIPT: Final = """
+import sys
+from mlrun import get_or_create_ctx
+import mlrun.artifacts
+context = get_or_create_ctx("horovod-trainer")
+lr = context.get_param("lr", 0.5)
+assert get_or_create_ctx("again") is context
+with context:
+    for epoch in range(2):
+        context.log_result("loss", lr / (epoch + 1))
+    context.log_model("model", body=b"w", model_file="m.bin", metrics={"a": 1})
+print(context.get_param("rounds", 7), sys.argv[1:])
+"""
+
+
+def script(folder: Path, code: str = SCRIPT, rank: int = 0) -> subprocess.CompletedProcess[str]:
+    text = function({"args": ["--x", "1"], "parameters": {"lr": 0.25}}, code)
+    data = importers.read(source.parse(text, "f.yml").data).data
+    config = data["environment"]["env_vars"]["MLRUN_EXEC_CONFIG"].replace("{{ lr|tojson }}", "0.25")
+    return run(text, folder, {}, rank, MLRUN_EXEC_CONFIG=config)
+
+
+def test_a_program_that_is_no_handler_gets_its_context(tmp_path: Path) -> None:
+    done = script(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7 ['--x', '1']\n", "")
+    assert tracked(tmp_path) == [
+        {"params": {"lr": 0.25}},
+        {"metrics": {"loss": 0.25}},
+        {"metrics": {"loss": 0.125}},
+        {"artifact": {"kind": "model", "metrics": {"a": 1}, "path": "model"}},
+    ]
+    assert (tmp_path / "outputs/model/m.bin").read_text() == "w"
+
+
+def test_a_program_gets_mlrun_where_that_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "mlrun" / "execution").mkdir(parents=True)
+    (tmp_path / "mlrun" / "__init__.py").write_text("own = 'of MLRun'")
+    (tmp_path / "mlrun" / "execution" / "__init__.py").write_text("")
+    done = script(tmp_path, "import mlrun, mlrun.execution as e; print(mlrun.own, e.__file__)")
+    assert (done.stdout, done.stderr) == (f"of MLRun {tmp_path}/mlrun/execution/__init__.py\n", "")
+
+
+def test_a_program_without_mlrun_is_alone() -> None:
+    text = function({}, "print(1)")
+    assert "stand_in" not in importers.read(source.parse(text, "f.yml").data).data["run"]["cmd"]

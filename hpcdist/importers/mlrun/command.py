@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
 from hpcdist.importers.mlrun.code import code_command, code_of, start_line
-from hpcdist.importers.mlrun.handlers import Program, handler_of, put_handler
+from hpcdist.importers.mlrun.handlers import Program, handler_of, put_handler, stand_in_for
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import from_list, grid, submit_hint
 from hpcdist.words import quote
@@ -135,7 +135,8 @@ def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> 
     if program.code and not file:
         read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
     elif program.code:
-        text = code_command({file: program.code}, texts.filled(line, *source) + end, program.folder)
+        written = {file: program.code, **stand_in_for(program.code, file)}
+        text = code_command(written, texts.filled(line, *source) + end, program.folder)
         read.put("run.cmd", text, *spec, "build", "functionSourceCode")
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")

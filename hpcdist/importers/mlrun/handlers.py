@@ -6,6 +6,7 @@ That program and `stand_in.py` are in the command, so that the script needs no h
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -119,6 +120,13 @@ def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
         for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
     return ((name, value) for name, value in found if name != "context")
+
+
+def stand_in_for(code: str, file: str) -> dict[str, str]:
+    """Return what a program that is no handler finds where mlrun is not installed, if it uses mlrun."""
+    if not file.endswith(".py") or not re.search(r"\bmlrun\b", code):
+        return {}
+    return {'"$code"/mlrun.py': program_text("script"), '"$code"/stand_in.py': program_text("stand_in")}
 
 
 def program_text(name: str) -> str:

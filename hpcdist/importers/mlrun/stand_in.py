@@ -94,7 +94,7 @@ class Artifact(Partial):
 
 
 class MLClientCtx(Partial):
-    """The context of a handler."""
+    """The context of a handler, or of a program that is none."""
 
     kind, iteration, tag, in_path, state, error = "run", 0, "", "", "running", ""
 
@@ -108,6 +108,12 @@ class MLClientCtx(Partial):
         self.results: dict[str, Any] = {}
         self.artifact_path = self.out_path = str(FOLDER)
         self.logger = Logger()
+
+    def __enter__(self) -> MLClientCtx:  # noqa: PYI034 - Python 3.8 has no Self
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.set_state(error=error)
 
     def is_logging_worker(self) -> bool:
         return bool(tracking.rank() == 0)
