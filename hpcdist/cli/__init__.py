@@ -48,6 +48,7 @@ VERBS = {
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
     "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
+    "sweep": Verb("jobs.sweep", "Show how far a search is, and which of its trials are best."),
     "report": Verb("jobs.report", "Write a page about runs, for a browser."),
     "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),

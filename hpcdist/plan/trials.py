@@ -9,11 +9,15 @@ from hpcdist.documents.fields import Model
 
 
 class Sweep(Model, frozen=True):
-    """How many trials there are, the names of their params, and how many run at once (None: all)."""
+    """How many trials there are, the names of their params, and how many run at once (None: all).
+
+    ``order``: the metric by which the best one comes first, with ``-`` where more is better.
+    """
 
     trials: int
     params: tuple[str, ...]
     at_once: int | None = None
+    order: str | None = None
 
     @property
     def summary(self) -> str:

@@ -81,7 +81,9 @@ def job_spec(
 
 def _sweep(experiment: Experiment) -> Sweep | None:
     search = experiment.hptuning
-    return None if search is None else Sweep(len(experiment.trials), search.names, search.concurrency)
+    if search is None:
+        return None
+    return Sweep(len(experiment.trials), search.names, search.concurrency, search.order)
 
 
 def _identity(experiment: Experiment, site: Site) -> Identity:

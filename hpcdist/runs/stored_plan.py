@@ -22,7 +22,8 @@ class StoredPlan(NamedTuple):
 
     ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests. ``tasks``
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
-    lines of the output begin with a rank, None if unknown.
+    lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
+    search comes first.
     """
 
     description: str | None = None
@@ -36,6 +37,7 @@ class StoredPlan(NamedTuple):
     labelled: bool | None = None
     metric_patterns: Mapping[str, str] = MappingProxyType({})
     step_pattern: str | None = None
+    order: str | None = None
 
 
 def read(data: object) -> StoredPlan:
@@ -60,6 +62,7 @@ def read(data: object) -> StoredPlan:
             str(name): text for name, text in _mapping(patterns("metrics")).items() if _text(text)
         },
         step_pattern=_text(patterns("step")),
+        order=_text(_mapping(plan.get("sweep")).get("order")),
     )
 
 

@@ -54,7 +54,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
-    trials, names = _trials(run), job_names(run, found)
+    trials, names = trial_params(run), job_names(run, found)
     params = {job: trials.get(job.rpartition("_")[2], plan.params) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
@@ -63,7 +63,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
     return [item._replace(unread=found.unread) for item in _with_all(items, trials, run, plan)]
 
 
-def _trials(run: Run) -> Mapping[str, Mapping[str, Any]]:
+def trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
     """Return the params of each trial of a search by its number; of other runs nothing."""
     try:
         text = run.directory.read(trial_table.FILE, _MOST_BYTES)

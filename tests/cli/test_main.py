@@ -50,6 +50,7 @@ Verbs:
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
+  sweep       Show how far a search is, and which of its trials are best.
   report      Write a page about runs, for a browser.
   export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
   cancel      Cancel jobs.

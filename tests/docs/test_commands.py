@@ -55,6 +55,14 @@ ELSEWHERE: Final = {
     "hpcdist report": ("tests/cli/test_report.py", "has runs to show"),
     "hpcdist report 'train-*' -o train.html": ("tests/cli/test_report.py", "has runs of this name"),
     "pip install '.[report]'": ("pyproject.toml", "the extra is part of what tests need"),
+    **dict.fromkeys(
+        (
+            "hpcdist sweep status JOB",
+            "hpcdist sweep best JOB",
+            "hpcdist sweep best JOB --sort -accuracy --top 5",
+        ),
+        ("tests/slurm/test_sweeps.py", "has a search"),
+    ),
     "hpcdist plan tune.yml --site perlmutter": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),

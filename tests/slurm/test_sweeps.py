@@ -52,6 +52,7 @@ def test_trials_are_compared_row_by_row(user: User) -> None:
         "hptuning": {
             "matrix": {"lr": {"uniform": [0, 1]}, "n": {"values": [1, 2]}},
             "random_search": {"n_experiments": 5},
+            "metric": {"name": "reached"},
         },
         "tracking": {"metrics": {"reached": "reached=(.*)"}},
         "run": {"cmd": "[ $HPCDIST_TRIAL != 4 ] && echo reached={{ lr * n }}"},
@@ -64,3 +65,9 @@ def test_trials_are_compared_row_by_row(user: User) -> None:
     ]
     assert reached == expected == sorted(expected, reverse=True)
     assert sorted(item["run"] for item in found) == [f"tune-1/{number}" for number in range(1, 6)]
+    shown = user.json("sweep", "status", "tune-1")
+    assert (shown["number"], shown["states"]) == (5, {"completed": 4, "failed": 1})
+    assert {item["trial"]: (item["state"], item["exit_code"]) for item in shown["trials"]} == {
+        number: ("failed", 1) if number == 4 else ("completed", 0) for number in range(1, 6)
+    }
+    assert user.json("sweep", "best", "tune-1", "--top", "2") == found[:2]

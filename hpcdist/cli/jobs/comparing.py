@@ -79,15 +79,16 @@ def print_table(
     rows = [
         (
             *cells(item),
-            *(_text(item.params, name) for name in params),
-            *(_text(item.metrics, name) for name in metrics),
+            *(text_of(item.params, name) for name in params),
+            *(text_of(item.metrics, name) for name in metrics),
         )
         for item in found
     ]
     show.table((*heads, *params, *metrics), rows)
 
 
-def _text(values: Mapping[str, Any], name: str) -> str:
+def text_of(values: Mapping[str, Any], name: str) -> str:
+    """Return a value for a table, ``-`` for none."""
     value = values.get(name, "-")
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

@@ -144,6 +144,7 @@ class Search(Model, frozen=True):
     ``matrix``: the values of each param. ``mapping``: a list of trials, each with its params, instead.
     ``concurrency``: how many trials run at once; by default as many as the batch system lets. ``seed``: the
     beginning of all random choices, by default 0, so that a file always has the same trials.
+    ``metric``: what tells the best trial; by default that of the algorithm.
     ``grid_search``: all combinations of values, or the first ``n_experiments``; without an algorithm, this.
     ``random_search``: ``n_experiments`` random ones, none of them twice. ``hyperband``, ``bo`` and
     ``early_stopping``: algorithms that depend on the trials before.
@@ -153,6 +154,7 @@ class Search(Model, frozen=True):
     mapping: tuple[dict[str, Any], ...] = ()
     concurrency: int | None = None
     seed: int = 0
+    metric: Metric | None = None
     grid_search: Count | None = None
     random_search: Count | None = None
     hyperband: Hyperband | None = None
@@ -163,6 +165,15 @@ class Search(Model, frozen=True):
     def is_adaptive(self) -> bool:
         """Whether some trials depend on earlier ones."""
         return bool(self.hyperband or self.bo)
+
+    @property
+    def order(self) -> str | None:
+        """The metric by which the best trial comes first: ``loss``, or ``-accuracy`` where more is better."""
+        algorithm = self.hyperband or self.bo
+        metric = self.metric or (algorithm.metric if algorithm else None)
+        if metric is None:
+            return None
+        return f"-{metric.name}" if metric.optimization == "maximize" else metric.name
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,131 @@
+"""The trials of a run: what the batch system, its accounting and the event log say of each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.runs import attempts
+from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.job import JobState
+from hpcdist.tracking import comparison
+from hpcdist.tracking.comparison import Tracked
+
+_WAITING: Final[str] = JobState.PENDING.value
+_GOOD: Final = JobState.COMPLETED.value
+_VANISHED: Final[str] = JobState.VANISHED.value
+_LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, attempts.REQUEUED))
+
+
+class Trial(NamedTuple):
+    """One trial: its number, its params, and its last attempt, None if it has not started.
+
+    ``state``: ``pending``, ``running``, a final state, or ``unknown``. ``gpu_seconds``: of all its attempts;
+    None where one of them is unknown.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    state: str
+    attempt: Attempt | None = None
+    gpu_seconds: float | None = 0.0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it may still run."""
+        return self.state in _LIVE
+
+
+class Progress(NamedTuple):
+    """What the trials of a run come to.
+
+    ``counts``: how many there are of each state, in the order in which they first occur. ``gpu_hours``: spent
+    so far, as far as they are known. ``left``: seconds until the last trial ends, if those left take as long
+    as the mean of those that completed; None if none has, or none is left.
+    """
+
+    trials: int
+    counts: Mapping[str, int]
+    gpu_hours: float
+    left: float | None
+
+
+def trials(report: Report, usage: Sequence[Usage], now: float) -> list[Trial]:
+    """Return the trials of a run with their states.
+
+    Raises:
+        ConfigError: if it is no search.
+    """
+    known = comparison.trial_params(report.run)
+    if not known:
+        hint = "a search has a section `hptuning`; `hpcdist status` shows the state of other runs"
+        raise ConfigError(Problem(f"{report.run.name} has no trials", hint=hint))
+    found: dict[str, list[Attempt]] = {}
+    for attempt in attempts.read(report.run, now, report.status, usage):
+        found.setdefault(attempt.job.rpartition("_")[2], []).append(attempt)
+    accounted = {str(each.element): each.state for each in usage if each.element is not None}
+    return [
+        _trial(int(number), params, found.get(number, ()), accounted.get(number), report)
+        for number, params in known.items()
+    ]
+
+
+def _trial(
+    number: int, params: Mapping[str, Any], found: Sequence[Attempt], state: JobState | None, report: Report
+) -> Trial:
+    if not found:
+        return Trial(number, params, _not_started(state, report))
+    seconds = [attempt.gpu_seconds for attempt in found]
+    known = [second for second in seconds if second is not None]
+    whole = math.fsum(known) if len(known) == len(seconds) else None
+    return Trial(number, params, found[-1].state, found[-1], whole)
+
+
+def _not_started(state: JobState | None, report: Report) -> str:
+    """Return the state of a trial that wrote no start: it did not complete, whatever its array did."""
+    if state is not None and state.is_final and state is not JobState.COMPLETED:
+        return str(state.value)
+    if report.status.state is JobState.CANCELLED:
+        return str(JobState.CANCELLED.value)
+    return _VANISHED if report.is_over else _WAITING
+
+
+def progress(found: Sequence[Trial], at_once: int | None) -> Progress:
+    """Return what these trials come to; ``at_once``: how many may run at once, None for all."""
+    counts: dict[str, int] = {}
+    for trial in found:
+        counts[trial.state] = counts.get(trial.state, 0) + 1
+    hours = math.fsum(trial.gpu_seconds or 0.0 for trial in found) / 3600
+    return Progress(len(found), counts, hours, _left(found, counts, at_once))
+
+
+def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None) -> float | None:
+    took = [
+        trial.attempt.elapsed
+        for trial in found
+        if trial.state == _GOOD and trial.attempt and trial.attempt.elapsed is not None
+    ]
+    live = sum(counts.get(state, 0) for state in _LIVE)
+    if not took or not live:
+        return None
+    slots = max(1, min(at_once or live, live), counts.get(JobState.RUNNING.value, 0))
+    return math.ceil(live / slots) * math.fsum(took) / len(took)
+
+
+def best(items: Sequence[Tracked], by: str, most: int) -> list[Tracked]:
+    """Return the best trials that have this metric, ``-NAME`` for highest first.
+
+    Raises:
+        ConfigError: if none has it.
+    """
+    name = by.removeprefix("-")
+    there = [item for item in items if not math.isnan(item.metrics.get(name, math.nan))]
+    if not there:
+        known = comparison.names(item.metrics for item in items)
+        recorded = f"they recorded {', '.join(known)}" if known else "they recorded no metric"
+        raise ConfigError(Problem(f"no trial has the metric {name!r}", hint=recorded))
+    return comparison.in_order(there, by)[:most]

@@ -1,0 +1,97 @@
+"""The states of trials, and what they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.script.trial_table import table
+from hpcdist.sweeps import trials
+from hpcdist.sweeps.trials import Progress, Trial
+from hpcdist.tracking.comparison import Tracked
+from tests.runs.test_history import log
+from tests.runs.test_rundir import made
+
+RUNNING = Status(JobState.RUNNING, "RUNNING", source="squeue")
+OVER = Status(JobState.FAILED, "FAILED", 3, source="sacct")
+
+
+def run(folder: Path, *events: str, count: int = 3) -> Run:
+    found = made(folder)
+    texts = [TrialTexts({}, "x", {"POLYAXON_PARAMS": json.dumps({"lr": at})}) for at in range(1, count + 1)]
+    found.directory.write("trials.tsv", table(texts))
+    found.directory.write("events", log(*events).decode())
+    found.directory.write(
+        "plan.json", json.dumps({"placement": {"rows": [], "groups": [{"gpus": 2, "nodes": 1}]}})
+    )
+    return found
+
+
+def states(found: Sequence[Trial]) -> list[tuple[int, object, str, int | None, float | None]]:
+    return [
+        (one.number, one.params["lr"], one.state, one.attempt and one.attempt.exit_code, one.gpu_seconds)
+        for one in found
+    ]
+
+
+def test_each_trial_has_the_state_of_its_element(tmp_path: Path) -> None:
+    searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 0", "started 12_2 110 0")
+    found = trials.trials(Report(searched, RUNNING), (), 200)
+    assert states(found) == [
+        (1, 1, "completed", 0, 120.0),
+        (2, 2, "running", None, 180.0),
+        (3, 3, "pending", None, 0.0),
+    ]
+    assert trials.progress(found, 1) == Progress(
+        3, {"completed": 1, "running": 1, "pending": 1}, 300 / 3600, 120.0
+    )
+
+
+def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_path: Path) -> None:
+    searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 3", count=4)
+    usage = (Usage(2, JobState.NODE_FAIL), Usage(3, JobState.COMPLETED))
+    ended = searched._replace(record=searched.record._replace(ended=OVER))
+    found = trials.trials(Report(ended, OVER), usage, 200)
+    assert [one.state for one in found] == ["failed", "node_fail", "vanished", "vanished"]
+    cancelled = Status(JobState.CANCELLED, source="sacct")
+    assert trials.trials(Report(ended, cancelled), usage, 200)[3].state == "cancelled"
+
+
+def test_a_run_that_is_no_search_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        trials.trials(Report(made(tmp_path), RUNNING), (), 200)
+    assert "has no trials; a search has a section `hptuning`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "at_once", "left"), [(4, None, 10.0), (4, 2, 20.0), (5, 2, 30.0), (0, 2, None)]
+)
+def test_the_time_left_follows_from_the_trials_that_completed(
+    waiting: int, at_once: int | None, left: float | None
+) -> None:
+    took = [Attempt("1_1", (0, 0), "completed", 0, 0, seconds) for seconds in (5, 15)]
+    found = [Trial(1, {}, "completed", one) for one in took] + [Trial(2, {}, "pending")] * waiting
+    assert trials.progress(found, at_once).left == left
+
+
+def item(name: str, **metrics: float) -> Tracked:
+    return Tracked(name, {}, (), metrics, ())
+
+
+def test_the_best_trials_are_those_with_the_best_last_value() -> None:
+    items = [item("t/1", loss=3), item("t/2"), item("t/3", loss=1), item("t/4", loss=float("nan"))]
+    assert [one.name for one in trials.best(items, "loss", 5)] == ["t/3", "t/1"]
+    assert [one.name for one in trials.best(items, "-loss", 1)] == ["t/1"]
+    with pytest.raises(ConfigError) as error:
+        trials.best(items, "-acuracy", 1)
+    assert str(error.value) == "no trial has the metric 'acuracy'; they recorded loss"
