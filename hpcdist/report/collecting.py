@@ -8,15 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError
-from hpcdist.report import attempts, code, limits, nodes, plan_lines, text
-from hpcdist.report.attempts import Timeline
+from hpcdist.errors import ConfigError, bytes_text
+from hpcdist.report import code, limits, nodes, plan_lines, text
 from hpcdist.report.code import CodeState
 from hpcdist.report.curves import Series
 from hpcdist.report.limits import Limits, Share
 from hpcdist.report.nodes import Map
 from hpcdist.report.plan_lines import Section
-from hpcdist.runs import endings, history, logs, rundir
+from hpcdist.report.timeline import Timeline, timeline
+from hpcdist.runs import attempts, history, logs, rundir
+from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
@@ -89,6 +90,7 @@ def _metrics(run: Run, plan: StoredPlan, warnings: list[str]) -> Metrics:
     except ConfigError as error:  # an expression for its output that takes too long
         warnings.append(f"its output was not searched for metrics: {error}")
         found = series.read(run.directory, StoredPlan())
+    warnings += found.unread
     if found.damaged:
         lines = "line of what it recorded was" if found.damaged == 1 else "lines of what it recorded were"
         warnings.append(f"{found.damaged} damaged {lines} skipped")
@@ -116,7 +118,7 @@ class _Source:
         self.directory = report.run.directory
         self.events = self.directory.events()
         self.plan = plan_lines.read(self.directory)
-        self.timeline = attempts.timeline(self.run.record, self.events, now, is_over=report.is_over)
+        self.attempts = attempts.read(self.run, now, report.status)
 
     def state(self) -> tuple[str, str]:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
@@ -130,7 +132,7 @@ def _view(source: _Source, found: Metrics, warnings: list[str], share: Limits) -
     run, directory, plan = source.run, source.directory, source.plan
     failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
     failed = _RANK.search(failure)
-    hosts = endings.nodes(run.job) if run.job else ()
+    hosts = next((one.hosts for one in reversed(source.attempts) if one.hosts), ())
     warnings += [str(problem) for problem in plan.notes] if plan else []
     return RunView(
         name=run.name,
@@ -140,7 +142,7 @@ def _view(source: _Source, found: Metrics, warnings: list[str], share: Limits) -
         facts=_facts(source),
         warnings=warnings,
         failure=failure,
-        timeline=source.timeline,
+        timeline=timeline(source.attempts, source.now),
         map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None) if plan else None,
         code=code.read(directory, share.others),
         plan=plan_lines.sections(plan, share.plan) if plan else None,
@@ -162,24 +164,26 @@ def _facts(source: _Source) -> dict[str, str]:
         "tasks": plan and plan.summary,
         "framework": plan and plan.identity.framework,
         "submitted": _moment(record.submitted_at),
-        **_times(source.timeline, source.now, is_over=source.report.is_over),
+        **_times(source.attempts, source.now),
         "GPU-hours": None if hours is None or not source.stored.gpus else text.number(hours),
         "directory": run.directory.path,
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
-def _times(timeline: Timeline | None, now: float, *, is_over: bool) -> dict[str, str | None]:
-    if not timeline:
+def _times(found: Sequence[Attempt], now: float) -> dict[str, str | None]:
+    started = [one.started for one in found if one.started is not None]
+    if not started:
         return {}
-    found = [bar.attempt for bar in timeline.bars.items]
-    ended = found[-1].ended
-    last = ended if ended is not None else None if is_over else now
+    last = found[-1]
+    end = now if last.state == JobState.RUNNING.value else last.ended
+    memory = max((one.max_memory for one in found if one.max_memory is not None), default=None)
     return {
-        "queued": duration(found[0].began - timeline.begin),
-        "started": moment(found[0].began),
-        "ended": None if ended is None else moment(ended),
-        "elapsed": None if last is None else duration(last - found[0].began),
+        "queued": None if found[0].waited is None else duration(found[0].waited),
+        "started": moment(started[0]),
+        "ended": None if last.ended is None else moment(last.ended),
+        "elapsed": None if end is None else duration(end - started[0]),
+        "most memory": None if memory is None else bytes_text(memory),
     }
 
 

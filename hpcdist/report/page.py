@@ -20,6 +20,7 @@ from hpcdist.report.collecting import Collected, RunView
 from hpcdist.report.curves import Plot
 from hpcdist.report.limits import Share
 from hpcdist.runs.states import Report
+from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
@@ -97,6 +98,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     )
     environment.filters |= {
         "size": _size,
+        "hosts": hostlist.compress,
         "number": text.number,
         "step": "{:.10g}".format,
         "moment": collecting.moment,

@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.report import limits, page
+from hpcdist.report import limits, page, timeline
+from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.states import Report
 from tests.report import made
 from tests.report.made import HOSTILE, NOW
@@ -79,7 +80,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
         },
         "warnings": [],
         "failure": "",
-        "timeline": None,
+        "timeline": timeline.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
         "code": None,
         "plan": None,
