@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import scale, scaling, start, tracking
+from benchmarks import report, scale, scaling, start, tracking
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
 from hpcdist.schedulers.local import LOCAL
@@ -117,6 +117,7 @@ def main() -> None:
     scale.main(compare, line)
     scaling.main()
     tracking.main(compare, line)
+    report.main()
     start.main(compare, line)
 
 

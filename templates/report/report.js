@@ -113,6 +113,7 @@
   }
 
   controls.hidden = false;
+  document.getElementById("scriptless").remove();
   for (const div of plots) div.hidden = false;
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("change", (event) => {
