@@ -102,7 +102,9 @@ def _series(found: Metrics, numbers: Mapping[str, int], names: Mapping[int, str]
     began: dict[str, float] = {}
     for key, points in found.series.items():
         ranks[key.job, key.name] = ranks.get((key.job, key.name), 0) + 1
-        first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
+        first = min(points.times)
+        if first <= 0:  # of output, or of files without times
+            first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
         began[key.job] = min(began.get(key.job, first), first)
     for key, points in sorted(found.series.items()):
         item = numbers[key.job]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hpcdist.report import limits
 from hpcdist.report.limits import Share
 from hpcdist.report.text import visible
-from hpcdist.tracking import thinning
+from hpcdist.tracking import series, thinning
 from hpcdist.tracking.series import Points
 
 
@@ -63,8 +63,10 @@ def plots(found: Iterable[Series]) -> Share[Plot]:
 
 def _row(one: Series) -> Row:
     steps, values, _ = one.points
-    finite = [(value, step) for value, step in zip(values, steps, strict=True) if math.isfinite(value)]
-    low, high = min(finite, default=None), max(finite, key=lambda pair: pair[0], default=None)
+    summary = series.summary(one.points)
+    low, high = (
+        None if end is None else (end, steps[values.index(end)]) for end in (summary.low, summary.high)
+    )
     return Row(one.label, one.item, len(values), values[-1], steps[-1], low, high)
 
 
