@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from hpcdist.runs import endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.accounting import HasAccounting, Usage
 from hpcdist.schedulers.job import JobState
 
+if TYPE_CHECKING:
+    from hpcdist.runs.services import Services
+
 FILE: Final = "accounting.json"
+_LATEST_ANSWER: Final = 3600
+"""Seconds after a job's end in which its accounting may still come."""
+
 _MAX_BYTES: Final = 1 << 26
 _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
     "element": (int, 1 << 31),
@@ -26,19 +31,31 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
 """The type of each field that may be null, and a number that is too large."""
 
 
+def keep(runs: Iterable[Run], services: Services) -> None:
+    """Query the accounting of the jobs that have ended and of which nothing is kept, for a minute in all."""
+    from hpcdist.runs.deadline import with_deadline  # for what shows details of many runs
+
+    services = services._replace(runner=with_deadline(services.runner, services.now))
+    for run in runs:
+        if run.record.ended:
+            query(run, services)
+
+
 def query(run: Run, services: Services) -> tuple[Usage, ...]:
     """Return the starts of the job that the batch system has; what is kept of an ended job is not queried.
 
-    They are kept when the job has ended and they have its last start, for the time when they are forgotten.
+    They are kept when the job has ended and they have its last start, for the time when they are forgotten;
+    after an hour whatever they are.
     """
-    kept = read(run.directory) if run.record.ended else ()
+    kept = read(run.directory) if run.record.ended else None
     scheduler = schedulers.get(run.record.scheduler)
-    if kept or run.job is None or not isinstance(scheduler, HasAccounting):
-        return kept
+    if kept is not None or run.job is None or not isinstance(scheduler, HasAccounting):
+        return kept or ()
     accounting = scheduler.accounting()
     answers = [(services.runner.run(command), run.job) for command in accounting.commands(run.job)]
     found = tuple(usage for answer in answers for usage in accounting.read(*answer) if _is_valid(usage))
-    if run.record.ended and _is_complete(run, found):
+    is_late = all(completed.ok for completed, _ in answers) and _has_been_over(run, services.now())
+    if run.record.ended and (is_late or _is_complete(run, found)):
         with contextlib.suppress(OSError):
             run.directory.write(FILE, _encode(found))
     return found
@@ -51,20 +68,26 @@ def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
     return is_over and any(usage.ended is None or usage.ended >= last for usage in found)
 
 
+def _has_been_over(run: Run, now: float) -> bool:
+    """Whether the event log has had nothing new for an hour; it may never have had anything."""
+    last = max((event.at for event in run.directory.events()), default=0)
+    return 0 < last < now - _LATEST_ANSWER
+
+
 def _encode(found: Sequence[Usage]) -> str:
     import json
 
     return json.dumps([{**usage._asdict(), "state": usage.state.value} for usage in found])
 
 
-def read(directory: RunDirectory) -> tuple[Usage, ...]:
-    """Return the starts that are kept of an ended job; none where the file is missing or invalid."""
+def read(directory: RunDirectory) -> tuple[Usage, ...] | None:
+    """Return the starts that are kept of an ended job; None where the file is missing or invalid."""
     import json
 
     try:
         return tuple(map(_usage, json.loads(directory.read(FILE, _MAX_BYTES))))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return ()
+        return None
 
 
 def _usage(data: dict[str, Any]) -> Usage:

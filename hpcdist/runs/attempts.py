@@ -78,7 +78,7 @@ def read(
     of its accounting is used. What the event log lacks is taken from there.
     """
     plan = run.directory.plan()
-    usage = accounting.read(run.directory) if usage is None else usage
+    usage = (accounting.read(run.directory) or ()) if usage is None else usage
     found = _with_hosts(run, of_events(run, plan, run.directory.events(), now, status))
     known = (_with_gpus(each, plan, now) for each in _with_usage(run, [*found], usage))
     return tuple(sorted(known, key=_order))

@@ -200,14 +200,16 @@ def test_describe_shows_each_attempt(real: Hpcdist) -> None:
     assert shown[1].split()[-3:] == ["0.00", "-", "localhost"]
 
 
-def test_describe_shows_description_and_tags(real: Hpcdist) -> None:
-    text = f"description: a first try\ntags: [one, two]\n{RANKS}"
+def test_describe_shows_description_tags_and_params(real: Hpcdist) -> None:
+    text = f"description: a first try\ntags: [one, two]\nparams: {{lr: 0.1, model: 'a b'}}\n{RANKS}"
     real("submit", "-", "--wait", "--set", "name=try", stdin=text)
     result = real("describe", "try-1").out
     assert "description   a first try\n" in result
     assert "tags          one, two\n" in result
+    assert "params        lr=0.1 model=a b\n" in result
     found = json.loads(real("describe", "try-1", "--json").out)
     assert (found["description"], found["tags"]) == ("a first try", ["one", "two"])
+    assert found["params"] == {"lr": 0.1, "model": "a b"}
 
 
 def test_overrides_are_appended_as_one_line(real: Hpcdist, folder: Path) -> None:

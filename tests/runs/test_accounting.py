@@ -32,13 +32,14 @@ USAGE = (
 class Sacct:
     """Answers each command with the same rows."""
 
-    def __init__(self, rows: str) -> None:
+    def __init__(self, rows: str, code: int = 0) -> None:
         self.rows = rows
+        self.code = code
         self.calls = 0
 
     def run(self, command: Command) -> Completed:
         self.calls += 1
-        return Completed(command, 0, self.rows)
+        return Completed(command, self.code, self.rows)
 
 
 def slurm(folder: Path, *lines: str, ended: Status | None = None) -> Run:
@@ -90,7 +91,7 @@ def test_elements_and_what_has_no_times(tmp_path: Path) -> None:
 def test_it_is_kept_when_the_job_has_ended_and_then_not_queried(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", ended=COMPLETED)
     sacct = Sacct(ROWS)
-    assert [accounting.query(run, Services(sacct)) for _ in range(2)] == [USAGE, USAGE]
+    assert [accounting.query(run, Services(sacct, now=lambda: 300.0)) for _ in range(2)] == [USAGE, USAGE]
     assert sacct.calls == 1
     assert attempts.read(run, 1000.0) == attempts.read(run, 1000.0, usage=USAGE)
 
@@ -106,20 +107,35 @@ def test_it_is_kept_when_the_job_has_ended_and_then_not_queried(tmp_path: Path) 
 )
 def test_it_is_not_kept_before_it_is_whole(tmp_path: Path, rows: str, ended: Status | None) -> None:
     run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", ended=ended)
-    accounting.query(run, Services(Sacct(rows)))
-    assert accounting.read(run.directory) == ()
+    accounting.query(run, Services(Sacct(rows), now=lambda: 300.0))
+    assert accounting.read(run.directory) is None
+
+
+def test_after_an_hour_it_is_kept_whatever_it_is_unless_nobody_answered(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0", ended=COMPLETED)
+    sacct, no_sacct = Sacct(""), Sacct("", code=1)
+    for runner, seconds in ((sacct, 300.0), (no_sacct, 9000.0), (sacct, 9000.0), (sacct, 9001.0)):
+        accounting.keep([run], Services(runner, now=lambda seconds=seconds: seconds))  # type: ignore[misc]
+    assert (sacct.calls, no_sacct.calls) == (2, 1)
+    assert attempts.read(run, 1000.0) == (Attempt("12", (0, 0), "completed", None, 100.0),)
+
+
+def test_the_accounting_of_jobs_that_run_on_is_not_queried_for_many(tmp_path: Path) -> None:
+    sacct = Sacct(ROWS)
+    accounting.keep([slurm(tmp_path, "started 12 100 0")], Services(sacct))
+    assert sacct.calls == 0
 
 
 def test_a_time_beyond_all_calendars_is_not_taken(tmp_path: Path) -> None:
     rows = "12|COMPLETED|0:0|155|199|999999999999||n3\n"
-    assert accounting.query(slurm(tmp_path), Services(Sacct(rows))) == ()
+    assert accounting.query(slurm(tmp_path), Services(Sacct(rows), now=lambda: 300.0)) == ()
 
 
 def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
     sacct = Sacct(ROWS)
-    assert accounting.query(made(tmp_path), Services(sacct)) == ()
+    assert accounting.query(made(tmp_path), Services(sacct, now=lambda: 300.0)) == ()
     created = made(tmp_path, scheduler="slurm", job_id=None, phase=Phase.CREATED)
-    assert accounting.query(created, Services(sacct)) == ()
+    assert accounting.query(created, Services(sacct, now=lambda: 300.0)) == ()
     assert sacct.calls == 0
 
 
@@ -134,4 +150,4 @@ def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
 def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
     run = made(tmp_path)
     (run.directory.path / accounting.FILE).write_text(text)
-    assert accounting.read(run.directory) == ()
+    assert accounting.read(run.directory) is None

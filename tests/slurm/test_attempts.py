@@ -29,14 +29,15 @@ def test_a_job_that_was_requeued(accounting_cluster: Cluster, workdir: Path) -> 
     [run] = user.json("status", "again-1")
     user.cluster.run(["scontrol", "requeue", run["job_id"]], check=True)
     assert user.hpcdist("wait", "again-1").returncode == 0
-    found: list[dict[str, Any]] = []
+    kept = user.directory / "runs" / "again-1" / "accounting.json"
 
-    def is_measured() -> bool:
+    def is_kept() -> bool:
         """The accounting lags behind by some seconds."""
-        found[:] = user.json("describe", "again-1")["attempts"]
-        return found[-1]["max_memory"] is not None
+        assert user.hpcdist("export", "again-1", "--csv", "x.csv").returncode == 0
+        return kept.exists()
 
-    until(is_measured, "sacct to know the memory")
+    until(is_kept, "sacct to know the last start")
+    found: list[dict[str, Any]] = user.json("describe", "again-1")["attempts"]
     assert [(each["attempt"], each["state"], each["exit_code"]) for each in found] == [
         ("0.0", "requeued", 143),
         ("1.0", "failed", 3),
@@ -48,7 +49,6 @@ def test_a_job_that_was_requeued(accounting_cluster: Cluster, workdir: Path) -> 
     assert [each["elapsed_seconds"] >= 3 for each in found[1:]] == [True, True]
     assert [each["max_memory"] for each in found[1:]] == [found[-1]["max_memory"]] * 2
     assert 200 << 20 < found[-1]["max_memory"] < 300 << 20
-    assert (user.directory / "runs" / "again-1" / "accounting.json").exists()
     # What is kept holds when Slurm does not answer any more.
     offline = {"PATH": "/usr/bin:/bin", "SLURM_CONF": "/nowhere"}
     assert user.json("describe", "again-1")["attempts"] == found

@@ -53,7 +53,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
         [
             (key.replace("_", " "), _text(value))
             for key, value in details.items()
-            if value not in (None, "", [])
+            if value not in (None, "", [], {})
         ],
     )
     if found:
@@ -76,9 +76,9 @@ def _details(report: Report) -> dict[str, Any]:
 
 
 def _labels(directory: RunDirectory) -> dict[str, Any]:
-    """Return the user's description and tags, which are stored in the plan."""
+    """Return the user's description, tags and params, which are stored in the plan."""
     plan = directory.plan()
-    return {"description": plan.description, "tags": [*plan.tags]}
+    return {"description": plan.description, "tags": [*plan.tags], "params": {**plan.params}}
 
 
 def _code(directory: RunDirectory) -> dict[str, Any]:
@@ -132,4 +132,6 @@ def _row(attempt: Attempt) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return one_line(" ".join(f"{name}={each}" for name, each in value.items()))
     return one_line(", ".join(map(str, value)) if isinstance(value, list) else str(value))

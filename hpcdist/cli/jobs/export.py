@@ -17,7 +17,9 @@ from hpcdist.cli.jobs.comparing import runs_named
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, ServiceError
+from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 
@@ -93,7 +95,9 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("--csv - and --json are both for stdout.")
     found = [*runs_named(runs_dir, jobs)]
     export = _Export(uri)
-    reports = _follow(found, export) if following else status(found, runs.services())
+    services = runs.services()
+    reports = _follow(found, services, export) if following else status(found, services)
+    accounting.keep((report.run for report in reports), services)
     results = [*export.to_files(reports, files), *export.to_mlflow(reports)]
     if json:
         show.as_json([result._asdict() for result in results])
@@ -103,12 +107,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx.exit(export.code)
 
 
-def _follow(found: Sequence[Run], export: _Export) -> list[Report]:
+def _follow(found: Sequence[Run], services: Services, export: _Export) -> list[Report]:
     """Send what comes until the jobs have ended; return the last reports, which are not sent yet.
 
     A server that does not answer meanwhile is tried again.
     """
-    services = runs.services()
     pauses, silence = PollTimer(services, local=is_local(found)), SilenceTimeout()
     try:
         while True:

@@ -16,7 +16,7 @@ from hpcdist.cli.options import runs_dir_option
 from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host import untrusted
 from hpcdist.report import page
-from hpcdist.runs import states
+from hpcdist.runs import accounting, states
 
 
 @click.command("report")
@@ -42,7 +42,10 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     found = [*runs_named(runs_dir, jobs)]
     if not found:
         raise ConfigError(Problem(f"there are no runs in {runs_dir}"))
-    shown = page.content(states.status(found, runs.services()), time.time())
+    services = runs.services()
+    reports = states.status(found, services)
+    accounting.keep((report.run for report in reports), services)
+    shown = page.content(reports, time.time())
     text = page.html(shown, library).encode()
     with untrusted.folder(output.absolute().parent) as folder:
         untrusted.write(folder, output.name, text)
