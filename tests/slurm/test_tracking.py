@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import pytest
 
+from tests.report.test_page import Read
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
-from tests.slurm.users import User
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
 
@@ -38,9 +39,9 @@ def printed(log: str) -> Numbers:
     return {**dict(losses), "accuracy": re.findall(r"test accuracy (\S+)", log)[0]}
 
 
-def names(run: str) -> tuple[str, str]:
+def names(client: str) -> tuple[str, str]:
     """Return the names of loss and accuracy in a run of this client."""
-    return ("printed_loss", "printed_accuracy") if run.endswith("print") else ("loss", "accuracy")
+    return ("printed_loss", "printed_accuracy") if client == "print" else ("loss", "accuracy")
 
 
 def in_metrics(user: User, run: str, loss: str, accuracy: str) -> Numbers:
@@ -61,8 +62,59 @@ def in_list(user: User, run: str, loss: str, accuracy: str) -> Numbers:
     return {"3": f"{row['metrics'][loss]:.4f}", "accuracy": f"{row['metrics'][accuracy]:.4f}"}
 
 
-VIEWS: Final[tuple[Callable[[User, str, str, str], Numbers], ...]] = (in_metrics, in_compare, in_list)
+def in_report(user: User, run: str, loss: str, accuracy: str) -> Numbers:
+    done = user.hpcdist("report", run, "-o", "report.html")
+    assert done.returncode == 0, done.stderr
+    plots = json.loads(Read((user.directory / "report.html").read_text()).scripts[0])["plots"]
+    traces = {plot["name"]: plot["traces"] for plot in plots}
+    [losses], [accuracies] = traces[loss], traces[accuracy]
+    found = {str(int(step)): value for step, value in zip(losses["x"], losses["y"], strict=True)}
+    return {name: f"{value:.4f}" for name, value in (found | {"accuracy": accuracies["y"][-1]}).items()}
+
+
+VIEWS: Final[tuple[Callable[[User, str, str, str], Numbers], ...]] = (
+    in_metrics,
+    in_compare,
+    in_list,
+    in_report,
+)
 """Each returns some or all of the numbers of a run, as one verb shows them."""
+
+IN_MLFLOW: Final = """
+import json, pathlib, subprocess, sys
+from tests.export.mlflow.servers import served
+
+folder = pathlib.Path("mlflow")
+folder.mkdir()
+with served(folder) as server:
+    export = [sys.executable, "-m", "hpcdist", "export", *sys.argv[1:], "--mlflow", server.uri]
+    subprocess.run(export, check=True, stdout=sys.stderr)
+    names = [run.rpartition("-")[0] for run in sys.argv[1:]]
+    [found] = zip(*map(server.runs, names), strict=True)
+    print(json.dumps({
+        run["info"]["run_name"]: {
+            metric["key"]: server.history(run["info"]["run_id"], metric["key"])
+            for metric in run["data"]["metrics"]
+        }
+        for run in found
+    }))
+"""
+
+
+def in_mlflow(user: User, *runs: str) -> Mapping[str, Numbers]:
+    """Return the numbers of these runs that a server of MLflow on the head has, once they are exported."""
+    done = user.cluster.run(
+        [PYTHON, "-c", IN_MLFLOW, *runs],
+        cwd=user.directory,
+        env=ENVIRONMENT | {"PYTHONPATH": str(CHECKOUT)},
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Numbers] = {}
+    for run, metrics in json.loads(done.stdout).items():
+        loss, accuracy = (metrics[name] for name in names(run.rpartition("-")[0]))
+        found[run] = {str(step): f"{value:.4f}" for step, _, value in loss}
+        found[run] = {**found[run], "accuracy": f"{accuracy[-1][2]:.4f}"}
+    return found
 
 
 def test_every_client_and_every_verb_show_what_the_program_printed(user: User) -> None:
@@ -84,6 +136,7 @@ def test_every_client_and_every_verb_show_what_the_program_printed(user: User) -
             seen = view(user, run, *names(client))
             assert seen.items() <= expected.items(), (view, client)
         assert in_metrics(user, run, *names(client)) == expected
+    assert in_mlflow(user, *runs) == {run: printed(user.log(run)) for run in runs}
     params = {row["run"]: row["params"]["client"] for row in user.json("compare", "--only-differing")}
     assert params == dict(zip(runs, CLIENTS, strict=True))
 
