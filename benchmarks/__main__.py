@@ -49,7 +49,7 @@ def compare(
 def line(what: str, ours: float, theirs: float, goal: str) -> None:
     """Print one ratio."""
     print(
-        f"{what:<58} {ours * 1000:8.1f} ms {theirs * 1000:8.1f} ms   x{ours / theirs:.2f}   goal {goal}",
+        f"{what:<58} {ours * 1000:8.1f} ms {theirs * 1000:8.1f} ms   x{ours / theirs:.3g}   goal {goal}",
         flush=True,
     )
 

@@ -1,4 +1,4 @@
-"""Recording a metric, against the bare write of its line; reading points; comparing runs."""
+"""Recording a metric, alone and in a training; reading points; comparing runs."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ for call in (ours, bare):
     print((time.perf_counter() - begun) / CALLS)
 """.replace("CALLS", str(CALLS))
 
+TRAINING = """
+import hashlib, statistics, time
+from hpcdist_tracking import log_metrics
+data = bytes(1000)
+def step(rounds):
+    for _ in range(rounds): hashlib.sha256(data)
+begun = time.process_time(); step(100_000)
+rounds = int(100_000 * 0.001 / (time.process_time() - begun))  # a millisecond
+def steps(count, log):
+    begun = time.process_time()
+    for number in range(count):
+        step(rounds)
+        if log: log_metrics(step=number, loss=0.123456, accuracy=0.95)
+    return time.process_time() - begun
+pairs = [(steps(200, True), steps(200, False)) for _ in range(25)]
+for times in zip(*pairs): print(statistics.median(times) / 200)
+"""
+"""The time of the process, which other work on this machine does not lengthen much."""
+
 Compare = Callable[[Callable[[], float], Callable[[], float], int], tuple[float, float]]
 Line = Callable[[str, float, float, str], None]
 
@@ -47,14 +66,21 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def recording(folder: Path) -> None:
-    """Print what a call costs beyond the bare write, in microseconds."""
+def timed_program(folder: Path, program: str) -> list[float]:
+    """Run a program that records, and return the seconds that it prints."""
     environment = {"PYTHONPATH": str(CHECKOUT / "templates" / "python"), "HPCDIST_TRACKING": str(folder)}
-    words = [sys.executable, "-c", RECORDING]
+    words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    ours, bare = (float(text) * 1e6 for text in done.stdout.split())
+    return [*map(float, done.stdout.split())]
+
+
+def recording(folder: Path, line: Line) -> None:
+    """Print what a call costs beyond the bare write, in microseconds; and what it costs a training."""
+    ours, bare = (seconds * 1e6 for seconds in timed_program(folder, RECORDING))
     beyond = f"beyond: {ours - bare:.1f} us   goal <= 20"
     print(f"log_metrics: {ours:.1f} us; open, append and write: {bare:.1f} us; {beyond}", flush=True)
+    with_tracking, without = timed_program(folder, TRAINING)
+    line("a step of 1 ms that is recorded / not recorded", with_tracking, without, "<= 1.01")
 
 
 def points(folder: Path, count: int) -> Path:
@@ -102,11 +128,11 @@ def comparing(folder: Path) -> None:
 
 
 def main(compare: Compare, line: Line) -> None:
-    """Measure all three."""
+    """Measure all of them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in ("recording", "points", "runs"):
             (folder / part).mkdir(mode=0o700)
-        recording(folder / "recording")
+        recording(folder / "recording", line)
         reading(folder / "points", compare, line)
         comparing(folder / "runs")

@@ -68,11 +68,13 @@ def log_metrics(
     """
     if not all_ranks and rank() != 0:
         return
-    found = {str(name): _number(name, value) for name, value in dict(values or {}, **metrics).items()}
-    entry = {"metrics": {name: value for name, value in found.items() if value is not None}}
-    if step is not None:
-        entry["step"] = _number("step", step)
-    _record(entry)
+    texts = []
+    for name, value in (dict(values, **metrics) if values else metrics).items():
+        number = _number(name, value)
+        if number is not None:
+            texts.append(_as_json(str(name)) + ":" + _text(number))
+    at = "" if step is None else ',"step":' + _text(_number("step", step))
+    _record('{"metrics":{' + ",".join(texts) + "}" + at)
 
 
 @_harmless
@@ -110,12 +112,12 @@ def outputs() -> str:
 
 
 def rank() -> int:
-    """Return the rank of this process; 0 where it is the only one."""
-    for name in _RANKS:
-        value = os.environ.get(name, "")
-        if value.isdecimal():
-            return int(value)
-    return 0
+    """Return the rank of this process, as it is when it is first needed; 0 where it is the only one."""
+    if _Rank.process != os.getpid():  # also in a fork
+        values = (os.environ.get(name, "") for name in _RANKS)
+        _Rank.number = next((int(value) for value in values if value.isdecimal()), 0)
+        _Rank.process = os.getpid()
+    return _Rank.number
 
 
 def step_aside(name: str, *parts: str) -> None:
@@ -166,6 +168,11 @@ def _number(name: str, value: Any) -> Any:
     return number if number - number == 0 else str(number)
 
 
+def _text(number: Any) -> str:
+    """Return a number as JSON; an encoder of JSON takes longer for a line than writing it does."""
+    return _as_json(number) if number is None or isinstance(number, str) else repr(number)
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -188,7 +195,7 @@ def _keep(path: str, name: str, entry: Dict[str, Any]) -> None:
     except (OSError, ValueError, shutil.Error) as error:
         _warn(f"{path} cannot be kept: {error}")
     else:
-        _record({"artifact": entry})
+        _record(_as_json({"artifact": entry})[:-1])
 
 
 def _copied(path: str, name: str) -> str:
@@ -248,6 +255,13 @@ def _hash_of_file(path: str) -> Any:
     return digest.hexdigest(), size
 
 
+class _Rank:
+    """The rank of this process: seven variables are looked up once."""
+
+    process = 0
+    number = 0
+
+
 class _File:
     """The file of this process, opened when it first records something."""
 
@@ -258,14 +272,13 @@ class _File:
 
 def _record_first(entry: Dict[str, Any]) -> None:
     if rank() == 0:
-        _record(entry)
+        _record(_as_json(entry)[:-1])
 
 
-def _record(entry: Dict[str, Any]) -> None:
-    """Append one line; of what a full disk has cut short, the next line is kept apart."""
-    entry["at"] = round(time.time(), 3)
+def _record(entry: str) -> None:
+    """Append a line, which the time completes; of what a full disk has cut short, the next is kept apart."""
+    text = '{},"at":{:.3f}}}\n'.format(entry, time.time())
     try:
-        text = _as_json(entry) + "\n"
         if _File.process != os.getpid():  # also that of a fork
             _File.handle, _File.process, _File.torn = _opened(), os.getpid(), False
         line = ("\n" + text if _File.torn else text).encode()
