@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +23,9 @@ _DEFAULTS: Final = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 """A server that hangs is given up after two minutes; MLflow's own defaults wait for a quarter of an hour."""
+
+_CAUSE: Final = re.compile(r"Caused by \w+\((?:.*?\): )?[\"']?(.*?)[\"']?\)\)$")
+"""What urllib3 says last, behind the URL and the number of tries."""
 
 _LOGIN: Final = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
 _AGAIN: Final = "export again when it answers: what is there is not sent twice"
@@ -63,4 +67,6 @@ def answers(uri: str) -> Iterator[None]:
     except MlflowException as error:
         message = " ".join(str(error).split())
         hint = _LOGIN if any(code in message for code in ("error code 401", "error code 403")) else _AGAIN
+        if cause := _CAUSE.search(message):
+            message = f"no answer: {cause[1]}"
         raise ServiceError(Problem(f"MLflow at {uri}: {message:.300}", hint=hint)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,10 @@ from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 from tests.export.made import AT, COMPLETED, kept, logged, made
-from tests.export.mlflow.servers import Server, served
+from tests.export.mlflow.servers import Server
 from tests.tracking.test_polyaxon import client_models
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("mlflow")) as running:
-        yield running
-
-
-@pytest.fixture
-def experiment(request: pytest.FixtureRequest) -> str:
-    """Return a name of an experiment for this test."""
-    return str(request.node.name).replace("_", "-")[:60]
 
 
 def send(server: Server, run: Run, status: Status = COMPLETED) -> tuple[list[Sent], list[str]]:
