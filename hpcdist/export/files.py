@@ -19,7 +19,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: if it cannot be written; nothing is left behind then.
     """
-    target = path.resolve()
+    try:
+        with _opened(path.resolve()) as stream:
+            yield stream
+    except OSError as error:
+        if error.filename is None:  # of a write, as of a full disk
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+@contextlib.contextmanager
+def _opened(target: Path) -> Iterator[BinaryIO]:
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         with target.open("wb") as stream:
             yield stream

@@ -19,6 +19,9 @@ from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
 
 _ELEMENT: Final = re.compile(r".*_([0-9]+)")
+_LATEST: Final = 253402300800.0
+"""The end of the year 9999, the limit of ``datetime``."""
+
 _EXACT: Final = 1 << 53
 """Up to here every whole number is a float."""
 
@@ -77,10 +80,13 @@ class Item(NamedTuple):
         return self.started or datetime.fromisoformat(record.submitted_at or record.created_at).timestamp()
 
     def points(self) -> Iterator[tuple[Name, float, float, float]]:
-        """Yield each value: of what, its step, its time in seconds since 1970 (0 if unknown), the number."""
+        """Yield each value: of what, its step, its time in seconds since 1970, the number.
+
+        The time is 0 where it is unknown, and where a damaged line or a clock gives none of this era.
+        """
         for name, points in self.series.items():
             for step, value, at in zip(*points, strict=True):
-                yield name, step, at, value
+                yield name, step, at if 0 < at < _LATEST else 0.0, value
 
 
 def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem]]:

@@ -47,11 +47,6 @@ def write(items: Iterable[Item], stream: BinaryIO) -> int:
 
 
 def _time(seconds: float) -> str:
-    try:
-        return (
-            datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
-            if seconds
-            else ""
-        )
-    except (ValueError, OverflowError, OSError):  # of a damaged line, or a clock
+    if not seconds:
         return ""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")

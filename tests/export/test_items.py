@@ -110,6 +110,13 @@ def test_damage_is_a_warning(tmp_path: Path) -> None:
     assert problems == [warning("train-1: 1 damaged lines were skipped")]
 
 
+def test_a_time_that_is_none_is_unknown(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    logged(run, "7/0.0/rank-0", *({"at": at, "metrics": {"m": 1}} for at in (-5, 0, AT, 1e18)))
+    [item] = read(run)
+    assert [at for _, _, at, _ in item.points()] == [0, 0, AT, 0]
+
+
 @pytest.mark.parametrize(
     ("step", "whole"),
     [(0.0, 0), (2.0, 2), (2.9, 2), (-0.5, -1), (float("inf"), 1 << 53), (float("-inf"), -(1 << 53))],

@@ -34,9 +34,9 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     file.write_text("the old one")
 
     def items_of_a_run_that_cannot_be_read() -> list[items.Item]:
-        raise OSError("no")
+        raise OSError(5, "no", "a run")
 
-    with pytest.raises(OSError, match="no"):
+    with pytest.raises(OSError, match="no: 'a run'"):
         table.save((item for _ in "x" for item in items_of_a_run_that_cannot_be_read()), file)
     assert (file.read_text(), [*tmp_path.iterdir()]) == ("the old one", [file])
 
@@ -48,3 +48,8 @@ def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     table.save([], Path(os.devnull))
     assert not Path(os.devnull).is_file()
+
+
+def test_a_full_disk_has_the_name_of_the_file() -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        table.save([], Path("/dev/full"))

@@ -35,8 +35,7 @@ def connect(uri: str) -> Any:
     """Return a client of MLflow, which has not called the server yet.
 
     Raises:
-        ConfigError: if the URI has a password, or MLflow is not installed.
-        ServiceError: if it is not a URI of MLflow.
+        ConfigError: if the URI has a password or is none of MLflow's, or MLflow is not installed.
     """
     if without_credentials(uri) != uri:
         raise ConfigError(Problem("the URI of --mlflow has a name, a password or a query", hint=_LOGIN))
@@ -49,8 +48,13 @@ def connect(uri: str) -> Any:
         raise ConfigError(Problem(f"--mlflow needs the package mlflow-skinny: {error}", hint=hint)) from None
     for logger in ("mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)  # what fails is reported here
-    with answers(uri):
+    from mlflow.exceptions import MlflowException
+
+    try:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except MlflowException as error:
+        message = f"MLflow does not take {uri}: {_one_line(error):.200}"
+        raise ConfigError(Problem(message, hint="give the address of a server: http://HOST:5000")) from None
 
 
 @contextmanager
@@ -65,8 +69,12 @@ def answers(uri: str) -> Iterator[None]:
     try:
         yield
     except MlflowException as error:
-        message = " ".join(str(error).split())
+        message = _one_line(error)
         hint = _LOGIN if any(code in message for code in ("error code 401", "error code 403")) else _AGAIN
         if cause := _CAUSE.search(message):
             message = f"no answer: {cause[1]}"
         raise ServiceError(Problem(f"MLflow at {uri}: {message:.300}", hint=hint)) from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -81,7 +81,7 @@ def points(item: Item) -> Iterator[Point]:
     """Yield the values; one without a time has that of the start."""
     keys = {name: metric(name) for name in item.series}
     for name, step, at, value in item.points():
-        yield Point(keys[name], value, max(0, round((at or item.begin) * 1000)), items.whole(step))
+        yield Point(keys[name], value, round((at or item.begin) * 1000), items.whole(step))
 
 
 def text(value: Any) -> str:

@@ -124,6 +124,13 @@ def test_a_password_in_the_address_is_refused(run: Run, tmp_path: Path, uri: str
     )
 
 
+def test_what_is_no_address_of_a_server(run: Run, tmp_path: Path) -> None:
+    export = Export(tmp_path, "bogus://x", run.name)
+    assert (export.code, export.err.count("\n")) == (ExitCode.CONFIG, 1)
+    assert export.err.startswith("error: MLflow does not take bogus://x: ")
+    assert export.err.endswith("; give the address of a server: http://HOST:5000\n")
+
+
 def test_an_experiment_that_was_deleted(server: Server, run: Run, experiment: str, tmp_path: Path) -> None:
     assert Export(tmp_path, server.uri, run.name).code == 0
     found = server.get("mlflow/experiments/get-by-name", experiment_name=experiment)["experiment"]
