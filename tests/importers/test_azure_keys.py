@@ -115,7 +115,6 @@ def test_a_parent_job_has_no_effect() -> None:
 
 
 MANY = "choose a step with `--name a` (a, b), and chain them with `batch.dependency`"
-TRIAL = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
 READ = "supported: `type: command`, CommandComponent, DistributedComponent"
 
 
@@ -123,10 +122,6 @@ READ = "supported: `type: command`, CommandComponent, DistributedComponent"
     ("text", "remarks"),
     [
         ("type: pipeline_job\njobs: {a: {}, b: {}}", f"1:7: type: a pipeline is many jobs; {MANY}"),
-        (
-            "type: sweep_job\ntrial: {command: a}\nsearch_space: {}",
-            f"1:7: type: a sweep is many jobs; {TRIAL}",
-        ),
         (
             "name: m\nimplementation: {container: {runConfig: {gpuSupport: true}, command: [x]}}",
             f"2:1: implementation: modules, which preceded components, are not supported; {READ}",

@@ -17,18 +17,6 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
     ("text", "messages"),
     [
         (
-            "type: sweep\ntrial: {command: x}\nsearch_space: {a: {type: choice, values: [1]}}\n",
-            [
-                "job.yml:1:7: type: a sweep is many jobs; write its `trial` as a file of its own, with a value for each param, and run it with -p",
-            ],
-        ),
-        (
-            "$schema: http://azureml/sdk-1-5/SweepComponent.json\ntype: SweepComponent\ntrial: file:./a.yml\n",
-            [
-                "job.yml:2:7: type: a sweep is many jobs; write its `trial` as a file of its own, with a value for each param, and run it with -p",
-            ],
-        ),
-        (
             "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
             [
                 "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name a` (a, b), and chain them with `batch.dependency`",
@@ -49,7 +37,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "type: pipeline\njobs: {a: {component: 'azureml:x:1'}}\n",
             [
-                "job.yml:2:23: component: the component 'azureml:x:1' is kept in Azure; write its command, inputs, code and environment here",
+                "job.yml:2:23: jobs.a.component: the component 'azureml:x:1' is kept in Azure; write its command, inputs, code and environment here",
             ],
         ),
         (

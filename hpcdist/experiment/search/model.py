@@ -12,7 +12,7 @@ Numbers = dict[str, int | float] | tuple[int | float, ...] | str
 
 
 class Space(Model, frozen=True):
-    """The values of one param; exactly one of these keys.
+    """The values of one param; exactly one of these keys, and ``rounding`` beside one that has ``q``.
 
     ``values``: a list. ``pvalues``: pairs of a value and its probability; the last one gets what is left to
     1. ``range``: ``start``, ``stop`` (left out) and ``step``. ``linspace``: ``start``, ``stop`` and ``num``
@@ -21,7 +21,8 @@ class Space(Model, frozen=True):
     ``quniform``: a multiple of ``q``. ``loguniform``: e to the power of a number from ``low`` to ``high``.
     ``qloguniform``: a multiple of ``q`` below that. ``normal``: a normal distribution with mean ``loc`` and
     standard deviation ``scale``. ``qnormal``: a multiple of ``q``. ``lognormal``: e to the power of such a
-    number. ``qlognormal``: a multiple of ``q`` below that.
+    number. ``qlognormal``: a multiple of ``q`` below that. ``rounding``: which multiple of ``q`` a number
+    becomes: the one below, as in Polyaxon (``down``), or the ``nearest``, as in Azure ML and Katib.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -45,11 +46,13 @@ class Space(Model, frozen=True):
     qnormal: Numbers | None = None
     lognormal: Numbers | None = None
     qlognormal: Numbers | None = None
+    rounding: Literal["down", "nearest"] = "down"
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The keys that have a value; of a valid space one."""
-        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+        names = (name for name in self.__struct_fields__ if name != "rounding")
+        return tuple(name for name in names if getattr(self, name) is not None)
 
 
 class Count(Model, frozen=True):

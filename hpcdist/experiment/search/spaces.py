@@ -24,6 +24,9 @@ _Amounts = Mapping[str, float]
 _LARGEST_EXPONENT: Final = 700
 """Beyond it, e to this power is no float any more; ten times the standard deviation stays below."""
 
+_LARGEST_COUNT: Final = 2**53
+"""Beyond it, floats are whole numbers."""
+
 
 class Choices(NamedTuple):
     """The values of a discrete space in their order; ``at`` returns one by its index."""
@@ -57,7 +60,11 @@ def made(space: Space) -> Choices | Distribution:
         return _listed(space.values)
     if space.pvalues is not None:
         return _weighted(space.pvalues)
-    return _KINDS[kind].make(_amounts(kind, getattr(space, kind)))
+    amounts = _amounts(kind, getattr(space, kind))
+    if space.rounding != "down" and "q" not in amounts:
+        raise ValueError("`rounding` is of multiples of `q`, which it lacks; remove it")
+    found = _KINDS[kind].make(amounts)
+    return _in_steps(found.draw, amounts, space.rounding) if isinstance(found, Distribution) else found
 
 
 def weights(space: Space) -> tuple[float, ...] | None:
@@ -197,12 +204,19 @@ def _exponential(inner: Callable[[_Amounts], Distribution], *bounds: str) -> Cal
     return make
 
 
-def _in_steps(inner: Callable[[_Amounts], Distribution]) -> Callable[[_Amounts], Distribution]:
-    def make(amounts: _Amounts) -> Distribution:
-        draw, step = inner(amounts).draw, _at_least(amounts, "q", 0, above=True)
-        return Distribution(lambda random: draw(random) // step * step)
+def _in_steps(draw: Callable[[Random], float], amounts: _Amounts, rounding: str) -> Distribution:
+    """Return a distribution, of multiples of ``q`` where there is one."""
+    if "q" not in amounts:
+        return Distribution(draw)
+    step = _at_least(amounts, "q", 0, above=True)
+    if rounding == "nearest":
+        return Distribution(lambda random: _nearest(draw(random), step))
+    return Distribution(lambda random: draw(random) // step * step)
 
-    return make
+
+def _nearest(number: float, step: float) -> float:
+    count = number / step
+    return round(count) * step if abs(count) < _LARGEST_COUNT else number
 
 
 _loguniform: Final = _exponential(_uniform, "high")
@@ -215,11 +229,11 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "logspace": _Kind(("start", "stop", "num"), _logspace, "base"),
     "geomspace": _Kind(("start", "stop", "num"), _geomspace),
     "uniform": _Kind(_BOUNDS, _uniform),
-    "quniform": _Kind((*_BOUNDS, "q"), _in_steps(_uniform)),
+    "quniform": _Kind((*_BOUNDS, "q"), _uniform),
     "loguniform": _Kind(_BOUNDS, _loguniform),
-    "qloguniform": _Kind((*_BOUNDS, "q"), _in_steps(_loguniform)),
+    "qloguniform": _Kind((*_BOUNDS, "q"), _loguniform),
     "normal": _Kind(_MOMENTS, _normal),
-    "qnormal": _Kind((*_MOMENTS, "q"), _in_steps(_normal)),
+    "qnormal": _Kind((*_MOMENTS, "q"), _normal),
     "lognormal": _Kind(_MOMENTS, _lognormal),
-    "qlognormal": _Kind((*_MOMENTS, "q"), _in_steps(_lognormal)),
+    "qlognormal": _Kind((*_MOMENTS, "q"), _lognormal),
 }

@@ -7,6 +7,7 @@ Supported are azure-ml-component 0.9 (``DistributedComponent``, ``CommandCompone
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
@@ -29,6 +30,7 @@ from hpcdist.importers.azure.steps import (
     unused,
     with_component,
 )
+from hpcdist.importers.azure.sweep import put_search
 from hpcdist.importers.container import escape_templates, finish_with_command
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
@@ -42,15 +44,11 @@ _JOINED: Final = (
     "write `command: >-`, or `command: |` and a backslash at the end of each continued line; "
     "quote spaces that must be kept"
 )
-_SEARCH: Final = "write its `trial` as a file of its own, with a value for each param, and run it with -p"
 _SHOWN: Final = 10
-_MANY: Final = {
-    "sweep": ("a sweep is many jobs", _SEARCH),
-    "pipeline": (
-        "a pipeline is many jobs",
-        "write a file for each of its steps, and chain them with `batch.dependency`",
-    ),
-}
+_MANY: Final = (
+    "a pipeline is many jobs",
+    "write a file for each of its steps, and chain them with `batch.dependency`",
+)
 _TRAINS: Final = "give the job that trains it"
 _OTHERS: Final = {
     "environment": ("an environment", "name its image in `environment` of the job"),
@@ -108,17 +106,25 @@ class Azure:
             ConfigError: when the file is many jobs, a kind of job that no batch machine runs, or no command.
         """
         job = as_job(data)
+        if job is data:
+            return self._job(data)
+        try:
+            return _of_step(self._job(job), data)
+        except ConfigError as error:
+            raise ConfigError(*_in_file(error.problems, data)) from None
+
+    def _job(self, job: Map) -> Imported:
         read, legacy = Reading(job), _is_legacy(job)
         _refuse_kinds(read)
         _names(read)
         inputs = Inputs(read, legacy=legacy)
+        put_search(read, inputs.searched)
         command = _command(read, inputs, legacy=legacy)
         take_environment(read)
         take_variables(read)
         Layout(read, legacy=legacy, command=command).put()
         take_rest(read)
-        found = finish_with_command(read)
-        return found if job is data else _of_step(found, data)
+        return finish_with_command(read)
 
 
 IMPORTER: Final = Azure()
@@ -126,14 +132,17 @@ IMPORTER: Final = Azure()
 
 def _of_step(found: Imported, data: Map) -> Imported:
     """Return what was made of a step, with the paths in its file, and a warning of what it does not use."""
-    paths = paths_of(data)
-    remarks = [
-        one._replace(path=paths.get(one.place, one.path) if one.place else one.path) for one in found.remarks
-    ]
+    remarks = _in_file(found.remarks, data)
     if names := unused(data):
         why = f"this step does not use {', '.join(names)} of its pipeline"
         remarks.append(warning(why, ("jobs",))._replace(place=data.place_of("jobs")))
     return found._replace(remarks=tuple(remarks), origins={})
+
+
+def _in_file(problems: Iterable[Problem], data: Map) -> list[Problem]:
+    """Return problems of a job that was made of a file, with their paths in that file."""
+    paths = {place: path for place, path in paths_of(data).items() if place != data.place}
+    return [one._replace(path=paths.get(one.place, one.path) if one.place else one.path) for one in problems]
 
 
 def _is_legacy(data: Map) -> bool:
@@ -162,8 +171,8 @@ def _refuse_kinds(read: Reading) -> None:
         kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)
     }:
         _fail(read, ("jobs",), f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", "")
-    if many := next((word for word in _MANY if word in words), ""):
-        _fail(read, key, *_MANY[many])
+    if "pipeline" in words:
+        _fail(read, key, *_MANY)
     if isinstance(component := read.peek("component"), str):
         why = f"the component {component!r} is kept in Azure"
         _fail(read, ("component",), why, "write its command, inputs, code and environment here")
@@ -246,7 +255,7 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool) -> str:
     if whole != lines:
         why = "an option that begins a line, or follows a backslash, is joined to the text before it"
         read.warn(*path, why=why, hint=_JOINED)
-    translation = Translation(whole, inputs.params, outputs, legacy=legacy)
+    translation = Translation(whole, inputs.params, outputs, legacy=legacy, searched=inputs.searched)
     for remark in translation.remarks:
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.errors import did_you_mean
@@ -18,7 +19,7 @@ SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""
 
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs)\.\w[^{}\n]*)\}"
+    r"\$\{\{\s*(?P<new>[^{}]*?)\s*\}\}|(?<![{$])\{(?P<old>(?:inputs|outputs|search_space)\.\w[^{}\n]*)\}"
 )
 _GROUP: Final = re.compile(r"\$\[\[(?P<new>.*?)\]\]", re.DOTALL)
 _LEGACY_GROUP: Final = re.compile(rf"{_GROUP.pattern}|(?<!\[)\[(?P<old>[^\[\]]+?)\](?!\])", re.DOTALL)
@@ -59,13 +60,20 @@ class Translation:
 
     ``legacy``: square brackets too are a group, and around words without a placeholder they are dropped, as
     in the first components (azure-ml-component 0.9.18, ``_command_execution_builder``); since spec v2
-    they are the shell's.
+    they are the shell's. ``searched``: the params of a sweep's search space.
     """
 
     def __init__(
-        self, command: str, params: Mapping[str, Param], outputs: Mapping[str, Output], *, legacy: bool
+        self,
+        command: str,
+        params: Mapping[str, Param],
+        outputs: Mapping[str, Output],
+        *,
+        legacy: bool,
+        searched: Mapping[str, Param] = MappingProxyType({}),
     ) -> None:
         self._params, self._outputs, self._legacy = params, outputs, legacy
+        self._searched = searched
         self._parts: list[tuple[bool, str]] = []
         self._quoting = Quoting(command)
         self.remarks: list[Remark] = []
@@ -123,8 +131,14 @@ class Translation:
             self._input(name, self._params[name], sure)
         elif kind == "outputs" and name in self._outputs:
             self._output(self._outputs[name])
+        elif kind == "search_space" and name in self._searched:
+            self._input(name, self._searched[name], [name])
         else:
-            known = {"inputs": self._params, "outputs": self._outputs}.get(kind)
+            known = {
+                "inputs": self._params,
+                "outputs": self._outputs,
+                "search_space": self._searched or None,
+            }.get(kind)
             hint = did_you_mean(name, known) if known is not None else "write the value itself"
             self.remarks.append(Remark(f"{match[0]!r} is not defined here", hint))
             self._literal(match[0])

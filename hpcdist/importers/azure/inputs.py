@@ -42,17 +42,35 @@ _INPUT_IGNORED: Final = {
 
 
 class Inputs:
-    """The inputs of a file; ``params`` are their params in templates, by their name in the file."""
+    """The inputs of a file; ``params`` are their params in templates, by their name in the file.
+
+    ``searched`` are those of a sweep's search space, among them inputs that its trial declares.
+    """
 
     def __init__(self, read: Reading, *, legacy: bool) -> None:
         self._read, self._legacy = read, legacy
         self.params: dict[str, Param] = {}
+        self.searched: dict[str, Param] = {}
         self._declared = Seq(place=read.place("inputs"))
         self._values = Map(place=read.place("inputs"))
         if is_section(read, "inputs"):
             for name in read.keys("inputs"):
                 self._input(name)
-            self._put()
+        for name in read.keys("search_space"):
+            self._searched(name)
+        self._put()
+
+    def _searched(self, name: str) -> None:
+        """Take an input of the search space, which the trial may declare; a value of it has no place."""
+        read = self._read
+        if name not in self.params:
+            if param := self._name(name, "search_space"):
+                self._add(name, Param(param), {}, None)
+        elif not isinstance(read.peek("inputs", name), Mapping):
+            why = "an input has this name too, and one value"
+            read.refuse("search_space", name, why=why, hint="rename one, or remove the input")
+        if name in self.params:
+            self.searched[name] = self.params[name]
 
     def _put(self) -> None:
         read = self._read
@@ -75,19 +93,18 @@ class Inputs:
         else:
             self._literal(name, param, ("inputs", name))
 
-    def _name(self, name: str) -> str | None:
+    def _name(self, name: str, section: str = "inputs") -> str | None:
         """Return the name of an input in templates, None where another has it."""
         param = re.sub(r"\W", "_", name)
         if not param.isidentifier() or param.lower() in _OF_TEMPLATES or keyword.iskeyword(param):
             param = f"_{param}" if param[:1].isdigit() else f"{param}_"
         if any(param == other.name for other in self.params.values()):
-            self._read.refuse(
-                "inputs", name, why=f"another input has the name {param} too", hint="rename one"
-            )
+            self._read.refuse(section, name, why=f"another input has the name {param} too", hint="rename one")
             return None
         if param != name:
-            why = f"the input {name!r} becomes the param {param!r}, which is given as `-p {param}=VALUE`"
-            self._read.warn("inputs", name, why=why)
+            why = f"the input {name!r} becomes the param {param!r}"
+            why += f", which is given as `-p {param}=VALUE`" * (section == "inputs")
+            self._read.warn(section, name, why=why)
         return param
 
     def _literal(self, name: str, param: str, path: Path, entry: dict[str, Any] | None = None) -> None:

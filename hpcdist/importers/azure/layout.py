@@ -21,7 +21,8 @@ _KINDS: Final = {
 _SETTINGS: Final = ("runsettings", "run_settings")
 SETTINGS: Final = frozenset(
     {*_SETTINGS, "resources", "distribution", "launcher", "compute", "limits", "environment_variables",
-     "code", "command", "display_name", "experiment_name", "jobs"}
+     "code", "command", "display_name", "experiment_name", "jobs", "trial", "search_space",
+     "sampling_algorithm"}
 )  # fmt: skip
 """Keys that ``--set`` changes in an Azure file, as ``az ml job create --set`` does."""
 _SECTIONS: Final[tuple[Path, ...]] = (

@@ -1,5 +1,7 @@
 """Pipelines and components of Azure ML: a step, with its component and what the pipeline gives it, is a job.
 
+So is a sweep with its trial, which is what a component is to other jobs; its search is read from that job.
+
 Sources: azure-ai-ml 1, ``_schema/pipeline`` (https://learn.microsoft.com/azure/machine-learning/
 reference-yaml-job-pipeline), and the previews of 2021, whose types end in ``_job`` and ``_component``.
 """
@@ -17,6 +19,7 @@ from hpcdist.importers.reading import Reading
 
 SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
 _KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
+_SWEEPS: Final = frozenset({"sweep", "sweepcomponent"})
 _REMOTE: Final = re.compile(r"[A-Za-z][\w+.-]+:|/subscriptions/")
 _REFERENCE: Final = re.compile(r"\$\{\{\s*(?:parent\.)?(inputs|outputs)\.([^{}]+?)\s*\}\}")
 _OF_PIPELINE: Final = frozenset({"$schema", "type", "jobs", "inputs", "outputs", "settings", "compute"})
@@ -30,20 +33,31 @@ def kind_of(data: Mapping[str, Any]) -> str:
     return re.sub(r"@.*|_job$", "", str(data.get("type") or "command").lower()).replace("_", "")
 
 
+def is_sweep(data: Mapping[str, Any]) -> bool:
+    """Return whether this is a search over the inputs of its trial."""
+    return kind_of(data) in _SWEEPS or str(data.get("job_type")).lower() == "sweep"
+
+
 def steps(data: Map) -> dict[Path, str]:
-    """Return the steps that are commands, with their names."""
+    """Return the steps that are commands or sweeps, with their names."""
     jobs = data.get("jobs")
     named = jobs.items() if isinstance(jobs, Map) else ()
-    return {("jobs", name): name for name, step in named if isinstance(step, Map) and kind_of(step) in _KINDS}
+    ours = _KINDS | _SWEEPS
+    return {("jobs", name): name for name, step in named if isinstance(step, Map) and kind_of(step) in ours}
 
 
 def file_named_in(data: Map) -> tuple[Path, str] | None:
     """Return the key of a component that is in another file, and the path of that file."""
-    base = _only_step(data) if "jobs" in data else () if kind_of(data) in _KINDS else None
-    value = None if base is None else _at(data, base).get("component")
-    if base is None or not isinstance(value, str) or _REMOTE.match(value.removeprefix("file:")):
+    is_job = kind_of(data) in _KINDS or is_sweep(data)
+    base = _only_step(data) if "jobs" in data else () if is_job else None
+    if base is None:
         return None
-    return (*base, "component"), value.removeprefix("file:")
+    step = _at(data, base)
+    key = "trial" if is_sweep(step) else "component"
+    value = step.get(key)
+    if not isinstance(value, str) or _REMOTE.match(value.removeprefix("file:")):
+        return None
+    return (*base, key), value.removeprefix("file:")
 
 
 def with_component(data: Map, path: Path, component: Map) -> Map:
@@ -66,8 +80,10 @@ def as_job(data: Map) -> Map:
     if base is None:
         return data
     if not base:
+        data = _of_trial(data) if is_sweep(data) else data
         return _merged(data["component"], data) if isinstance(data.get("component"), Map) else data
     step = _resolved(_at(data, base), data)
+    step = _of_trial(step) if is_sweep(step) else step
     component = step.get("component")
     job = _merged(component if isinstance(component, Map) else Map(), step)
     if "component" in step and not isinstance(component, Map):
@@ -75,6 +91,22 @@ def as_job(data: Map) -> Map:
     job = _in_pipeline(job, data)
     if "name" not in job:
         job.put("name", base[-1], data["jobs"].place_of(base[-1]))
+    return job
+
+
+def _of_trial(sweep: Map) -> Map:
+    """Return a sweep as a job with its trial as the component; the time limit is that of a trial."""
+    job = sweep.copy()
+    for key in ("type", "job_type"):
+        job.drop(key)
+    job.put("type", "command", sweep.place_of("type"))
+    job.rename("trial", "component")
+    if "search_space" not in job:
+        job.put("search_space", None, sweep.place_of("type"))
+    if isinstance(limits := job.get("limits"), Map):
+        job["limits"] = limits = limits.copy()
+        limits.rename("timeout", "sweep_timeout")
+        limits.rename("trial_timeout", "timeout")
     return job
 
 

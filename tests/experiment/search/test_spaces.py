@@ -6,6 +6,7 @@ import math
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from hpcdist.experiment.search import spaces
@@ -124,6 +125,27 @@ def test_distributions_have_the_values_of_polyaxon(
     assert made.draw(Fixed(unit)) == pytest.approx(expected, rel=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("space", "unit", "expected"),
+    [
+        (Space(quniform=(1, 10, 0.5)), 0.28, 3.5),
+        (Space(quniform=(1, 10, 2)), 0.5, 6),
+        (Space(quniform=(0, 1, 0.3)), 1.0, 0.8999999999999999),
+        (Space(qloguniform=(0, 3, 2)), 0.5, 4),
+        (Space(qnormal=(3, 0, 2)), 0.5, 4),
+        (Space(qlognormal=(3, 0, 5)), 0.5, 20),
+        (Space(qlognormal=(690, 0, 1e-9)), 0.5, math.exp(690)),
+    ],
+)
+def test_the_nearest_multiple_is_that_of_azure_and_hyperopt(
+    space: Space, unit: float, expected: float
+) -> None:
+    """Both document ``round(x / q) * q``."""
+    made = spaces.made(msgspec.structs.replace(space, rounding="nearest"))
+    assert isinstance(made, Distribution)
+    assert repr(made.draw(Fixed(unit))) == repr(expected)
+
+
 @pytest.mark.parametrize("given", [(0, 10, 3), {"start": 0, "stop": 10, "step": 3}, "0:10:3"])
 def test_a_range_of_whole_numbers_stays_whole_in_each_way_to_write_it(given: Any) -> None:
     assert [repr(value) for value in values(Space(range=given))] == ["0", "3", "6", "9"]
@@ -152,6 +174,10 @@ def test_draws_have_the_mean_of_their_distribution(kind: str) -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
+        (
+            Space(uniform=(0, 1), rounding="nearest"),
+            "`rounding` is of multiples of `q`, which it lacks; remove it",
+        ),
         (Space(), "it has no values; write one of `values`, `range`, `linspace`, `uniform` and so on"),
         (
             Space(values=(1,), range=(0, 1, 1)),
