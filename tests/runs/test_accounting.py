@@ -66,6 +66,12 @@ def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp
     assert last == Attempt("12", (1, 0), "running", 150.0, 200.0, gpu_seconds=6400.0)
 
 
+def test_an_end_without_a_time_leaves_the_gpu_seconds_unknown(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0")
+    [last] = attempts.read(run, 1000.0, usage=(Usage(state=JobState.FAILED, started=99.0),))
+    assert last == Attempt("12", (0, 0), "failed", None, 100.0)
+
+
 def test_a_job_that_never_started(tmp_path: Path) -> None:
     run = slurm(tmp_path, ended=Status(JobState.CANCELLED))
     usage = (Usage(None, JobState.CANCELLED, 90.0, None, 95.0),)

@@ -43,6 +43,7 @@ def test_slurm_joins_components_and_parts_elements() -> None:
     answer = (
         "24+0|FAILED|5:0|10|20|30||n[1-2]\n24+0.batch|FAILED|5:0|20|20|30|100K|n1\n"
         "24+1|COMPLETED|0:0|10|20|40||n5\n24+1.0|COMPLETED|0:0|20|20|40|2M|n5\n"
+        "24+1.1|COMPLETED|0:0|20|20|40|1M|n5\n24+1.2|COMPLETED|0:0|20|20|40||n5\n"
     )
     hosts = ("n1", "n2", "n5")
     assert read("slurm", "24", answer) == [Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20)]

@@ -62,6 +62,20 @@ def test_tasks_sit_where_the_plan_says(user: GridUser) -> None:
     assert found == [("0", first, "0"), ("1", first, "1"), ("2", second, "0"), ("3", second, "1")]
 
 
+def test_the_accounting_has_the_memory(user: GridUser) -> None:
+    command = 'python3 -c "import time; held = bytearray(200 << 20); time.sleep(1)"'
+    done = user.hpcdist("submit", user.write("held", {"run": {"cmd": command}}), "--wait")
+    assert done.returncode == 0, done.stderr
+
+    def most() -> int:
+        """It lags behind by some seconds."""
+        [attempt] = user.json("describe", "held-1")["attempts"]
+        return attempt["max_memory"] or 0
+
+    until(lambda: most() > 200 << 20, "qacct to know the memory")
+    assert most() < 300 << 20
+
+
 def test_cancel_a_running_job_leaves_no_process(user: GridUser) -> None:
     file = four_tasks(user, "cancelled", "echo up; exec -a marked-task sleep 600")
     assert user.hpcdist("submit", file).returncode == 0
