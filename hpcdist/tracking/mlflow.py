@@ -34,11 +34,17 @@ def read(experiment: Path, outputs: Path) -> Iterator[list[Entry]]:
     What is damaged is left out. The metrics of a child have its name in front. The path of a model is the one
     below ``outputs``.
     """
-    runs = [meta.parent for meta in experiment.glob(f"*/{META}") if (meta.parent / "metrics").is_dir()]
-    for run in sorted(runs, key=_start):
-        yield [*_run(run, outputs)]
-    for meta in sorted(experiment.glob(f"models/*/{META}")):
-        yield [*_model(meta.parent / "artifacts", meta.parent, outputs)]
+    for run in sorted(_folders(experiment), key=_start):
+        if (run / "metrics").is_dir():
+            yield [*_run(run, outputs)]
+    for model in _folders(experiment / "models"):
+        yield [*_model(model / "artifacts", model, outputs)]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders of runs, or of models; links are not followed."""
+    there = () if folder.is_symlink() or not folder.is_dir() else folder.iterdir()
+    return sorted(each for each in there if untrusted.is_regular(each / META) and not each.is_symlink())
 
 
 def _start(run: Path) -> int:
@@ -68,7 +74,7 @@ def _points(folder: Path, prefix: str = "") -> Iterator[Entry]:
         for line in text.splitlines():
             with suppress(ValueError):
                 at, value, step = line.split()[:3]
-                points.add((float(step), int(at), repr(float(value))))
+                points.add((float(step), float(at), repr(float(value))))
         for number, time, shown in sorted(points):
             yield Entry(at=time / 1000, step=number, metrics={prefix + name: float(shown)})
 
@@ -84,11 +90,11 @@ def _model(place: Path, run: Path, outputs: Path) -> Iterator[Entry]:
 
 def _value(text: str) -> float | str:
     """Return a param, which MLflow keeps as text, as the number that it is."""
-    try:
-        number = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return number if type(number) in {int, float} and math.isfinite(number) else text
+    with suppress(ValueError, RecursionError, OverflowError):
+        number: object = json.loads(text)
+        if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
+            return number
+    return text
 
 
 def _texts(folder: Path) -> dict[str, str]:
@@ -103,4 +109,5 @@ def _texts(folder: Path) -> dict[str, str]:
 
 def _files(folder: Path) -> list[Path]:
     """Return the files below a folder by their names; links are not followed."""
-    return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    walk = () if folder.is_symlink() else os.walk(folder)
+    return sorted(Path(place, name) for place, _, names in walk for name in names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -77,8 +77,7 @@ def _models(run: Path, folder: Path, losses: Losses) -> Iterator[Entry]:
     for path, summary in _paths(run, losses):
         place = Path(os.path.normpath(run / path))
         kept = os.path.relpath(place, outputs) if run in place.parents else str(place)
-        numbers = {name: float(value) for name, value in summary.items() if _is_number(value)}
-        yield Entry(at=0.0, artifact=Artifact("model", kept, "", _size(place), numbers))
+        yield Entry(at=0.0, artifact=Artifact("model", kept, "", _size(place), _numbers(summary)))
 
 
 def _paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -95,8 +94,13 @@ def _paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield data["path"], {}
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _numbers(summary: Mapping[str, Any]) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    for name, value in summary.items():
+        with suppress(OverflowError):
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[name] = float(value)
+    return found
 
 
 def _size(path: Path) -> int:

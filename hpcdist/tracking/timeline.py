@@ -25,6 +25,12 @@ _NEGOTIATION: Final = "NEGOTIATE_"
 
 _Activity = tuple[str, ...]
 
+_DEPTH: Final = 3
+_MOST: Final = 100
+"""Activities by name, of which Horovod has about twenty; the others of a damaged file are one."""
+
+_OTHER: Final[_Activity] = ("other",)
+
 
 class _Event(NamedTuple):
     """``name`` is empty where an activity ends; ``at`` is in microseconds."""
@@ -51,12 +57,17 @@ def read(stream: BinaryIO) -> dict[str, float]:
         first = now if first is None else first
         stack = stacks[tensor]
         if name:
-            above = stack[-1] if stack else ()
-            stack.append((*above, "negotiation" if name.startswith(_NEGOTIATION) else name.lower()))
+            activity = _activity(stack[-1] if stack else (), name)
+            stack.append(activity if activity in clocks or len(clocks) < _MOST else _OTHER)
             clocks[stack[-1]].begin(now)
         elif stack:
             clocks[stack.pop()].end(now)
     return _metrics(clocks, first, now) if first is not None and now is not None else {}
+
+
+def _activity(above: _Activity, name: str) -> _Activity:
+    """Return the name of an activity inside another."""
+    return (*above, "negotiation" if name.startswith(_NEGOTIATION) else name.lower())[:_DEPTH]
 
 
 class _Clock:

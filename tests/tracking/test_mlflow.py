@@ -12,7 +12,7 @@ import pytest
 
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import comparison, series
-from hpcdist.tracking.series import Key
+from hpcdist.tracking.series import Key, Metrics
 from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import run as run_of
 from tests.tracking.test_written import curves, write
@@ -87,6 +87,33 @@ def test_an_element_of_an_array_has_its_own(tmp_path: Path) -> None:
 def test_what_is_none_of_its_folders_is_left_alone(tmp_path: Path) -> None:
     assert curves(write(tmp_path, "meta.yaml", "metrics: {loss: 1}")) == {}
     assert curves(write(tmp_path, "models/x/meta.yaml", "x")) == {}
+
+
+def test_odd_numbers(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    huge = "9" * 400
+    for name, text in {
+        "meta.yaml": "", "aa/meta.yaml": "start_time: x\n", "aa/metrics/m": f"1 1e999 {huge}\n{huge} 2 nan\n",
+        "aa/params/huge": huge, "aa/params/true": "true", "aa/params/nan": "NaN",
+        "aa/params/nested": "[" * 100_000,
+    }.items():  # fmt: skip
+        write(run.directory.path, f"mlruns/0/{name}", text)
+    [tracked] = comparison.tracked(run, StoredPlan())
+    assert tracked.params == {"huge": huge, "true": "true", "nested": "[" * 100_000, "nan": "NaN"}
+    assert {*tracked.metrics} == {"m"}
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    for name, text in TREE.items():
+        write(tmp_path / "other", name, text)
+    store = tmp_path / "other" / "outputs" / "mlruns" / "0"
+    run = write(tmp_path / "run", "mlruns/0/meta.yaml", "")
+    mine = tmp_path / "run" / "outputs" / "mlruns" / "0"
+    (mine / "aa").symlink_to(store / "aa")
+    (mine / "models").symlink_to(store / "models")
+    write(tmp_path / "run", "mlruns/0/cc/meta.yaml", "")
+    (mine / "cc" / "metrics").symlink_to(store / "aa" / "metrics")
+    assert series.read(run, StoredPlan()) == Metrics({}, [], 0)
 
 
 PROGRAM: Final = """

@@ -120,7 +120,7 @@ def client_models(run: Path, place: str = "7/0.0/polyaxon-0") -> Path:
             "name": "m",
             "kind": "model",
             "path": "outputs/m.pt",
-            "summary": {"acc": 0.9, "ok": True, "hash": "63"},
+            "summary": {"acc": 0.9, "ok": True, "big": 10**400},
         },
         {"name": "d", "kind": "model", "path": "outputs/dir", "summary": {"framework": None}},
         {"name": "ref", "kind": "model", "path": "/data/m.pt"},

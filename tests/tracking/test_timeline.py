@@ -104,6 +104,18 @@ def test_what_is_no_timeline_or_damaged(text: str, expected: dict[str, float]) -
     assert summary(text) == expected
 
 
+def test_a_damaged_one_is_bounded() -> None:
+    """Activities inside one another without end, or each with a name of its own."""
+    nested = summary(trace(("A", number, 1) for number in range(5000)))
+    assert {*nested} == {
+        "horovod/timeline/seconds", "horovod/a/seconds", "horovod/a/share", "horovod/a/a/seconds",
+        "horovod/a/a/a/seconds",
+    }  # fmt: skip
+    named = summary(trace((f"A{number}", number, number) for number in range(5000)))
+    assert len(named) == 1 + 2 * 101
+    assert "horovod/other/seconds" in named
+
+
 @pytest.mark.parametrize("name", ["timeline.json", "a/b/horovod.json"])
 def test_it_is_among_the_metrics_whatever_its_name_is(tmp_path: Path, name: str) -> None:
     write(tmp_path, "config.json", '{"loss": 1}')
