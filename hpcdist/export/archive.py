@@ -37,6 +37,7 @@ metrics.csv       every value of every metric
 experiment.yml    the experiment file, as it was submitted
 plan.json         everything that was decided from it
 job.sh            the script that ran; the batch system takes it as it is
+trials.tsv        the trials of a search
 code.json         the commit of the working folder, and whether it had changes
 code.diff         these changes
 MANIFEST.json     the bytes and the SHA-256 of each file, and what is odd about artifacts

@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.script import trial_table
 
-NAMES: Final = ("experiment.yml", "plan.json", "job.sh", "code.json", "code.diff")
-_SEARCHED: Final = ("experiment.yml", "plan.json", "job.sh")
+NAMES: Final = ("experiment.yml", "plan.json", "job.sh", trial_table.FILE, "code.json", "code.diff")
+_SEARCHED: Final = NAMES[:4]
 """Where secrets are looked for; a diff is of a program, in which such names are variables."""
 
 _LIMIT: Final = 1 << 26

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
-from hpcdist.runs import attempts, endings
+from hpcdist.runs import attempts
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.tracking import outputs, series
+from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
 
@@ -37,7 +37,8 @@ class Item(NamedTuple):
     """A run, or an element of its array.
 
     ``job``: the job id, with that of the element; of several jobs the last. ``attempts``: of all these jobs,
-    and of an array those of all elements. ``artifacts``: by their paths below the outputs of the run.
+    and of an array those of all elements. ``params``: an element of a search has those of its trial.
+    ``artifacts``: by their paths below the outputs of the run.
     """
 
     run: Run
@@ -70,8 +71,10 @@ class Item(NamedTuple):
     @property
     def ended(self) -> float | None:
         """When its last attempt ended; None if that is unknown, or it has not ended."""
+        starts = [each.started for each in self.attempts if each.started is not None]
         ends = [each.ended for each in self.attempts if each.ended is not None]
-        return max(ends, default=None) if self.state.is_final else None
+        is_known = self.state.is_final and ends and max(ends) >= max(starts, default=0.0)
+        return max(ends) if is_known else None
 
     @property
     def begin(self) -> float:
@@ -103,11 +106,12 @@ def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem
     jobs = _jobs(attempts.read(run, now, status), found)
     ids = _by_element(jobs)
     item = _item(run, plan, ids.pop("", []), jobs, status.state)
-    ends = endings.read(run.job, endings.elements(run.job))[0] if run.job and ids else {}
-    elements = [
-        _item(run, plan, ids[element], jobs, _state(ends.get(int(element)), status), element)
-        for element in sorted(ids, key=int)
-    ]
+    trials = comparison.trial_params(run) if ids else {}
+    elements = []
+    for element in sorted(ids, key=int):
+        own = plan._replace(params=trials.get(element, plan.params))
+        last = [attempt.state for job in ids[element] for attempt in jobs[job].attempts][-1:]
+        elements.append(_item(run, own, ids[element], jobs, _state(last, status), element))
     damaged = [f"{found.damaged} damaged lines were skipped"] if found.damaged else []
     problems = [warning(f"{run.name}: {text}") for text in (*damaged, *found.unread)]
     return [item, *elements], problems
@@ -143,10 +147,11 @@ def _by_element(jobs: Iterable[str]) -> dict[str, list[str]]:
     return ids
 
 
-def _state(ended: Status | None, whole: Status) -> JobState:
-    """Return the state of an element that started; where its end is not known, none is made up."""
+def _state(last: Sequence[str], whole: Status) -> JobState:
+    """Return the state of an element by that of its last attempt; an end that is not known is not made up."""
+    ended = [state for state in JobState if state.value in last and state.is_final]
     if ended:
-        return ended.state
+        return ended[0]
     return JobState.UNKNOWN if whole.state.is_final else whole.state
 
 

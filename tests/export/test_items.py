@@ -11,8 +11,10 @@ import pytest
 from hpcdist.errors import warning
 from hpcdist.export import items
 from hpcdist.export.items import Name
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
+from hpcdist.script import trial_table
 from hpcdist.tracking.series import Points
 from tests.export.made import AT, COMPLETED, kept, logged, made
 
@@ -92,6 +94,23 @@ def test_elements_of_an_array_follow_it_and_no_end_is_made_up(tmp_path: Path) ->
         ("train-1/2", "tokentrain1/2", "7_2", "failed", AT + 8),
     ]
     assert [[*element.artifacts] for element in elements] == [[], ["1/m.pt"], []]
+
+
+def test_an_element_of_a_search_has_the_params_of_its_trial(tmp_path: Path) -> None:
+    run = made(tmp_path, *(f"started 7_{n} {AT} 0" for n in (1, 2)), request={"array": "1-2"})
+    trials = [
+        TrialTexts({"lr": f"{lr}"}, "true", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}) for lr in (0.5, 0.25)
+    ]
+    (run.directory.path / trial_table.FILE).write_text(trial_table.table(trials))
+    logged(run, "7_2/0.0/rank-0", {"params": {"batch": 4}})
+    _, first, second = read(run, Status(JobState.RUNNING))
+    assert (first.params, second.params) == ({"lr": 0.5}, {"lr": 0.25, "batch": 4})
+
+
+def test_an_attempt_that_was_lost_has_no_end(tmp_path: Path) -> None:
+    run = made(tmp_path, f"started 7 {AT} 0", f"ended 7 {AT + 5} 1", f"started 7 {AT + 50} 1")
+    [item] = read(run, Status(JobState.NODE_FAIL))
+    assert (item.state, item.started, item.ended) == (JobState.NODE_FAIL, AT, None)
 
 
 def test_an_artifact_outside_the_outputs_is_left_out(tmp_path: Path) -> None:
