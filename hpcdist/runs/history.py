@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from hpcdist.runs import attempts, endings
+from hpcdist.runs import endings
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import TERMINATED, JobState
 
 RUNNING: Final = JobState.RUNNING.value
-ENDED: Final = attempts.ENDED
+ENDED: Final = "ended"
 UNKNOWN: Final = JobState.UNKNOWN.value
 STATES: Final = (
     *(JobState.UNSUBMITTED.value, RUNNING, ENDED, UNKNOWN),
@@ -53,6 +53,8 @@ def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -
 
     None where it is unknown: an attempt without an end, or no start.
     """
+    from hpcdist.runs import attempts  # `list` alone has no use for it
+
     seconds = [attempt.gpu_seconds for attempt in attempts.of_events(run, plan, events, now)]
     known = [each for each in seconds if each is not None]
     if plan.gpus is None or len(known) < len(seconds):
