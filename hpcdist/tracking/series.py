@@ -81,7 +81,7 @@ def read_others(directory: RunDirectory) -> Metrics:
     """
     losses = Losses()
     recorded = ((file.job, _entries(file, losses)) for file in files.recorded(directory, losses))
-    others = ((each.job, each.entries) for each in written.found(directory, []))
+    others = ((each.job, each.entries) for each in written.with_others(directory))
     found = [
         (job, entry) for job, entries in chain(recorded, others) for entry in entries if not entry.metrics
     ]

@@ -45,43 +45,60 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
 
     What could not be read is appended to ``unread``, as sentences.
     """
-    outputs, started = directory.outputs, directory.events()
-    of_run = events.last_started(event for event in started if "_" not in event.job_id)
-    files = () if outputs.is_symlink() else _files(outputs, _DEPTH)
     boards: dict[str, list[Path]] = {}
-    for _, file in sorted(files):
-        top = file.relative_to(outputs).parts[0]
-        element = events.last_started(started, top)
-        job = element or of_run
+    for file, job, outputs in _places(directory, _may_have_metrics):
         if tensorboard.is_board(file.name):
             boards.setdefault(job, []).append(file)
             continue
-        if file.name == mlflow.META:
-            of_rank = _RANK.search(str(file.relative_to(outputs)))
-            rank = int(of_rank[1]) if of_rank else 0
-            runs = mlflow.read(file.parent, outputs / top if element else outputs)
-            yield from (Written(job, entries, rank) for entries in runs)
-            continue
         try:
-            yield Written(job, _entries(file, unread))
+            is_mlflow = file.name == mlflow.META
+            yield from _runs(file, job, outputs) if is_mlflow else (Written(job, _entries(file, unread)),)
         except FileNotFoundError:
             continue
         except OSError as error:
             unread.append(f"{file} was not read: {error.strerror}")
     try:
         for job, several in boards.items():
-            yield from (Written(job, entries) for entries in tensorboard.read(several, outputs))
+            yield from (Written(job, entries) for entries in tensorboard.read(several, directory.outputs))
     except ImportError as error:
         unread.append(f"{tensorboard.MISSING} ({error})")
 
 
-def _files(folder: Path, depth: int) -> Iterator[tuple[float, Path]]:
-    """Yield the files that may have metrics, with their times; links are not followed."""
+def with_others(directory: RunDirectory) -> Iterator[Written]:
+    """Yield what those files have that may have more than metrics: models, params and tags.
+
+    Raises:
+        OSError: if one cannot be read.
+    """
+    for place in _places(directory, lambda name: name == mlflow.META):
+        yield from _runs(*place)
+
+
+def _runs(file: Path, job: str, outputs: Path) -> Iterator[Written]:
+    """Yield what the runs of an experiment of MLflow recorded."""
+    of_rank = _RANK.search(str(file.relative_to(outputs)))
+    rank = int(of_rank[1]) if of_rank else 0
+    yield from (Written(job, entries, rank) for entries in mlflow.read(file.parent, outputs))
+
+
+def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
+    """Yield each file with its job or element and the outputs of that, in the order of their times."""
+    outputs, started = directory.outputs, directory.events()
+    of_run = events.last_started(event for event in started if "_" not in event.job_id)
+    files = () if outputs.is_symlink() else _files(outputs, _DEPTH, wanted)
+    for _, file in sorted(files):
+        top = file.relative_to(outputs).parts[0]
+        element = events.last_started(started, top)
+        yield file, element or of_run, outputs / top if element else outputs
+
+
+def _files(folder: Path, depth: int, wanted: Callable[[str], bool]) -> Iterator[tuple[float, Path]]:
+    """Yield the files of such names with their times; links are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and depth > 1:
-                yield from _files(Path(entry.path), depth - 1)
-            elif _may_have_metrics(entry.name) and entry.is_file(follow_symlinks=False):
+                yield from _files(Path(entry.path), depth - 1, wanted)
+            elif wanted(entry.name) and entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):  # programs remove old checkpoints
                     yield entry.stat().st_mtime, Path(entry.path)
 

@@ -70,6 +70,8 @@ def test_metrics_params_tags_and_models(tmp_path: Path) -> None:
         ("mlruns/0/models/m-1/artifacts", 4, 0.5),
     ]
     assert comparison.model_of(run) == "recorded a model"
+    others = series.read_others(run.directory).others
+    assert [entry.artifact.path for _, entry in others if entry.artifact] == [path for path, *_ in models]
 
 
 def test_an_element_of_an_array_has_its_own(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series, tensorboard
 from hpcdist.tracking.series import Key
+from tests.calls import calls
 from tests.tracking.test_comparison import RECORD
 from tests.tracking.test_written import curves, write
 
@@ -139,6 +140,16 @@ def test_a_damaged_file_has_nothing_from_there_on(tmp_path: Path, content: bytes
     file = wrote(tmp_path, "logs", loss={1: 1})
     file.write_bytes(file.read_bytes() + content)
     assert curves(write(tmp_path, "note", "")) == {"9 loss": [(1, 1)]}
+
+
+def test_who_looks_for_models_reads_no_metrics(tmp_path: Path) -> None:
+    run = write(tmp_path, "note", "")
+    work = []
+    for count in (1, 1000):
+        wrote(tmp_path, f"logs{count}", loss=dict.fromkeys(range(count), 0.5))
+        work.append(calls(lambda: series.read_others(run)))
+        (tmp_path / "outputs" / f"logs{count}").rename(tmp_path / f"logs{count}")
+    assert work[0] == work[1]
 
 
 WITHOUT: Final = """

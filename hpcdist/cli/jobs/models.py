@@ -31,7 +31,7 @@ def command(jobs: tuple[str, ...], by: str | None, runs_dir: Path, json: bool) -
 
 def _kept(item: Tracked) -> tuple[str, ...]:
     [artifact] = item.artifacts
-    return item.name, artifact.path, str(artifact.bytes), artifact.sha256[:12]
+    return item.name, artifact.path, str(artifact.bytes), artifact.sha256[:12] or "-"
 
 
 def _model(item: Tracked) -> dict[str, Any]:
