@@ -25,7 +25,7 @@ _VAGUE: Final = frozenset(
     {REQUEUED, ENDED, *(state.value for state in (JobState.UNKNOWN, JobState.RUNNING, JobState.FAILED))}
 )
 """States of which the accounting may know more."""
-_ELEMENT: Final = re.compile(r"_[0-9]+")
+_ELEMENT: Final = re.compile(r"_[0-9]+$")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 

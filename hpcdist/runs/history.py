@@ -51,11 +51,14 @@ def _may_live(run: Run, ends: Collection[Event]) -> bool:
 def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
     """Return the GPUs of the plan times the hours of each attempt, of a running one up to now.
 
-    None where it is unknown: an attempt without an end, or no start.
+    None where it is unknown: an attempt without an end, or no start, of which no accounting is kept.
     """
     from hpcdist.runs import attempts  # `list` alone has no use for it
 
-    seconds = [attempt.gpu_seconds for attempt in attempts.of_events(run, plan, events, now)]
+    found = attempts.of_events(run, plan, events, now)
+    if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
+        found = attempts.read(run, now)
+    seconds = [attempt.gpu_seconds for attempt in found]
     known = [each for each in seconds if each is not None]
     if plan.gpus is None or len(known) < len(seconds):
         return None

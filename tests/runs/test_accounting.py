@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import accounting, attempts
+from hpcdist.runs import accounting, attempts, history
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
@@ -58,6 +59,14 @@ def test_a_start_takes_what_the_event_log_lacks(tmp_path: Path) -> None:
         Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072),
         Attempt("12", (1, 1), "completed", 210.0, 210.0, 229.0, ("n3",), 0, 152.0, 3072),
     )
+
+
+def test_gpu_hours_take_an_end_that_the_event_log_lacks(tmp_path: Path) -> None:
+    run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", "ended 12 230 0", ended=COMPLETED)
+    hours = partial(history.gpu_hours, run, run.directory.plan(), run.directory.events(), 1000.0)
+    assert hours() is None
+    accounting.keep([run], Services(Sacct(ROWS), now=lambda: 300.0))
+    assert hours() == (8 * 50 + 8 * 30) / 3600
 
 
 def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp_path: Path) -> None:

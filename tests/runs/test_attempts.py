@@ -121,6 +121,12 @@ def test_elements_of_an_array(tmp_path: Path) -> None:
     assert found(ended, "started 12_0 120 0") == [Attempt("12_0", (0, 0), "unknown", 100.0, 120.0)]
 
 
+def test_an_element_in_pbs_whose_server_has_such_a_name(tmp_path: Path) -> None:
+    run = made(tmp_path, submitted_at=AT, job_id="12[].head_1")
+    lines = ("started 12[].head_1_0 120 0", "cancelled 12[].head_1 140 0")
+    assert found(run, *lines) == [Attempt("12[].head_1_0", (0, 0), "cancelled", 100.0, 120.0)]
+
+
 def test_hosts_are_those_of_each_start(tmp_path: Path) -> None:
     run = made(tmp_path)
     folder = run.directory.path / "jobs" / "12"
