@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import keyword
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.words import quote
 
 _SHOWN: Final = 3
+_OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 
 
 class Trials(NamedTuple):
@@ -17,6 +20,14 @@ class Trials(NamedTuple):
 
     number: int
     first: tuple[Mapping[str, object], ...]
+
+
+def param_name(name: str) -> str:
+    """Return the name that templates can have for a param: ``learning_rate`` for ``learning-rate``."""
+    param = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not param.isidentifier() or param.lower() in _OF_TEMPLATES or keyword.iskeyword(param):
+        param = f"_{param}" if param[:1].isdigit() else f"{param}_"
+    return param
 
 
 def grid(choices: Mapping[str, Sequence[object]]) -> Trials:

@@ -45,7 +45,7 @@ def searched(document: Document) -> Searched:
     if not isinstance(section, Map):
         return Searched(document)
     search, problems = fields.build(Search, section)
-    if search is None or problems or search.is_adaptive or [*search_problems(search, _SEARCH)]:
+    if search is None or problems or search.is_adaptive or errors_in([*search_problems(search, _SEARCH)]):
         return Searched(document, unknown=search.names if search else ())
     found = trials(_as_spelt(search, section))
     data = document.data.copy()

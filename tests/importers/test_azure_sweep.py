@@ -64,7 +64,6 @@ def test_a_sweep_has_the_trials_of_its_grid() -> None:
 
 def test_what_no_trial_depends_on_is_remarked_at_its_place() -> None:
     assert remarks_of(SWEEP) == [
-        "warning: f.yml:14:1: objective: objective has no effect on a batch machine: no trial depends on it; `hpcdist compare RUN` shows the metrics of all trials",
         "warning: f.yml:15:66: limits.timeout: timeout has no effect on a batch machine: it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`",
     ]
 
@@ -146,6 +145,10 @@ def test_an_algorithm_may_be_a_section_with_a_seed() -> None:
             "error: f.yml:4:19: search_space.a: its type is missing; write `type: choice`, and `values`",
         ),
         (
+            "sampling_algorithm: grid\nobjective: {goal: best, primary_metric: x}\nsearch_space: {a: {type: choice, values: [1]}}",
+            "error: f.yml:4:1: objective: which trial is best is not said; write `primary_metric: NAME`, and `goal: minimize` or `maximize`",
+        ),
+        (
             "inputs: {a: 1}\nsampling_algorithm: grid\nsearch_space: {a: {type: choice, values: [1]}}",
             "error: f.yml:5:16: search_space.a: an input has this name too, and one value; rename one, or remove the input",
         ),
@@ -179,7 +182,9 @@ command: train ${{inputs.c}} ${{inputs.k}} ${{inputs.n}}
 
 def test_the_import_of_a_sweep_is_the_same_search() -> None:
     native = to_native(source.parse(SWEEP, "f.yml"))
-    assert native.document.data["hptuning"]["grid_search"] == {"n_experiments": 3}
+    search = native.document.data["hptuning"]
+    assert search["grid_search"] == {"n_experiments": 3}
+    assert search["metric"] == {"name": "loss", "optimization": "minimize"}
 
 
 def test_a_name_that_no_template_can_have_is_changed() -> None:

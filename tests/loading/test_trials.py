@@ -49,6 +49,15 @@ run: {cmd: "train --lr {{ lr }} '{{ opt }}' {% if opt == 'sgd' %}-m{% endif %} -
     assert (first.run.cmd, first.params) == (expected[0].command, {"epochs": 3, "lr": 0.1, "opt": "sgd"})
 
 
+def test_a_search_that_stops_early_has_its_trials_too() -> None:
+    done = loaded("""
+hptuning: {matrix: {lr: {values: [1, 2]}}, early_stopping: [{metric: loss, value: 1}]}
+run: {cmd: "x {{ lr }}"}
+""")
+    assert [trial.command for trial in done.trials] == ["x 1", "x 2"]
+    assert "no trial is stopped early yet: all of them run" in [one.message for one in done.problems]
+
+
 def test_a_list_of_commands_is_joined_as_ever_and_a_flag_is_one() -> None:
     done = loaded("""
 inputs: [{name: fast, type: bool, is_flag: true}, {name: n, type: int}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import posixpath
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.searches import param_name
 
 TYPES: Final = {
     "string": "str", "str": "str", "integer": "int", "int": "int", "float": "float", "double": "float",
@@ -26,7 +26,6 @@ _PATHS: Final = FILES | {
 }  # fmt: skip
 _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 _REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|/subscriptions/")
-_OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 _SOURCES: Final = ("path", "folder", "file", "dataset", "local_path", "data", "datastore")
 HIDDEN: Final = "hpcdist does not hide code or data"
 _NO_MOUNT: Final = "nothing is mounted or copied; paths are used as they are"
@@ -95,9 +94,7 @@ class Inputs:
 
     def _name(self, name: str, section: str = "inputs") -> str | None:
         """Return the name of an input in templates, None where another has it."""
-        param = re.sub(r"\W", "_", name)
-        if not param.isidentifier() or param.lower() in _OF_TEMPLATES or keyword.iskeyword(param):
-            param = f"_{param}" if param[:1].isdigit() else f"{param}_"
+        param = param_name(name)
         if any(param == other.name for other in self.params.values()):
             self._read.refuse(section, name, why=f"another input has the name {param} too", hint="rename one")
             return None

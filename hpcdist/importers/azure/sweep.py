@@ -32,7 +32,6 @@ _DEFAULT_TRIALS: Final = 1000
 _ADAPTIVE: Final = "Bayesian sampling chooses each trial by the results of others, which is not done yet"
 _WHOLE: Final = "it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`"
 _IGNORED: Final = {
-    "objective": "no trial depends on it; `hpcdist compare RUN` shows the metrics of all trials",
     "early_termination": "no trial is stopped early yet, and all of them run",
     **dict.fromkeys(("timeout_minutes", "max_duration_minutes"), _WHOLE),
 }
@@ -50,6 +49,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
         matrix.put(param.name, _space(read, path), read.place(*path))
     _put_number(read, search, "concurrency", "max_concurrent_trials", "max_concurrent_runs")
     _put_algorithm(read, search)
+    _put_objective(read, search)
     for above in _LIMITS:
         read.ignore_all(_IGNORED, *above)
     if read.get("limits", "sweep_timeout") is not None:
@@ -77,6 +77,23 @@ def _put_algorithm(read: Reading, search: Map) -> None:
         read.warn(*path, why=why, hint="write `limits: {max_total_trials: N}`")
         section.put("n_experiments", _DEFAULT_TRIALS, read.place(*path))
     search.put(_ALGORITHMS[name], section, read.place(*path))
+
+
+def _put_objective(read: Reading, search: Map) -> None:
+    """Put the metric by which trials are compared; a component may have a default among others."""
+    key: Path = ("objective", "primary_metric")
+    if isinstance(read.peek(*key), Mapping):
+        read.get(*key)
+        key = (*key, "default")
+    metric, goal = read.text(*key), (read.text("objective", "goal") or "").lower()
+    if metric is None and not read.keys("objective"):
+        return
+    if metric is None or goal not in ("maximize", "minimize"):
+        read.refuse("objective", why="which trial is best is not said",
+                    hint="write `primary_metric: NAME`, and `goal: minimize` or `maximize`")  # fmt: skip
+        return
+    found = placed({"name": metric, "optimization": goal}, read.place(*key))
+    search.put("metric", found, read.place(*key))
 
 
 def _put_settings(read: Reading, search: Map, key: str) -> None:

@@ -1,5 +1,7 @@
 """Kubeflow's jobs: MPIJob, TFJob, PyTorchJob, MXJob, JAXJob, XGBoostJob, all API versions, and TrainJob.
 
+An Experiment of Katib is a search, whose trials are such a job, or a Job of Kubernetes.
+
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
 ``pkg/apis/kubeflow.org/v1``. The modules beside this one each read a part.
 """
@@ -7,12 +9,13 @@ Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
+from hpcdist.importers.kubeflow import katib
 from hpcdist.importers.kubeflow.all_reduce import jaxjob, xgboostjob
 from hpcdist.importers.kubeflow.mpi import mpijob
 from hpcdist.importers.kubeflow.mxnet import mxjob
@@ -20,6 +23,7 @@ from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.kubeflow.pytorch import pytorchjob
 from hpcdist.importers.kubeflow.roles import whole
 from hpcdist.importers.kubeflow.tensorflow import tfjob
+from hpcdist.importers.kubeflow.training import one_pod
 from hpcdist.importers.kubeflow.trainjob import trainjob
 from hpcdist.importers.reading import Reading
 from hpcdist.units import Walltime
@@ -29,6 +33,7 @@ _KINDS: Final[Mapping[str, Callable[[Reading], None]]] = {
     "MPIJob": mpijob, "TFJob": tfjob, "TfJob": tfjob, "PyTorchJob": pytorchjob, "MXJob": mxjob,
     "JAXJob": jaxjob, "XGBoostJob": xgboostjob, "TrainJob": trainjob,
 }  # fmt: skip
+_IN_TRIALS: Final = {**_KINDS, "Job": one_pod}
 _GROUP: Final = re.compile(r"(?:[\w-]+\.)?kubeflow\.org|tensorflow\.org|mlkube\.io|(?:[\w-]+\.)?kubedl\.io")
 _INSIDE: Final = "write the job inside it to a separate file"
 _NO_JOB: Final = "give the file of the training job, or write its command as `run.cmd` of an experiment"
@@ -38,7 +43,6 @@ _OTHERS: Final = {
         ("PaddleJob", "GenericJob", "Job", "CronJob", "JobSet", "Pod", "LeaderWorkerSet"),
         "start it from `run.cmd` of a native experiment",
     ),
-    "Experiment": "write one job, and its array as `batch.array`",
     **dict.fromkeys(("TrainingRuntime", "ClusterTrainingRuntime"), _RUNTIME),
     **dict.fromkeys(("ElasticJob", "HyperPodPyTorchJob"), "write it as a PyTorchJob, with `torchrun`"),
     **dict.fromkeys(("AppWrapper", "Cron", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
@@ -80,6 +84,8 @@ class Kubeflow:
         """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised beside one."""
         version, kind = data.get("apiVersion"), data.get("kind")
         group = version.partition("/")[0] if isinstance(version, str) else ""
+        if katib.is_experiment(data):
+            return True
         return kind in _KINDS if isinstance(kind, str) else bool(_GROUP.fullmatch(group))
 
     def read(self, data: Map) -> Imported:
@@ -88,23 +94,30 @@ class Kubeflow:
         Raises:
             ConfigError: for a kind that is not run, or when no command is found.
         """
-        read = Reading(data)
-        kind = word(read, "kind") or ""
-        _check(read, data, kind)
-        _metadata(read)
-        for key in ("runPolicy", "RunPolicy"):
-            _policy(read, ("spec", key))
-        _policy(read, ("spec",))
-        _KINDS[kind](read)
-        read.ignore("status", why="Kubernetes wrote it")
-        container.skip_empty(read)
-        found = read.finish()
-        if "run" not in found.data:
-            raise ConfigError(*(found.remarks if errors_in(found.remarks) else [_nothing(data)]))
-        return found
+        if katib.is_experiment(data):
+            return katib.experiment(data, lambda job: _job(job, _IN_TRIALS))
+        return _job(data, _KINDS)
 
 
 IMPORTER: Final = Kubeflow()
+
+
+def _job(data: Map, kinds: Mapping[str, Callable[[Reading], None]]) -> Imported:
+    """Return the native form of a job of one of these kinds."""
+    read = Reading(data)
+    kind = word(read, "kind") or ""
+    _check(read, data, kind, kinds)
+    _metadata(read)
+    for key in ("runPolicy", "RunPolicy"):
+        _policy(read, ("spec", key))
+    _policy(read, ("spec",))
+    kinds[kind](read)
+    read.ignore("status", why="Kubernetes wrote it")
+    container.skip_empty(read)
+    found = read.finish()
+    if "run" not in found.data:
+        raise ConfigError(*(found.remarks if errors_in(found.remarks) else [_nothing(data)]))
+    return found
 
 
 def _nothing(data: Map) -> Problem:
@@ -113,7 +126,7 @@ def _nothing(data: Map) -> Problem:
     return Problem("the file does not say what to run", ("spec",), hint, place=place)
 
 
-def _check(read: Reading, data: Map, kind: str) -> None:
+def _check(read: Reading, data: Map, kind: str, kinds: Collection[str]) -> None:
     """Refuse other kinds, and a job without its version.
 
     Raises:
@@ -122,7 +135,7 @@ def _check(read: Reading, data: Map, kind: str) -> None:
     version = word(read, "apiVersion")
     place = data.place_of("kind") if "kind" in data else data.place
     group = (version or "kubeflow.org").partition("/")[0]
-    if kind not in _KINDS or not _GROUP.fullmatch(group):
+    if kind not in kinds or not (_GROUP.fullmatch(group) or kind == "Job"):
         near = did_you_mean(kind, _KINDS)
         is_near = near.startswith("did")
         hint = _OTHERS.get(kind) or (near if is_near or not kind else _NO_JOB)

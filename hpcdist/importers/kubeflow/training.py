@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from hpcdist.importers.kubeflow.pod import pod
 from hpcdist.importers.kubeflow.roles import (
     Part,
     Role,
@@ -16,15 +17,32 @@ from hpcdist.importers.kubeflow.roles import (
     put_program,
     refuse_missing_command,
     roles,
+    whole,
 )
 from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
 from hpcdist.importers.reading import Reading
 
 _ORDER: Final = ("master", "worker", "ps", "evaluator")
+_OF_JOBS: Final = dict.fromkeys(
+    ("selector", "manualSelector", "completionMode", "podFailurePolicy", "podReplacementPolicy",
+     "backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"), "there are no pods",
+)  # fmt: skip
 _ADVICE: Final = (
     "write an MPIJob with `slotsPerWorker`, whose Launcher runs {program} for all of them; or "
     "`framework: {framework}`, and the program alone"
 )
+
+
+def one_pod(read: Reading) -> None:
+    """Read a Job of Kubernetes that is one pod."""
+    for key in ("parallelism", "completions"):
+        if (whole(read, "spec", key) or 1) > 1:
+            why = "a trial is one job, and its pods do not know each other"
+            read.refuse("spec", key, why=why, hint="write 1, or a PyTorchJob, MPIJob or TFJob")
+    read.ignore_all(_OF_JOBS, "spec")
+    if found := pod(read, "spec", "template"):
+        role = {"master": Role(("spec", "template"), 1, found)}
+        put_replicas(read, role, parts_of(read, role))
 
 
 def replicas_of(

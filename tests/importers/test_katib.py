@@ -1,0 +1,211 @@
+# ruff: noqa: E501 - a message is compared as one line
+"""Experiments of Katib are searches: their parameters, algorithm and metrics, with the trial's job as the job."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hpcdist import importers
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError
+from hpcdist.experiment.search import spaces
+from hpcdist.experiment.search.model import Space
+from hpcdist.experiment.search.spaces import Choices
+from hpcdist.loading.load import load_experiment
+
+EXPERIMENT = """
+apiVersion: kubeflow.org/v1beta1
+kind: Experiment
+metadata: {name: tune, namespace: lab}
+spec:
+  objective: {type: maximize, goal: 0.99, objectiveMetricName: Validation-accuracy, additionalMetricNames: [loss]}
+  algorithm: {algorithmName: ALGORITHM}
+  maxTrialCount: 3
+  parameters:
+  - {name: --lr, parameterType: double, feasibleSpace: {min: "0.01", max: "0.03", step: "0.01"}}
+  - {name: num-layers, parameterType: int, feasibleSpace: {min: "2", max: "5"}}
+  - {name: optimizer, parameterType: categorical, feasibleSpace: {list: [sgd, adam]}}
+  trialTemplate:
+    primaryContainerName: training-container
+    trialParameters:
+    - {name: learningRate, description: its rate, reference: --lr}
+    - {name: layers, reference: num-layers}
+    - {name: opt, reference: optimizer}
+    - {name: space, reference: "${trialSpec.Namespace}"}
+    trialSpec:
+JOB
+"""
+JOB = """
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+            - name: training-container
+              image: i
+              command: [python3, t.py, "--lr=${trialParameters.learningRate}", "-o '${trialParameters.opt}'"]
+              env: [{name: LAYERS, value: "${trialParameters.layers}"}, {name: WHERE, value: "${trialParameters.space}"}]
+"""
+MPI = """
+      apiVersion: kubeflow.org/v1
+      kind: MPIJob
+      spec:
+        mpiReplicaSpecs:
+          Launcher: {template: {spec: {containers: [{name: a, image: i, command: [mpirun, -np, "2", python, t.py, "${trialParameters.learningRate}", "${trialParameters.layers}", "${trialParameters.opt}"]}]}}}
+          Worker: {replicas: 2, template: {spec: {containers: [{name: b, image: i}]}}}
+"""
+TRAIN = """
+      apiVersion: trainer.kubeflow.org/v1alpha1
+      kind: TrainJob
+      spec:
+        runtimeRef: {name: torch-distributed}
+        trainer: {numNodes: 2, image: i, command: [sh, -c, "echo {{ x }}; a ${trialParameters.learningRate} ${trialParameters.layers} ${trialParameters.opt}"]}
+"""
+
+
+def written(job: str = JOB, algorithm: str = "grid", **changes: str) -> str:
+    text = EXPERIMENT.replace("JOB", job.strip("\n")).replace("ALGORITHM", algorithm)
+    for old, new in changes.items():
+        text = (
+            text.replace(f"{old}:", new)
+            if new.endswith(":")
+            else re.sub(rf"{old}: .*", f"{old}: {new}", text)
+        )
+    return text
+
+
+def remarks_of(text: str) -> list[str]:
+    document = source.parse(text, "f.yml")
+    try:
+        problems: Any = importers.read(document.data).remarks
+    except ConfigError as error:
+        problems = error.problems
+    return [f"{problem.severity}: {document.locate(problem)}" for problem in problems]
+
+
+def test_the_trials_of_a_grid_are_those_of_the_template() -> None:
+    done = load_experiment(source.parse(written(), "f.yml"))
+    assert [(trial.params, trial.command, trial.variables["LAYERS"]) for trial in done.trials] == [
+        ({"lr": "0.01", "num_layers": layers, "optimizer": opt}, f"python3 t.py --lr=0.01 '-o '\"'\"'{opt}'\"'\"''", layers)
+        for layers, opt in (("2", "sgd"), ("2", "adam"), ("3", "sgd"))
+    ]  # fmt: skip
+    experiment = done.experiment
+    assert (experiment.name, experiment.environment.env_vars["WHERE"]) == ("tune", "lab")
+    assert experiment.hptuning is not None
+    assert (experiment.hptuning.concurrency, experiment.hptuning.order) == (3, "-Validation-accuracy")
+
+
+@pytest.mark.parametrize(
+    ("job", "command", "framework"),
+    [
+        (MPI, "python t.py 0.01 2 sgd", "mpi"),
+        (TRAIN, "echo {{ x }}; a 0.01 2 sgd", "pytorch"),
+    ],
+)
+def test_each_trial_may_be_a_job_of_several_nodes(job: str, command: str, framework: str) -> None:
+    done = load_experiment(source.parse(written(job), "f.yml"))
+    assert done.trials[0].command.splitlines()[-1] == command
+    assert done.experiment.framework == framework
+
+
+def test_the_metrics_are_found_as_katib_finds_them() -> None:
+    metrics = importers.read(source.parse(written(), "f.yml").data).data["tracking"]["metrics"]
+    assert list(metrics) == ["Validation-accuracy", "loss"]
+    lines = "2020 INFO loss=0.25 Validation-accuracy = 9.5e-1\nx-loss=3 loss: 4 val_loss=5\nloss=\n"
+    assert [re.findall(pattern, lines) for pattern in metrics.values()] == [["9.5e-1"], ["0.25"]]
+
+
+def test_a_format_of_ones_own_is_used() -> None:
+    own = r"""resumePolicy: Never
+  metricsCollectorSpec: {source: {filter: {metricsFormat: ['\{metricName: ([\w|-]+), metricValue: ((-?\d+)(\.\d+)?)\}']}}}"""
+    text = written().replace("maxTrialCount: 3", f"maxTrialCount: 3\n  {own}")
+    metrics = importers.read(source.parse(text, "f.yml").data).data["tracking"]["metrics"]
+    assert re.findall(metrics["loss"], "{metricName: loss, metricValue: -1.5} {metricName: xloss, metricValue: 2}") == ["-1.5"]  # fmt: skip
+
+
+GRIDS: list[tuple[str, list[Any]]] = [
+    ("parameterType: int, feasibleSpace: {min: '1', max: '10', step: '3'}", [1, 4, 7, 10]),
+    ("parameterType: int, feasibleSpace: {min: '2', max: '4'}", [2, 3, 4]),
+    ("parameterType: double, feasibleSpace: {min: '0.1', max: '0.3', step: '0.1'}", [0.1, 0.2, 0.30000000000000004]),
+    ("parameterType: double, feasibleSpace: {min: '0.5', max: '0.9', step: '0.1'}", [0.5, 0.6, 0.7, 0.7999999999999999, 0.8999999999999999]),
+    ("parameterType: double, feasibleSpace: {min: '0.01', max: '0.05', step: '0.02'}", [0.01, 0.03, 0.049999999999999996]),
+    ("parameterType: double, feasibleSpace: {min: '0', max: '1', step: '0.4'}", [0.0, 0.4, 0.8]),
+    ("parameterType: discrete, feasibleSpace: {list: ['1', '2.5']}", ["1", "2.5"]),
+]  # fmt: skip
+"""What the ``range`` and ``arange`` of Katib's ``convert_to_combinations`` make of them, by NumPy 2.4.6."""
+
+
+def search_of(parameter: str, algorithm: str) -> Any:
+    text = re.sub(r"- \{name: --lr.*", f"- {{name: --lr, {parameter}}}", written(algorithm=algorithm))
+    return importers.read(source.parse(text, "f.yml").data).data["hptuning"]
+
+
+@pytest.mark.parametrize(("parameter", "expected"), GRIDS)
+def test_a_grid_has_the_values_of_katib(parameter: str, expected: list[Any]) -> None:
+    space = search_of(parameter, "grid")["matrix"]["lr"]
+    made = spaces.made(Space(**space))
+    assert isinstance(made, Choices)
+    found = [made.at(index) for index in range(made.size)]
+    assert [str(value) for value in found] == [str(type(found[0])(value)) for value in expected]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("parameterType: double, feasibleSpace: {min: '1', max: '3'}", {"uniform": {"low": 1, "high": 3}}),
+        (
+            "parameterType: int, feasibleSpace: {min: '1', max: '3'}",
+            {"quniform": {"low": 1, "high": 3, "q": 1}, "rounding": "nearest"},
+        ),
+        (
+            "parameterType: double, feasibleSpace: {min: '1', max: '3', step: '0.5', distribution: normal}",
+            {"qnormal": {"loc": 2, "scale": 2 / 6, "q": 0.5}, "rounding": "nearest"},
+        ),
+        (
+            "parameterType: double, feasibleSpace: {min: '1', max: '1', distribution: logUniform}",
+            {"loguniform": {"low": 0, "high": 0}},
+        ),
+        (
+            "parameterType: int, feasibleSpace: {min: '1', max: '1', distribution: logNormal}",
+            {"qlognormal": {"loc": 0, "scale": 0, "q": 1}, "rounding": "nearest"},
+        ),
+    ],
+)
+def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expected: object) -> None:
+    search = search_of(parameter, "random")
+    assert search["matrix"]["lr"] == expected
+    assert search["random_search"] == {"n_experiments": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        (("ALGORITHM", "tpe"), "error: f.yml:7:30: spec.algorithm.algorithmName: tpe chooses each trial by the results of others, which is not done yet; write `algorithmName: random`, or `grid`"),
+        (("ALGORITHM", "tba"), "error: f.yml:7:30: spec.algorithm.algorithmName: 'tba' is no algorithm; write `algorithmName: random`, or `grid`"),
+        (("ALGORITHM", "sobol"), "warning: f.yml:7:30: spec.algorithm.algorithmName: trials are drawn independently, and not by a sequence of Sobol"),
+        (('max: "0.03", step: "0.01"', 'max: "0.03"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: a grid needs the step between the values; write `step`"),
+        (('max: "0.03"', 'max: "0"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: there is no number from 0.01 to 0 in steps of 0.01; write a `min` below `max`, and a `step` above 0"),
+        (("[sgd, adam]", "['a b']"), "error: f.yml:12:74: spec.parameters[2].feasibleSpace.list[0]: 'a b' would not be one word in each place of a command; use letters, digits and . _ - + : / = , @ %"),
+        (("reference: optimizer", "reference: opt"), "error: f.yml:18:30: spec.trialTemplate.trialParameters[2].reference: no parameter has the name 'opt'; there are --lr, num-layers, optimizer"),
+        (("Namespace}", "Name}"), "error: f.yml:19:32: spec.trialTemplate.trialParameters[3].reference: no batch job has ${trialSpec.Name}; in the script of a `sh -c`, $HPCDIST_TRIAL is the number of the trial"),
+        (("image: i", "image: 'i:${trialParameters.opt}'"), "error: f.yml:29:22: spec.trialTemplate.trialSpec.spec.template.spec.containers[0].image: all trials are one kind of job, which 'opt' would change; write one value here; `command`, `args` and `env` may differ"),
+        (("trialSpec:", "goTemplate: {rawTemplate: x}\n    configMap:"), "error: f.yml:20:5: spec.trialTemplate.goTemplate: the job is in a template of Go; write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"),
+        (("maxTrialCount: 3", "parallelTrialCount: 3"), "error: f.yml:5:1: spec.maxTrialCount: the number of trials is missing; write `maxTrialCount`"),
+        (("kind: Job", "kind: Pod"), "error: f.yml:22:13: spec.trialTemplate.trialSpec.kind: this is `kind: Pod` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"),
+        (("template:\n", "parallelism: 4\n        template:\n"), "error: f.yml:24:22: spec.trialTemplate.trialSpec.spec.parallelism: a trial is one job, and its pods do not know each other; write 1, or a PyTorchJob, MPIJob or TFJob"),
+    ],
+)  # fmt: skip
+def test_what_has_no_trials_is_refused_in_katibs_words(change: tuple[str, str], remark: str) -> None:
+    text = EXPERIMENT.replace("JOB", JOB.strip("\n")).replace(*change)
+    assert remark in remarks_of(text.replace("ALGORITHM", "random" if "maxTrial" in change[0] else "grid"))
+
+
+def test_a_job_of_kubernetes_alone_is_refused_as_ever() -> None:
+    assert remarks_of("apiVersion: batch/v1\nkind: Job\nspec: {}") == [
+        "error: f.yml:2:7: kind: this is `kind: Job` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"
+    ]
