@@ -2,7 +2,6 @@
 
 items    what a destination gets: a run, or an element of its array, read once for all of them
 kept    the files of artifacts and models
-documents    the files of a run directory that leave it, without values that look like secrets
 files    files that are written as a whole
 table    every value as a line of CSV
 archive    a tar archive of models, and of what they were made from

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist import __version__
 from hpcdist.errors import Problem, warning
-from hpcdist.export import documents, kept, table
+from hpcdist.export import kept, table
 from hpcdist.export.files import replacing
 from hpcdist.export.items import Item
 from hpcdist.host import untrusted
-from hpcdist.runs import rundir
+from hpcdist.runs import rundir, shareable
 from hpcdist.runs.attempts import Attempt
 
 _README: Final = """\
@@ -86,8 +86,8 @@ class _Folder:
 
     def write(self, show: Show) -> int:
         params = {name: value for item in self._items for name, value in item.params.items()}
-        texts, masked = documents.read(self._run.directory, params)
-        self._add("README.md", _README.format(name=self._run.name, version=__version__, mask=documents.MASK))
+        texts, masked = shareable.read(self._run.directory, params)
+        self._add("README.md", _README.format(name=self._run.name, version=__version__, mask=shareable.MASK))
         for name, text in texts.items():
             self._add(name, text)
         self._add("run.json", masked(_as_json([_data(item) for item in self._items])))

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.export import documents, items
+from hpcdist.export import items
 from hpcdist.export.files import replacing
 from hpcdist.export.items import Item
+from hpcdist.runs import shareable
 
 _NEEDS: Final = "--tensorboard needs the package tensorboard"
 _HINT: Final = "install it with `pip install 'hpcdist[tensorboard]'`"
@@ -53,7 +54,7 @@ def write(item: Item, folder: Path) -> int:
 
 def _params(item: Item) -> dict[str, Any]:
     """Return the params as TensorBoard's HParams takes them: numbers, booleans and text."""
-    _, masked = documents.read(item.run.directory, item.params)
+    _, masked = shareable.read(item.run.directory, item.params)
     return {
         name: value if isinstance(value, bool | int | float) else masked(str(value))
         for name, value in item.params.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from hpcdist.report import collecting, curves, limits, text
 from hpcdist.report.collecting import Collected, RunView
 from hpcdist.report.curves import Plot
 from hpcdist.report.limits import Share
+from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison
@@ -32,7 +33,10 @@ _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
 
 
 class Content(NamedTuple):
-    """All that a page shows; ``tracked`` are the runs and elements, ``differing`` and ``metrics`` columns."""
+    """All that a page shows; ``tracked`` are the runs and elements, ``differing`` and ``metrics`` columns.
+
+    ``secrets`` are values that look like some, which are masked wherever they stand.
+    """
 
     title: str
     made_at: str
@@ -43,6 +47,7 @@ class Content(NamedTuple):
     same: Share[tuple[str, Any]]
     plots: Share[Plot]
     models: Share[Tracked]
+    secrets: frozenset[str] = frozenset()
 
 
 def content(reports: Sequence[Report], now: float) -> Content:
@@ -78,7 +83,15 @@ def content(reports: Sequence[Report], now: float) -> Content:
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
         models=limits.at_most(comparison.models(tracked), limits.MOST_ITEMS),
+        secrets=frozenset(_secrets(reports, tracked)),
     )
+
+
+def _secrets(reports: Iterable[Report], tracked: Iterable[Tracked]) -> Iterator[str]:
+    for report in reports:
+        yield from shareable.secrets(report.run.directory, {})
+    for item in tracked:
+        yield from shareable.secrets_in((), item.params)
 
 
 def html(shown: Content, library: str, folders: Iterable[Path] | None = None) -> str:
@@ -87,12 +100,13 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     Raises:
         RenderError: when a template is missing or wrong.
     """
+    masked = shareable.Masked(shown.secrets)
     loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
     environment = jinja2.Environment(
         loader=loader,
         undefined=jinja2.StrictUndefined,
         autoescape=True,
-        finalize=text.finalized,
+        finalize=lambda value: text.finalized(value, masked),
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -36,13 +37,13 @@ def of_terminal(line: str) -> str:
     return _COLOUR.sub("", line).expandtabs().rstrip("\r").rpartition("\r")[2]
 
 
-def finalized(value: object) -> object:
-    """Return what a template writes for a value; Jinja then escapes its markup."""
+def finalized(value: object, masked: Callable[[str], str]) -> object:
+    """Return what a template writes for a value, without secrets; Jinja then escapes its markup."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, float):
         return number(value)
-    return "" if value is None else visible(str(value))
+    return "" if value is None else visible(masked(str(value)))
 
 
 def number(value: float | None) -> str:

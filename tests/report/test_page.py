@@ -190,6 +190,17 @@ def test_hostile_values_are_text(tmp_path: Path) -> None:
     assert {plot["name"] for plot in data(read)["plots"]} >= {*HOSTILE[:-2]}
 
 
+def test_what_looks_like_a_secret_is_masked_wherever_it_stands(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {}, plan=made.params(api_key="sesame-param", lr=0.1))
+    directory = report.run.directory.path
+    (directory / "job.sh").write_text("export HF_TOKEN='sesame \u00e4 open'\n")
+    (directory / "logs" / "job.out").write_text("logged in by sesame \u00e4 open\n")
+    text = written(report).text
+    assert "sesame" not in text
+    assert "logged in by ********" in text
+    assert "api_key********" in re.sub(r"\s", "", text)
+
+
 def test_only_scripts_of_the_page_itself_may_run(tmp_path: Path) -> None:
     read = written(made.run(tmp_path, "a", {"loss": [1]}))
     [policy] = [value for name, value in read.attributes if name == "content" and "default-src" in str(value)]

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, ServiceError, warning
-from hpcdist.export import documents
 from hpcdist.export.items import Item
 from hpcdist.export.mlflow import client, files, form
 from hpcdist.export.mlflow.form import Point
 from hpcdist.host import ownership
+from hpcdist.runs import shareable
 
 _METRICS: Final = 1000
 _PARAMS: Final = 20
@@ -59,7 +59,7 @@ class Server:
             yield item, sent, problems
 
     def _send(self, item: Item, parent: str) -> tuple[Sent, list[Problem]]:
-        texts, masked = documents.read(item.run.directory, item.params)
+        texts, masked = shareable.read(item.run.directory, item.params)
         params = {name: masked(form.text(value)) for name, value in item.params.items()}
         run = self._run(item, parent)
         points = self._send_points(run, item)
