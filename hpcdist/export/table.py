@@ -39,14 +39,17 @@ def write(items: Iterable[Item], stream: BinaryIO) -> int:
     lines.writerow(COLUMNS)
     for item in items:
         for name, step, at, value in item.points():
-            lines.writerow((item.name, item.job, *name, f"{step:.15g}", _time(at), repr(value)))
+            lines.writerow((item.name, item.job, *name, f"{step:.15g}", moment(at), repr(value)))
             count += 1
     text.flush()
     text.detach()
     return count
 
 
-def _time(seconds: float) -> str:
-    if not seconds:
+def moment(seconds: float) -> str:
+    """Return a time in ISO 8601 in UTC; empty if it is unknown, or no time of a calendar."""
+    try:
+        at = datetime.fromtimestamp(seconds, timezone.utc) if seconds else None
+    except (ValueError, OverflowError, OSError):  # of a damaged line, or a clock
         return ""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
+    return at.isoformat(timespec="milliseconds") if at else ""

@@ -10,13 +10,14 @@ have any name.
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs import events
@@ -29,6 +30,10 @@ _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoc
 
 _DEPTH: Final = 4
 _MOST_BYTES: Final = 1 << 30
+_MOST_JSON: Final = 1 << 26
+"""One value of JSON takes many times its size in memory; lines are read one by one."""
+
+_LONGEST: Final = 1 << 20
 _RANK: Final = re.compile(r"(?:^|/)mlruns-([0-9]{1,9})/")
 
 
@@ -36,7 +41,7 @@ class Written(NamedTuple):
     """What one file has, as if this rank had recorded it; files come in the order of their times."""
 
     job: str
-    entries: list[Entry]
+    entries: Iterable[Entry]
     rank: int = 0
 
 
@@ -50,9 +55,11 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
         if tensorboard.is_board(file.name):
             boards.setdefault(job, []).append(file)
             continue
+        if file.name != mlflow.META:
+            yield Written(job, _entries(file, unread))
+            continue
         try:
-            is_mlflow = file.name == mlflow.META
-            yield from _runs(file, job, outputs) if is_mlflow else (Written(job, _entries(file, unread)),)
+            yield from _runs(file, job, outputs)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -108,22 +115,36 @@ def _may_have_metrics(name: str) -> bool:
     return is_other or tensorboard.is_board(name)
 
 
-def _entries(file: Path, unread: list[str]) -> list[Entry]:
-    """Return what a file has; a timeline is cut short, which ``unread`` then says.
+def _entries(file: Path, unread: list[str]) -> Iterator[Entry]:
+    """Yield what a file has; a timeline is cut short, which ``unread`` then says."""
+    try:
+        with untrusted.open_regular(file) as stream:
+            if reader := _READERS.get(file.name):
+                yield from _numbers(reader, stream)
+                return
+            metrics = timeline.read(stream)
+            if metrics and stream.read(1):
+                unread.append(f"{file} was read to its first {timeline.MOST_BYTES >> 20} MiB")
+            if metrics:
+                yield Entry(at=os.fstat(stream.fileno()).st_mtime, metrics=metrics)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        unread.append(f"{file} was not read: {error.strerror}")
+
+
+def _numbers(reader: _Read, stream: BinaryIO) -> Iterator[Entry]:
+    """Yield what has numbers; what comes after damage is left out, but not other lines of JSON.
 
     Raises:
         OSError: if it cannot be read, or is too large.
     """
-    if reader := _READERS.get(file.name):
-        with suppress(ValueError, RecursionError, csv.Error):
-            rows = reader(untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace"))
-            return [*filter(None, map(_entry, rows))]
-        return []
-    with untrusted.open_regular(file) as stream:
-        metrics = timeline.read(stream)
-        if metrics and stream.read(1):
-            unread.append(f"{file} was read to its first {timeline.MOST_BYTES >> 20} MiB")
-        return [Entry(at=os.fstat(stream.fileno()).st_mtime, metrics=metrics)] if metrics else []
+    size, most = os.fstat(stream.fileno()).st_size, _MOST_BYTES if reader is not _of_json else _MOST_JSON
+    if size > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB")
+    lines = (line.decode("utf-8", "replace") for line in iter(lambda: stream.readline(_LONGEST), b""))
+    with suppress(ValueError, RecursionError, csv.Error):
+        yield from filter(None, map(_entry, reader(lines)))
 
 
 def _entry(row: object) -> Entry | None:
@@ -141,22 +162,23 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _of_json(text: str) -> Iterable[object]:
-    data = json.loads(text)
+def _of_json(lines: Iterable[str]) -> Iterable[object]:
+    data = json.loads("".join(lines))
     return data if isinstance(data, list) else [data]
 
 
-def _of_lines(text: str) -> Iterator[object]:
-    for line in text.splitlines():
+def _of_lines(lines: Iterable[str]) -> Iterator[object]:
+    for line in lines:
         with suppress(ValueError, RecursionError):
             yield json.loads(line)
 
 
-def _of_csv(text: str) -> Iterable[object]:
-    return csv.DictReader(text.splitlines())
+def _of_csv(lines: Iterable[str]) -> Iterable[object]:
+    return csv.DictReader(lines)
 
 
-_READERS: Final[Mapping[str, Callable[[str], Iterable[object]]]] = {
+_Read = Callable[[Iterable[str]], Iterable[object]]
+_READERS: Final[Mapping[str, _Read]] = {
     "metrics.json": _of_json,
     "metrics.jsonl": _of_lines,
     "metrics.csv": _of_csv,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,24 @@ def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
     with file.open("a") as stream:
         stream.truncate((1 << 30) + 1)
     assert series.read(run, StoredPlan()).unread == (f"{file} was not read: it is larger than 1024 MiB",)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line"),
+    [("metrics.jsonl", "", '{"step": 1, "loss": 0.5}\n'), ("metrics.csv", "step,loss\n", "1,0.5\n")],
+)
+def test_a_long_file_does_not_fill_the_memory(tmp_path: Path, name: str, head: str, line: str) -> None:
+    run = write(tmp_path, name, head + line * 200_000)
+    tracemalloc.start()
+    [points] = series.read(run, StoredPlan()).series.values()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(points.values) == 200_000
+    assert peak < 60 * 200_000 + (70 << 20)  # a buffer of 64 MiB is for the event log
+
+
+def test_a_large_value_of_json_is_not_read(tmp_path: Path) -> None:
+    run = write(tmp_path, "metrics.json", "")
+    os.truncate(run.outputs / "metrics.json", (64 << 20) + 1)
+    [why] = series.read(run, StoredPlan()).unread
+    assert why.endswith("metrics.json was not read: it is larger than 64 MiB")

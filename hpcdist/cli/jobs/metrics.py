@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -153,18 +152,13 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
 
 
 def _print_csv(found: Mapping[Key, Points]) -> None:
+    from hpcdist.export.table import moment
+
     click.echo("job,metric,rank,step,value,time")
     for key, points in found.items():
         names = (key.job, printable(key.name), key.rank)
         for step, value, time in zip(*points, strict=True):
-            click.echo(_csv_line((*names, f"{step:.15g}", repr(value), _time(time))))
-
-
-def _time(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):  # of a damaged line, or a clock
-        return ""
+            click.echo(_csv_line((*names, f"{step:.15g}", repr(value), moment(time))))
 
 
 def _csv_line(cells: Sequence[object]) -> str:

@@ -69,7 +69,7 @@ def key(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     parts = [part for part in clean.split("/") if part not in {"", ".", ".."}]
-    return f"{'/'.join(parts).lstrip('.')[: _KEY - 10].rstrip('/') or 'unnamed'}-{digest}"
+    return f"{'/'.join(parts).lstrip('./')[: _KEY - 10].rstrip('/') or 'unnamed'}-{digest}"
 
 
 def metric(name: Name) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.export import items
@@ -65,6 +65,7 @@ def test_any_other_is_changed_and_marked(name: str, begin: str) -> None:
 
 
 @given(st.lists(st.text(max_size=300) | st.text("ab@/.", max_size=6), unique=True))
+@example([".../0", "..../", "./.a"])
 def test_mlflow_takes_them_all_and_none_are_mixed(names: list[str]) -> None:
     keys = [form.key(name) for name in names]
     assert all(map(takes, keys))
