@@ -147,13 +147,13 @@ def _real(stand_in: Any) -> Any:
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
     found = [importlib.machinery.PathFinder.find_spec(stand_in.name, places)]
     found += [finder.find_spec(stand_in.name, None) for finder in finders]  # as of an editable installation
-    return next((spec for spec in found if spec and not _stands_in(spec)), None)
+    return next((spec for spec in found if spec and not _is_copy(spec, stand_in)), None)
 
 
-def _stands_in(spec: Any) -> bool:
-    """Whether it is a copy of the module, as where hpcdist is installed, too: this module lies beside it."""
+def _is_copy(spec: Any, stand_in: Any) -> bool:
+    """Whether it is the module itself, or where hpcdist is installed, too: this module lies beside that."""
     place = os.path.join(os.path.dirname(spec.origin or ""), "hpcdist_tracking.py")
-    return spec.origin is not None and os.path.exists(place)
+    return spec.origin is not None and (spec.origin == stand_in.origin or os.path.exists(place))
 
 
 def _number(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import struct
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import tensorboard as tensorboard_package
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.scalar.summary import scalar_pb
@@ -23,6 +25,7 @@ from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series, tensorboard
 from hpcdist.tracking.series import Key
 from tests.calls import calls
+from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import RECORD
 from tests.tracking.test_written import curves, write
 
@@ -217,3 +220,28 @@ def test_what_pytorch_writes(tmp_path: Path) -> None:
         "9 acc_val/acc": [(2, 0.25)],
         "9 best": [(0, 0.75)],
     }
+
+
+KERAS: Final = """
+import sys
+sys.path.append(sys.argv[2])
+import numpy, tensorflow
+model = tensorflow.keras.Sequential([tensorflow.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+x, y = numpy.ones((32, 4)), numpy.ones((32, 1))
+board = tensorflow.keras.callbacks.TensorBoard(sys.argv[1])
+history = model.fit(x, y, validation_data=(x, y), epochs=3, callbacks=[board], verbose=0).history
+print(history["loss"] + history["val_loss"])
+"""
+
+
+@pytest.mark.real
+def test_what_keras_writes(tmp_path: Path) -> None:
+    python = CHECKOUT / ".frameworks" / "tensorflow" / "bin" / "python"
+    packages = Path(tensorboard_package.__file__).parents[1]  # tensorflow has an environment of its own
+    words = [str(python), "-c", KERAS, str(tmp_path / "outputs" / "20261123-061000"), str(packages)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    losses = json.loads(done.stdout.splitlines()[-1])
+    found = curves(write(tmp_path, "note", ""))
+    for name, values in {"train": losses[:3], "validation": losses[3:]}.items():
+        assert [value for _, value in found[f"9 {name}/epoch_loss"]] == pytest.approx(values)
