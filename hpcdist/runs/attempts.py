@@ -168,6 +168,8 @@ class _Log(NamedTuple):
         if status and status.state.is_final:
             code = status.exit_code if attempt.exit_code is None else attempt.exit_code
             return attempt._replace(state=status.state.value, exit_code=code)
+        if status and status.state is JobState.PENDING:
+            return attempt
         if ended := endings.end_of(log, self.cancelled, self.plan):
             return attempt._replace(state=ended.state.value)
         if attempt.ended is not None:
@@ -176,8 +178,7 @@ class _Log(NamedTuple):
         if status is None or status.state is JobState.UNKNOWN:
             state = JobState.UNKNOWN if self.run.record.ended else JobState.RUNNING
             return attempt._replace(state=state.value)
-        is_waiting = status.state is JobState.PENDING
-        return attempt if is_waiting else attempt._replace(state=status.state.value)
+        return attempt._replace(state=status.state.value)
 
 
 def _with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:

@@ -94,6 +94,8 @@ def test_a_start_without_an_end_is_unknown_where_another_follows(tmp_path: Path)
 def test_a_live_job_is_as_the_batch_system_reports(tmp_path: Path, state: str, shown: str) -> None:
     status = Status(JobState(state))
     assert found(made(tmp_path), "started 12 0 0", status=status) == [Attempt("12", (0, 0), shown, None, 0.0)]
+    ended = found(made(tmp_path), "started 12 0 0", "ended 12 9 143", status=status)
+    assert ended[0].state == ("requeued" if state == "pending" else "failed")
     assert found(made(tmp_path), status=status) == [Attempt("12", (0, 0), state)]
 
 
