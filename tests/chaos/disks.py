@@ -14,7 +14,7 @@ import yaml
 
 from tests.chaos.result import Result
 
-LEVELS: Final = 40
+LEVELS: Final = 52
 """With so many pages left, all of a small experiment is written."""
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
