@@ -57,7 +57,7 @@ Show = Callable[[Iterable[Problem]], None]
 
 
 def save(runs: Iterable[Sequence[Item]], path: Path, show: Show) -> int:
-    """Write the archive of these, each a run with its elements, as a whole; return how many files it has.
+    """Write the archive of runs with their elements, as `replacing` does; return how many files it has.
 
     ``show`` gets warnings.
 

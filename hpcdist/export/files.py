@@ -5,20 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+STDOUT: Final = Path("-")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of this one at the end, unless there is an error.
+    """Open a file that takes the place of this one at the end, unless there is an error; stdout for ``-``.
 
     What is there and is no regular file, such as a pipe, is written to.
 
     Raises:
         OSError: if it cannot be written; nothing is left behind then.
     """
+    if path == STDOUT:
+        yield sys.stdout.buffer
+        return
     try:
         with _opened(path.resolve()) as stream:
             yield stream

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,13 +16,11 @@ COLUMNS: Final = ("run", "job", "metric", "rank", "step", "time", "value")
 
 
 def save(items: Iterable[Item], path: Path) -> int:
-    """Write the values of these into a file, as a whole, or to stdout for ``-``; return how many.
+    """Write the values of these into a file, as `replacing` does; return how many.
 
     Raises:
         OSError: if it cannot be written, or a run cannot be read.
     """
-    if path == Path("-"):
-        return write(items, sys.stdout.buffer)
     with replacing(path) as stream:
         return write(items, stream)
 

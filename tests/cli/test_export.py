@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from hpcdist.errors import ExitCode
 
-from .conftest import Hpcdist, run_real
+from .conftest import Hpcdist, argv, run_real
 
 PROGRAM = "from hpcdist_tracking import log_metrics; log_metrics(step=1, loss=0.5)"
 
@@ -57,6 +58,13 @@ def test_csv_on_stdout_has_nothing_else(runs: Path, hpcdist: Hpcdist) -> None:
     )
 
 
+def test_an_archive_on_stdout_is_that_of_a_file(runs: Path) -> None:
+    words = ("export", "train-1", "--runs-dir", str(runs), "-o")
+    piped = subprocess.run(argv([*words, "-"]), capture_output=True, check=True)
+    assert run_real(*words, "a.tar").code == 0
+    assert (piped.stdout, piped.stderr) == (Path("a.tar").read_bytes(), b"")
+
+
 def test_json(runs: Path, hpcdist: Hpcdist) -> None:
     done = hpcdist("export", "train-1", "--csv", "all.csv", "--json", "--runs-dir", str(runs))
     assert json.loads(done.out) == [{"run": "table", "target": "all.csv", "new": {"points": 1}}]
@@ -67,7 +75,8 @@ def test_json(runs: Path, hpcdist: Hpcdist) -> None:
     [
         ((), "give a destination: --mlflow, --tensorboard, --csv or --output."),
         (("--csv", "a", "--follow"), "--follow goes with --mlflow."),
-        (("--csv", "-", "--json"), "--csv - and --json are both for stdout."),
+        (("--csv", "-", "--json"), "use one of --json, --csv - and --output -."),
+        (("--csv", "-", "-o", "-"), "use one of --json, --csv - and --output -."),
     ],
 )
 def test_what_does_not_go_together(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpcdist.export.mlflow.server import Server
 
 _STDOUT: Final = Path("-")
-_file = click.Path(dir_okay=False, path_type=Path)
+_file = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 
 
 class _Files(NamedTuple):
@@ -56,7 +56,7 @@ class _Files(NamedTuple):
 @click.option(
     "--csv",
     metavar="FILE",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    type=_file,
     help="Write every value as a line of CSV; - is stdout.",
 )
 @click.option(
@@ -64,7 +64,7 @@ class _Files(NamedTuple):
     "--output",
     metavar="FILE",
     type=_file,
-    help="Write a tar archive of models and artifacts, and of what they were made from.",
+    help="Write a tar archive of models and artifacts, and of what they were made from; - is stdout.",
 )
 @click.option(
     "-f", "--follow", "following", is_flag=True, help="With --mlflow: go on until the jobs have ended."
@@ -91,8 +91,9 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("give a destination: --mlflow, --tensorboard, --csv or --output.")
     if following and not uri:
         raise click.UsageError("--follow goes with --mlflow.")
-    if json and csv == _STDOUT:
-        raise click.UsageError("--csv - and --json are both for stdout.")
+    on_stdout = [csv, output].count(_STDOUT)
+    if on_stdout + json > 1:
+        raise click.UsageError("use one of --json, --csv - and --output -.")
     found = [*runs_named(runs_dir, jobs)]
     export = _Export(uri)
     services = runs.services()
@@ -101,7 +102,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     results = [*export.to_files(reports, files), *export.to_mlflow(reports)]
     if json:
         show.as_json([result._asdict() for result in results])
-    elif csv != _STDOUT:
+    elif not on_stdout:
         for result in results:
             click.echo(result)
     ctx.exit(export.code)
