@@ -1,4 +1,4 @@
-"""Files that a job file names, such as the component of an operation.
+"""Files that a job file names, such as the component of an operation, or a table of params.
 
 A name begins at the folder of the job file, or else at the root of its tree, as in a repository. A job file
 may come from anyone, so what it names has to be a regular file of at most 1 MiB in the same tree of folders,
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.documents import source, tables
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import untrusted
@@ -44,7 +44,8 @@ def with_named_file(document: Document, form: str = "") -> Document:
         raise ConfigError(
             document.locate(Problem(f"{name!r} cannot be read: {message}", path, hint))
         ) from None
-    data = importers.with_named_file(document.data, source.parse(text, label).data, form)
+    content = tables.columns(text, label) if label.endswith(".csv") else source.parse(text, label).data
+    data = importers.with_named_file(document.data, content, form)
     comments = "".join(f"# {line}\n" for line in (f"{label}:", *text.splitlines()))
     return document._replace(data=data, text=f"{document.text.rstrip()}\n{comments}")
 

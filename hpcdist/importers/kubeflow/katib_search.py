@@ -14,8 +14,8 @@ from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.kubeflow.pod import word
+from hpcdist.importers.param_names import param_name
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import param_name
 
 _ALGORITHMS: Final = {"random": "random_search", "sobol": "random_search", "grid": "grid_search"}
 _ADAPTIVE: Final = ("tpe", "multivariate-tpe", "bayesianoptimization", "hyperband", "cmaes", "pbt", "enas",

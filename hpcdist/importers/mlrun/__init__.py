@@ -15,12 +15,15 @@ from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers import Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.mlrun import command, project
+from hpcdist.importers.mlrun import command, project, search
 from hpcdist.importers.mlrun.replicas import Variables, put_replicas
 from hpcdist.importers.reading import Reading, one_of
 from hpcdist.words import RUN_NAME, slug
 
-_FUNCTION: Final = "give the file of its function, with the parameters in `spec.parameters`"
+_FUNCTION: Final = (
+    "give the file of its function, with the parameters in `spec.parameters`, and lists of them in "
+    "`spec.hyperparams`"
+)
 _OTHERS: Final = {
     **dict.fromkeys(("dask", "spark", "remote-spark", "databricks"),
                     "start its cluster from the command of a job of your own"),
@@ -98,12 +101,15 @@ class MLRun:
         return one_of(project.functions(data), data) if project.is_project(data) else {}
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the file of the only function of a project, as `NamesFile.file_named_in`."""
-        return project.named_file(data) if project.is_project(data) else None
+        """Return the file of a project's only function, or of a search, as `NamesFile.file_named_in`."""
+        return project.named_file(data) if project.is_project(data) else search.file_named_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the project with the function of that file."""
-        return project.with_file(data, other)
+        """Return the project with the function of that file, or the function with its lists."""
+        if project.is_project(data):
+            return project.with_file(data, other)
+        named = search.file_named_in(data)
+        return search.with_file(data, named[0], other) if named else data
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -167,7 +173,6 @@ def _is_artifact(data: Map) -> bool:
 
 def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
     spec = (*base, "spec")
-    command.refuse_searches(read, spec)
     if "mlrunVersion" in read.data:
         hint = "give the function itself: function.yaml, beside it"
         read.refuse("mlrunVersion", why="this is an entry of MLRun's list of functions", hint=hint)

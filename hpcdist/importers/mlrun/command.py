@@ -16,8 +16,8 @@ from hpcdist.errors import Path
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
 from hpcdist.importers.mlrun.code import code_command, code_of, start_line
 from hpcdist.importers.mlrun.handlers import Program, handler_of, put_handler, stand_in_for
+from hpcdist.importers.mlrun.search import put_search
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import from_list, grid, submit_hint
 from hpcdist.words import quote
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -27,8 +27,7 @@ _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names i
 
 
 def params_of(read: Reading, spec: Path) -> dict[str, object]:
-    """Take ``parameters``; searches over them are many jobs."""
-    refuse_searches(read, spec)
+    """Take ``parameters``, and the search over others; return all, with one value of each."""
     params = Map(place=read.place(*spec, "parameters"))
     for section in ("inputs", "parameters"):
         if not isinstance(read.peek(*spec, section), (Mapping, NoneType)):
@@ -37,7 +36,7 @@ def params_of(read: Reading, spec: Path) -> dict[str, object]:
             _take_param(read, params, name, (*spec, section, name))
     if params:
         read.put("params", params, *spec, "parameters")
-    return params
+    return {**params, **put_search(read, spec)}
 
 
 def _take_param(read: Reading, params: Map, name: str, source: Path) -> None:
@@ -52,31 +51,6 @@ def _take_param(read: Reading, params: Map, name: str, source: Path) -> None:
     params.put(name, value, read.place(*source))
     if (text := getattr(read.peek(*source[:-1]), "texts", {}).get(name)) is not None:
         params.texts[name] = text
-
-
-def refuse_searches(read: Reading, spec: Path) -> None:
-    """Refuse hyper-parameters; where the file lists their values, the hint lists the jobs."""
-    strategy = read.peek(*spec, "hyper_param_options", "strategy") or read.peek(*spec, "strategy")
-    for key in ("hyperparams", "hyper_param_options", "param_file", "strategy", "selector"):
-        node = read.peek(*spec, key)
-        if node:
-            file = read.peek(*spec, key, "param_file") or (node if key == "param_file" else "")
-            each = f"submit once for each line of {file}, with its values as `-p NAME=VALUE`"
-            hint = _trials_hint(node, strategy) if key == "hyperparams" else each if file else "remove it"
-            read.refuse(*spec, key, why="a search over parameters is many jobs", hint=hint)
-
-
-def _trials_hint(node: object, strategy: object) -> str:
-    """Return the hint: ``grid`` combines all values, ``list`` takes them row by row."""
-    lists = dict(node) if isinstance(node, Mapping) else {}
-    if not lists or not all(isinstance(values, list) and values for values in lists.values()):
-        each = " ".join(f"-p {quote(f'{name}=...')}" for name in lists) or "-p"
-        return f"write one value of each in `parameters`, and submit once for each with `{each}`"
-    trials = grid(lists)
-    if strategy == "list":
-        trials = from_list([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=False)])
-    given = ", ".join(f"{name}: {values[0]}" for name, values in lists.items())
-    return submit_hint(trials, f"write `parameters: {{{given}}}`")
 
 
 def params_variable(params: Mapping[str, object]) -> dict[str, str]:
