@@ -112,10 +112,10 @@ ERRORS: dict[str, list[str]] = {
         "f.yml:2:14: machineType: unknown machine type 'TPUv2'; write the machine, such as P4000 or C7",
     ],
     "experimentType: HPT\nworkerCommand: a": [
-        "f.yml:1:17: experimentType: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`"
+        "f.yml:1:17: experimentType: the tuning command chooses the trials itself, by hyperopt with a MongoDB of Gradient; write the command of one trial as `run.cmd` of an experiment, and what it tunes as `hptuning`"
     ],
     "experimentType: 4\nworkerCommand: a": [
-        "f.yml:1:17: experimentType: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`"
+        "f.yml:1:17: experimentType: the tuning command chooses the trials itself, by hyperopt with a MongoDB of Gradient; write the command of one trial as `run.cmd` of an experiment, and what it tunes as `hptuning`"
     ],
     "workerCommand: a\nworkerCount: 2": [
         "f.yml:1:16: workerCommand: the experimentType is missing; write GRPC or MPI as such"
@@ -148,7 +148,7 @@ OTHERS: dict[str, str] = {
     "workflows: {a: {steps: [{name: x, command: deployment.create}, {name: y, command: experiment.run_single_node}]}}": "f.yml:1:1: workflows: this is a file of GradientCI, which runs 2 steps (deployment.create, experiment.run_single_node) for each commit; write the `params` of the step that you want as a file of their own; or choose one with `--name y`",
     "jobs: {a: {uses: create-model@v1, with: {name: b}}}": "f.yml:1:18: jobs.a.uses: the action 'create-model@v1' runs no program of yours; use a job of `container@v1` or `script@v1`",
     "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}": "f.yml:3:1: resources: this is a deployment, which serves a model: hpcdist runs batch jobs only",
-    "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: a search over hyperparameters is many jobs; write one experiment and its array yourself, as `batch.array`",
+    "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b": "f.yml:1:16: tuningCommand: the tuning command chooses the trials itself, by hyperopt with a MongoDB of Gradient; write the command of one trial as `run.cmd` of an experiment, and what it tunes as `hptuning`",
     "deploymentType: TFServing\nmachineType: P4000\ncontainer: a": "f.yml:1:17: deploymentType: this is a deployment, which serves a model: hpcdist runs batch jobs only",
     "shutdownTimeout: 6\nmachineType: P4000\ncontainer: a": "f.yml:1:18: shutdownTimeout: this is a notebook: a batch job has no browser",
 }

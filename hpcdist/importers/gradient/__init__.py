@@ -15,15 +15,13 @@ from hpcdist.importers import Imported
 from hpcdist.importers.gradient import ci, command_line, named_files
 from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
-from hpcdist.importers.gradient.options import BUILDS, IGNORED, KNOWN, OF_JOB, OF_SINGLENODE, SINGLE
+from hpcdist.importers.gradient.options import BUILDS, IGNORED, KNOWN, OF_JOB, OF_SINGLENODE, SEARCH, SINGLE
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading, one_of
 
-_HYPER: Final = "a search over hyperparameters is many jobs"
-_ARRAY: Final = "write one experiment and its array yourself, as `batch.array`"
 _DEPLOYMENT: Final = "this is a deployment, which serves a model: hpcdist runs batch jobs only"
 _OTHERS: Final = {
-    "tuningCommand": (_HYPER, _ARRAY),
+    "tuningCommand": SEARCH,
     "deploymentType": (_DEPLOYMENT, ""),
     "instanceCount": (_DEPLOYMENT, ""),
     "shutdownTimeout": ("this is a notebook: a batch job has no browser", ""),
@@ -157,8 +155,9 @@ def _kind(read: Reading, given: set[str]) -> str:
         if key in given:
             found = _TYPES.get(str(read.text(key)).upper(), "")
             if found in {"", "search"}:
-                why = _HYPER if found else f"{read.text(key)!r} is not an experiment type"
-                read.refuse(key, why=why, hint=_ARRAY if found else "write GRPC or MPI")
+                other = f"{read.text(key)!r} is not an experiment type", "write GRPC or MPI"
+                why, hint = SEARCH if found else other
+                read.refuse(key, why=why, hint=hint)
                 return ""
             return found
     for key, kind in (("masterCommand", "MPI"), ("parameterServerCommand", "GRPC")):

@@ -16,6 +16,7 @@ from hpcdist.importers.gradient.options import (
     OF_MULTINODE,
     OF_SINGLENODE,
     REPEATED,
+    SEARCH,
     SECRETS,
 )
 
@@ -34,9 +35,8 @@ _FILES: Final = {
     "help": "remove it",
 }
 _UNSUPPORTED: Final = {
-    ("experiments", "hyperparameters"): (
-        "a search over hyperparameters is many jobs", "import one experiment, and give it `batch.array`",
-    ),
+    ("experiments", "hyperparameters"): SEARCH,
+    ("hyperparameters",): SEARCH,
     ("deployments",): ("this is a deployment, which serves a model: hpcdist runs batch jobs only", ""),
     ("notebooks",): ("this is a notebook: a batch job has no browser", ""),
     ("workflows",): ("a workflow is in a file of its own", "give that file to `hpcdist submit`"),

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+SEARCH: Final = (
+    "the tuning command chooses the trials itself, by hyperopt with a MongoDB of Gradient",
+    "write the command of one trial as `run.cmd` of an experiment, and what it tunes as `hptuning`",
+)
+"""Why searches are not run, and what to write instead (https://docs.paperspace.com/gradient, of 2019)."""
 _ROLES: Final = ("worker", "parameterServer", "master")
 _MODELS: Final = "models are not stored; what the program writes to $POLYAXON_RUN_OUTPUTS_PATH is kept"
 _SECRET: Final = "nothing is fetched with it; do not keep secrets in a file"  # noqa: S105
