@@ -26,7 +26,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     try:
-        with _opened(path.resolve()) as stream:
+        with _opened(Path(os.path.realpath(path))) as stream:
             yield stream
     except OSError as error:
         if error.filename is None:  # of a write, as of a full disk

@@ -44,10 +44,10 @@ def find(directory: RunDirectory, path: str, artifact: Artifact) -> Kept:
     recorded = Output(path, artifact.kind, artifact.bytes, artifact.sha256)
     why = _WHY.get(outputs.check(directory, recorded))
     odd = [(path, why)] if why else []
-    within, files = outputs.top(directory, path).resolve(), []
+    within, files = outputs.real(outputs.top(directory, path)), []
     for file in sorted(_below(directory.outputs / path)):
         name = str(file.relative_to(directory.outputs))
-        if untrusted.is_regular(file) and within in file.resolve().parents:
+        if untrusted.is_regular(file) and within in outputs.real(file).parents:
             files.append(File(name, file))
         else:
             odd.append((name, "is a link or no regular file, and is left out"))

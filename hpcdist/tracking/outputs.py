@@ -109,13 +109,18 @@ def check(directory: RunDirectory, output: Output) -> str:
     """
     if not output.sha256:
         return ""
-    place, within = directory.outputs / output.path, top(directory, output.path).resolve()
+    place, within = directory.outputs / output.path, real(top(directory, output.path))
     if not os.path.lexists(place):
         return "missing"
     try:
         return "ok" if _hash(place, within) == output.sha256 else "changed"
     except OSError:
         return "unreadable"
+
+
+def real(path: Path) -> Path:
+    """Return where a path leads to; `Path.resolve` ends with a RuntimeError where links are a loop."""
+    return Path(os.path.realpath(path))
 
 
 def _hash(path: Path, within: Path) -> str:
@@ -135,7 +140,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _hash_of_file(path: Path, within: Path) -> str:
-    place = path.resolve()
+    place = real(path)
     if within not in place.parents:
         raise OSError(errno.ELOOP, "it is a link out of the outputs", str(path))
     digest = hashlib.sha256()

@@ -29,6 +29,7 @@ PLACES: Final = (
     "tracking/1/0.0/polyaxon-0/runs/u/run.plx.json",
     "outputs",
     "outputs/metrics.json",
+    "outputs/model",
     "logs",
     "logs/job.out",
     "events",
@@ -98,6 +99,9 @@ def test_every_verb_of_one_run_ends_well(runs: Path, hpcdist: Hpcdist) -> None:
         for verb in (("metrics",), ("metrics", "--csv"), ("metrics", "--json"), ("outputs", "--check")):
             shown = hpcdist(verb[0], run.name, *verb[1:], "--runs-dir", str(run.parent))
             assert shown.code in (0, 3), (run.name, verb, shown.err)
+        shown = hpcdist("export", run.name, "--csv", "-", "-o", "a.tar", "--runs-dir", str(run.parent))
+        assert shown.code in (0, 2), (run.name, shown.err)
+        assert "bug in hpcdist" not in shown.err, (run.name, shown.err)
 
 
 def test_prune_keeps_what_may_have_a_model_and_rm_removes_all(runs: Path, hpcdist: Hpcdist) -> None:
