@@ -8,6 +8,8 @@
   const COLOURS = 10;
   const MOST_IN_LEGEND = 12;
   const UNIFIED = 8;
+  const FEW = 30;
+  const PRINTED = 640; // pixels, which fit on A4 and on letter paper
   const root = getComputedStyle(document.documentElement);
   const colours = Array.from({ length: COLOURS }, (_, n) => root.getPropertyValue(`--c${n}`).trim());
   const boxes = [...controls.querySelectorAll("input[data-item]")];
@@ -26,18 +28,27 @@
     return [[259200, 86400, "days"], [10800, 3600, "hours"], [300, 60, "minutes"]].find(([from]) => longest > from) || [0, 1, "seconds"];
   }
 
+  // A value between two gaps has no line.
+  function markers(y) {
+    if (y.length <= FEW) return 6;
+    const isGap = (place) => (y[place] ?? null) === null;
+    return y.includes(null) && y.map((_, place) => (isGap(place - 1) && isGap(place + 1) ? 4 : 0));
+  }
+
   function traceOf(trace, index, traces, byTime, unit) {
     const before = traces.slice(0, index).filter((other) => other.item === trace.item).length;
     const dash = DASHES[(Math.floor(trace.item / COLOURS) + before) % DASHES.length];
     const x = byTime ? (trace.t || []).map((seconds) => (seconds === null ? null : seconds / unit)) : trace.x;
+    const marks = markers(trace.y);
     return {
       type: "scatter",
       name: short(trace.label),
       x,
       y: byTime && !trace.t ? [] : trace.y,
-      mode: trace.y.length <= 30 || trace.y.includes(null) ? "lines+markers" : "lines",
-      line: { color: colours[trace.item % COLOURS], width: trace.y.length > 300 ? 1.5 : 2, dash },
-      marker: { size: trace.y.length <= 30 ? 6 : 3 },
+      mode: marks ? "lines+markers" : "lines",
+      opacity: traces.length > MOST_IN_LEGEND ? 0.75 : 1,
+      line: { color: colours[trace.item % COLOURS], width: traces.length > MOST_IN_LEGEND ? 1.2 : 2 - 0.5 * (trace.y.length > 300), dash },
+      marker: { size: marks || 0, line: { width: 0 } },
       visible: hidden.has(trace.item) ? "legendonly" : true,
       hovertemplate: traces.length > UNIFIED ? "%{fullData.name}<br>%{x}: %{y}<extra></extra>" : "%{fullData.name}: %{y}<extra></extra>",
     };
@@ -49,18 +60,20 @@
     const [, unit, name] = timeUnit(plot.traces);
     const untimed = byTime && plot.traces.every((trace) => !trace.t);
     const legend = plot.traces.length > 1 && plot.traces.length <= MOST_IN_LEGEND;
+    const inARow = Math.max(1, Math.floor((printing ? PRINTED : div.clientWidth) / 230));
+    const below = legend ? 8 + 21 * Math.ceil(plot.traces.length / inARow) : 0;
     const layout = {
-      height: 300 + (legend ? 22 * Math.ceil(plot.traces.length / 2) : 0),
-      width: printing ? 640 : undefined,
+      height: 310 + below,
+      width: printing ? PRINTED : undefined,
       autosize: !printing,
-      margin: { l: 64, r: 12, t: legend ? 10 : 30, b: 48 },
+      margin: { l: 64, r: 12, t: 30, b: 48 + below },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 13 },
-      xaxis: { title: { text: byTime ? `${name} since the first value` : "step" }, automargin: true, zeroline: false },
+      xaxis: { spikethickness: 1, spikecolor: "#8b949e", title: { text: byTime ? `${name} since the first value` : "step" }, automargin: true, zeroline: false },
       yaxis: { type: document.getElementById("log").checked ? "log" : "linear", automargin: true, exponentformat: "power", zeroline: false },
       showlegend: legend,
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemwidth: 40 },
+      legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", itemwidth: 40 },
       hovermode: plot.traces.length > UNIFIED ? "closest" : "x unified",
       hoverlabel: { bgcolor: "#1c2128", bordercolor: "#8b949e", font: { color: "#ffffff" }, namelength: -1 },
       annotations: untimed ? [{ text: "No times were recorded for this metric.", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }] : [],
@@ -70,7 +83,9 @@
       responsive: true,
       displaylogo: false,
       typesetMath: false,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      // By name: among the usual ones is one that sends the data to a server of Plotly.
+      modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+      plotlyServerURL: "",
       toImageButtonOptions: { filename: "metric", scale: 2 },
     };
     const traces = plot.traces.map((trace, index) => traceOf(trace, index, plot.traces, byTime, unit));

@@ -151,6 +151,19 @@ def test_everything_can_be_reached_by_keyboard(harmless: Path, opened: Open) -> 
         assert style == "solid"
 
 
+def test_no_button_of_a_plot_hands_it_to_others(harmless: Path, opened: Open) -> None:
+    """Plotly has one that sends the data to its makers' server, which no policy of a page forbids."""
+    with opened(harmless) as shown:
+        shown.locator('.plot[data-plot="0"]').hover()
+        buttons = shown.locator('.plot[data-plot="0"] .modebar-btn')
+        titles = [button.get_attribute("aria-label") for button in buttons.all()]
+        assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
+        with shown.expect_download() as download:
+            buttons.first.click()
+        assert download.value.path().read_bytes().startswith(b"\x89PNG")
+        assert len(shown.context.pages) == 1
+
+
 def test_the_scale_and_the_axis(harmless: Path, opened: Open) -> None:
     with opened(harmless) as shown:
         shown.locator("#log").check()
