@@ -47,9 +47,9 @@ class RunView(NamedTuple):
     name: str
     state: str
     description: str
-    tags: Sequence[str]
+    tags: Share[str]
     facts: Mapping[str, str]
-    warnings: Sequence[str]
+    warnings: Share[str]
     failure: str
     timeline: Timeline | None
     map: Map | None
@@ -109,7 +109,7 @@ def _series(found: Metrics, numbers: Mapping[str, int], names: Mapping[int, str]
     for key, points in sorted(found.series.items()):
         item = numbers[key.job]
         rank = f" rank {key.rank}" if ranks[key.job, key.name] > 1 else ""
-        yield Series(key.name, item, f"{names[item]}{rank}", points, began[key.job])
+        yield Series.of(key.name, (item, f"{names[item]}{rank}"), points, began[key.job])
 
 
 class _Source:
@@ -140,12 +140,14 @@ def _view(source: _Source, found: Metrics, warnings: list[str], share: Limits) -
         name=run.name,
         state=source.state()[0],
         description=source.stored.description or "",
-        tags=source.stored.tags,
+        tags=limits.first(source.stored.tags, share.others),
         facts=_facts(source),
-        warnings=warnings,
+        warnings=limits.first(warnings, share.others),
         failure=failure,
         timeline=timeline(source.attempts, source.now),
-        map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None) if plan else None,
+        map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks)
+        if plan
+        else None,
         code=code.read(directory, share.others),
         plan=plan_lines.sections(plan, share.plan) if plan else None,
         outputs=limits.first(

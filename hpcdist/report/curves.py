@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from hpcdist.report import limits
@@ -13,26 +16,32 @@ from hpcdist.tracking import series, thinning
 from hpcdist.tracking.series import Points
 
 
-class Series(NamedTuple):
-    """The points of a metric; ``item`` is the number of the run or element, ``rank`` None if it has one."""
-
-    metric: str
-    item: int
-    label: str
-    points: Points
-    began: float
-
-
 class Row(NamedTuple):
     """What a series of so many values comes to; ``low`` and ``high`` are finite, each with its step."""
 
-    label: str
     item: int
+    label: str
     values: int
     last: float
     step: float
     low: tuple[float, float] | None
     high: tuple[float, float] | None
+
+
+class Series(NamedTuple):
+    """A metric of a run or element: what it comes to, and as many of its points as a plot may have."""
+
+    metric: str
+    row: Row
+    points: Points
+    began: float
+
+    @classmethod
+    def of(cls, metric: str, name: tuple[int, str], points: Points, began: float) -> Series:
+        """Return the series of these points; ``name`` is the number of the item, and what it is called."""
+        places = thinning.extremes(points.values, limits.POINTS_OF_A_SERIES)
+        thin = Points(*(array("d", (column[place] for place in places)) for column in points))
+        return cls(metric, _row(name, points), thin, began)
 
 
 class Plot(NamedTuple):
@@ -45,29 +54,30 @@ class Plot(NamedTuple):
 
 def plots(found: Iterable[Series]) -> Share[Plot]:
     """Return a plot for each metric by name; ``left_out`` counts series."""
-    shown, left_out = limits.at_most(
-        sorted(found, key=lambda one: (one.metric, one.item)), limits.MOST_SERIES
-    )
+    there = sorted(found, key=lambda one: (one.metric, one.row.item))
+    names = [*dict.fromkeys(one.metric for one in there)][: limits.MOST_PLOTS]
+    shown = [one for one in there if one.metric <= names[-1]][: limits.MOST_SERIES]
     most = limits.points(len(shown))
-    by_name: dict[str, list[Series]] = {}
-    for one in shown:
-        by_name.setdefault(one.metric, []).append(one)
-    return Share(
-        [
-            Plot(name, [*map(_row, group)], [_trace(one, most) for one in group])
-            for name, group in by_name.items()
-        ],
-        left_out,
-    )
+    return Share([*map(partial(_plot, most), _by_metric(shown))], len(there) - len(shown))
 
 
-def _row(one: Series) -> Row:
-    steps, values, _ = one.points
-    summary = series.summary(one.points)
+def _by_metric(found: Iterable[Series]) -> Iterator[list[Series]]:
+    return ([*group] for _, group in groupby(found, key=lambda one: one.metric))
+
+
+def _plot(most: int, group: Sequence[Series]) -> Plot:
+    name = visible(group[0].metric, limits.LONGEST_NAME)
+    return Plot(name, [one.row for one in group], [_trace(one, most) for one in group])
+
+
+def _row(name: tuple[int, str], points: Points) -> Row:
+    item, label = name
+    steps, values, _ = points
+    summary = series.summary(points)
     low, high = (
         None if end is None else (end, steps[values.index(end)]) for end in (summary.low, summary.high)
     )
-    return Row(one.label, one.item, len(values), values[-1], steps[-1], low, high)
+    return Row(item, label, len(values), values[-1], steps[-1], low, high)
 
 
 def _trace(one: Series, most: int) -> dict[str, Any]:
@@ -75,12 +85,11 @@ def _trace(one: Series, most: int) -> dict[str, Any]:
     steps, values, times = ([column[place] for place in places] for column in one.points)
     is_timed = any(time > 0 for time in times)
     return {
-        "item": one.item,
-        "label": visible(one.label),
+        "item": one.row.item,
+        "label": visible(one.row.label),
         "x": [*_numbers(steps, 12)],
         "y": [*_numbers(values, 7)],
         "t": [*_numbers((time - one.began for time in times), 7)] if is_timed else None,
-        "of": len(one.points.values),
     }
 
 

@@ -13,8 +13,14 @@ MOST_ITEMS: Final = 1000
 """Runs, of which each element of an array is one."""
 
 MOST_SERIES: Final = 2000
+MOST_PLOTS: Final = 300
+LONGEST_NAME: Final = 200
+"""Characters of the name of a metric or param, which stands in several places."""
+
+_TASKS: Final = 10_000
+_CELLS: Final = 12_000
 _POINTS: Final = 100_000
-_POINTS_OF_A_SERIES: Final = 2000
+POINTS_OF_A_SERIES: Final = 2000
 _FEWEST_POINTS: Final = 40
 _CHARACTERS: Final = 2_400_000
 _CHARACTERS_OF_A_RUN: Final = 200_000
@@ -31,22 +37,29 @@ class Share(NamedTuple, Generic[T]):
 
 
 class Limits(NamedTuple):
-    """How many characters each part of a run may have."""
+    """How many characters each part of a run may have, and how many tasks are drawn."""
 
     log: int
     plan: int
     others: int
+    tasks: int
 
     @classmethod
     def of(cls, runs: int) -> Limits:
         """Return the limits of each of so many runs."""
         each = min(_CHARACTERS_OF_A_RUN, _CHARACTERS // max(runs, 1))
-        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20)
+        tasks = min(400, _TASKS // max(runs, 1))
+        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20, tasks=tasks)
 
 
 def points(series: int) -> int:
     """Return how many points each of so many series has."""
-    return max(_FEWEST_POINTS, min(_POINTS_OF_A_SERIES, _POINTS // max(series, 1)))
+    return max(_FEWEST_POINTS, min(POINTS_OF_A_SERIES, _POINTS // max(series, 1)))
+
+
+def columns(rows: int) -> int:
+    """Return how many params, and as many metrics, a table of so many rows has."""
+    return max(6, min(24, _CELLS // max(rows, 1)))
 
 
 def first(

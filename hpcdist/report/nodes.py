@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from hpcdist.plan import folding
@@ -14,6 +14,7 @@ _ALIKE: Final = 12
 """Of more nodes that look alike, the first and the last are drawn."""
 
 _MOST: Final = 60
+_ON_A_NODE: Final = 64
 
 
 class Chip(NamedTuple):
@@ -46,14 +47,23 @@ class Map(NamedTuple):
     left_out: int = 0
 
 
-def drawn(placement: Placement, hosts: Sequence[str], failed: int | None) -> Map:
-    """Return the map; ``failed`` is the rank that failed first."""
+def drawn(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> Map:
+    """Return the map with at most so many tasks, or one node; ``failed`` is the rank that failed first."""
     roles = [*dict.fromkeys(row.role for row in placement.rows)]
-    cards = [*islice(_cards(placement, hosts, failed, roles), _MOST + 1)]
-    shown = sum(card.more or 1 for card in cards[:_MOST])
-    left_out = placement.nodes - shown if len(cards) > _MOST else 0
+    cards = [*map(_bounded, islice(_cards(placement, hosts, failed, roles), _MOST))]
+    tasks = [*accumulate(len(card.chips) for card in cards)]
+    cards = [card for card, count in zip(cards, tasks, strict=True) if count <= max(most, tasks[0])]
+    left_out = placement.nodes - sum(card.more or 1 for card in cards)
     counts = [(role, str(placement.replicas(role))) for role in roles]
-    return Map(cards[:_MOST], counts, [*_groups(placement)], left_out)
+    return Map(cards, counts, [*_groups(placement)], left_out)
+
+
+def _bounded(card: Card) -> Card:
+    """Return the card with at most so many chips; the last counts the tasks that are not shown."""
+    if len(card.chips) <= _ON_A_NODE:
+        return card
+    rest = sum(chip.more or 1 for chip in card.chips[_ON_A_NODE - 1 :])
+    return card._replace(chips=(*card.chips[: _ON_A_NODE - 1], Chip(more=rest)))
 
 
 def _groups(placement: Placement) -> Iterator[str]:

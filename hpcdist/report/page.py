@@ -25,8 +25,8 @@ from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
-_COLUMNS: Final = 24
-"""Params, and metrics, that are compared in one table."""
+_MODELS: Final = 400_000
+"""Characters of the table of models."""
 
 _END: Final = re.compile("</(?=script|style)", re.IGNORECASE)
 _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
@@ -78,11 +78,13 @@ def content(reports: Sequence[Report], now: float) -> Content:
         made_at=collecting.moment(now),
         runs=[one.view for one in found],
         tracked=limits.at_most(tracked, limits.MOST_ITEMS),
-        differing=limits.at_most(differing, _COLUMNS),
-        metrics=limits.at_most(comparison.names(item.metrics for item in tracked), _COLUMNS),
+        differing=limits.at_most(differing, limits.columns(len(tracked))),
+        metrics=limits.at_most(
+            comparison.names(item.metrics for item in tracked), limits.columns(len(tracked))
+        ),
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
-        models=limits.at_most(comparison.models(tracked), limits.MOST_ITEMS),
+        models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )
 
@@ -92,6 +94,11 @@ def _secrets(reports: Iterable[Report], tracked: Iterable[Tracked]) -> Iterator[
         yield from shareable.secrets(report.run.directory, {})
     for item in tracked:
         yield from shareable.secrets_in((), item.params)
+
+
+def _size_of_model(item: Tracked) -> int:
+    [model] = item.artifacts
+    return len(model.path[: text.LONGEST]) + len(model.sha256[: text.LONGEST]) + len(str(item.metrics))
 
 
 def html(shown: Content, library: str, folders: Iterable[Path] | None = None) -> str:
@@ -115,6 +122,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "hosts": hostlist.compress,
         "number": text.number,
         "step": "{:.10g}".format,
+        "cut": _cut,
         "moment": collecting.moment,
         "duration": collecting.duration,
     }
@@ -142,7 +150,7 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 def _data(shown: Content) -> dict[str, Any]:
     return {
         "items": len(shown.tracked.items),
-        "plots": [{"name": text.visible(plot.name), "traces": plot.traces} for plot in shown.plots.items],
+        "plots": [{"name": plot.name, "traces": plot.traces} for plot in shown.plots.items],
     }
 
 
@@ -159,6 +167,10 @@ def _inline(script: str) -> Markup:
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _cut(value: object) -> str:
+    return text.visible(str(value), limits.LONGEST_NAME)
 
 
 def _size(count: int | None) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from hpcdist.errors import HpcdistError
 from hpcdist.plan.model import Plan
-from hpcdist.report import limits
+from hpcdist.report import limits, text
 from hpcdist.report.limits import Share
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script import explained
@@ -50,10 +50,15 @@ def sections(plan: Plan, characters: int) -> Share[Section]:
         found = [*explained.lines(plan)]
     except _INVALID:
         return Share()
-    shown = limits.first(found, characters, lambda line: min(len(line[1]), 400) + len(str(line[2])))
+    shown = limits.first(found, characters, _size)
     return Share([*_grouped(shown.items)], shown.left_out)
+
+
+def _size(line: explained.Line) -> int:
+    _, value, origin = line
+    return min(len(value), text.LONGEST) + min(len(str(origin)), text.LONGEST)
 
 
 def _grouped(lines: Iterable[explained.Line]) -> Iterator[Section]:
     for name, members in groupby(lines, key=lambda line: line[0]):
-        yield Section(name, [Line(text, str(origin)) for _, text, origin in members])
+        yield Section(name, [Line(value, str(origin)) for _, value, origin in members])

@@ -17,10 +17,10 @@ _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNSAFE: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def visible(text: str) -> str:
+def visible(text: str, most: int = LONGEST) -> str:
     """Return the text with the code of each character that is not printable; a very long one is cut."""
-    shown = text if text.isprintable() else "".join(map(_shown, text[: LONGEST + 1]))
-    return f"{shown[:LONGEST]}… ({len(text) - LONGEST:,} more)" if len(text) > LONGEST else shown
+    shown = text if text.isprintable() else "".join(map(_shown, text[: most + 1]))
+    return f"{shown[:most]}… ({len(text) - most:,} more)" if len(text) > most else shown
 
 
 def _shown(char: str) -> str:

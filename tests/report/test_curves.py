@@ -14,7 +14,7 @@ from hpcdist.tracking.series import Points
 def series(metric: str, values: list[float], *, item: int = 0, at: float = 1000.0) -> Series:
     times = [at + number if at else 0.0 for number in range(len(values))]
     points = Points(array("d", range(len(values))), array("d", values), array("d", times))
-    return Series(metric, item, f"run-{item}", points, 1000.0)
+    return Series.of(metric, (item, f"run-{item}"), points, 1000.0)
 
 
 def test_a_plot_for_each_metric_by_name_with_a_trace_for_each_run() -> None:
@@ -25,24 +25,23 @@ def test_a_plot_for_each_metric_by_name_with_a_trace_for_each_run() -> None:
         [
             Plot(
                 "acc",
-                [Row("run-0", 0, 1, 0.5, 0, (0.5, 0), (0.5, 0))],
-                [{"item": 0, "label": "run-0", "x": [0], "y": [0.5], "t": [0], "of": 1}],
+                [Row(0, "run-0", 1, 0.5, 0, (0.5, 0), (0.5, 0))],
+                [{"item": 0, "label": "run-0", "x": [0], "y": [0.5], "t": [0]}],
             ),
             Plot(
                 "loss",
                 [
-                    Row("run-0", 0, 1, 2, 0, (2, 0), (2, 0)),
-                    Row("run-1", 1, 3, 1.23456789, 2, (1.23456789, 2), (3, 0)),
+                    Row(0, "run-0", 1, 2, 0, (2, 0), (2, 0)),
+                    Row(1, "run-1", 3, 1.23456789, 2, (1.23456789, 2), (3, 0)),
                 ],
                 [
-                    {"item": 0, "label": "run-0", "x": [0], "y": [2], "t": None, "of": 1},
+                    {"item": 0, "label": "run-0", "x": [0], "y": [2], "t": None},
                     {
                         "item": 1,
                         "label": "run-1",
                         "x": [0, 1, 2],
                         "y": [3, None, 1.234568],
                         "t": [0, 1, 2],
-                        "of": 3,
                     },
                 ],
             ),
@@ -65,7 +64,7 @@ def test_the_first_of_several_equal_values_is_the_best() -> None:
 def test_the_points_of_a_page_are_bounded() -> None:
     values = [float(number) for number in range(5000)]
     for count in (1, 100, 3000):
-        share = curves.plots(series(f"m{number:04}", values, item=number) for number in range(count))
+        share = curves.plots(series("m", values, item=number) for number in range(count))
         points = [len(trace["x"]) for plot in share.items for trace in plot.traces]
         assert sum(points) <= 105_000
         assert min(points) >= 30
@@ -73,3 +72,9 @@ def test_the_points_of_a_page_are_bounded() -> None:
             min(count, limits.MOST_SERIES),
             max(0, count - limits.MOST_SERIES),
         )
+
+
+def test_the_number_of_plots_and_the_names_of_metrics_are_bounded() -> None:
+    share = curves.plots(series(f"{number:04}{'x' * 500}", [1]) for number in range(400))
+    assert (len(share.items), share.left_out) == (300, 100)
+    assert share.items[0].name == f"0000{'x' * 196}… (304 more)"

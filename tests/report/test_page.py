@@ -70,7 +70,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
         "name": "bare-1",
         "state": "completed",
         "description": "",
-        "tags": (),
+        "tags": limits.Share([]),
         "facts": {
             "exit code": "0",
             "job": "1",
@@ -78,7 +78,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
             "submitted": "2026-11-20 08:00:00 UTC",
             "directory": str(tmp_path / "bare-1"),
         },
-        "warnings": [],
+        "warnings": limits.Share([]),
         "failure": "",
         "timeline": timeline.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
@@ -234,7 +234,7 @@ def test_damaged_records_are_counted(tmp_path: Path) -> None:
     with file.open("a") as stream:
         stream.write("{]\n")
     [view] = page.content([report], NOW).runs
-    assert view.warnings == ["1 damaged line of what it recorded was skipped"]
+    assert view.warnings.items == ["1 damaged line of what it recorded was skipped"]
 
 
 def test_too_many_runs_are_an_error(tmp_path: Path) -> None:
@@ -243,20 +243,32 @@ def test_too_many_runs_are_an_error(tmp_path: Path) -> None:
         page.content([report] * 501, NOW)
 
 
-def test_what_is_long_is_cut(tmp_path: Path) -> None:
-    """Each part of a run has a share of the page, and what is left out is counted."""
-    report = made.run(
-        tmp_path, "a", {}, plan=made.params(**{f"p{number}": "x" * 5000 for number in range(300)})
-    )
+def large(folder: Path) -> Report:
+    """Make a run of which every part is large."""
+    long = "&" * 5000
+    names = [f"{number}{long}" for number in range(300)]
+    identity = {"tags": names, "params": dict.fromkeys(names, long), "description": long}
+    report = made.run(folder, "a", {name: [1.0, 2.0] for name in names}, plan={"identity": identity})
     directory = report.run.directory
+    artifacts = [{"kind": "model", "path": name, "sha256": long, "bytes": 1} for name in names]
+    made.record_lines(directory.path, "1", *({"at": 1, "artifact": artifact} for artifact in artifacts))
     directory.outputs.mkdir()
     for number in range(300):
         (directory.outputs / f"{number}").write_text("")
-    for number in range(20):
-        (directory.logs / f"job-{number}.out").write_text(
-            "y" * 100_000_000 if number == 0 else "z\n" * 10_000
-        )
+    for number in range(6):
+        text = "y" * 50_000_000 if number == 0 else f"{long}\n" * 1000
+        (directory.logs / f"job-{number}.out").write_text(text)
+    directory.write("code.json", json.dumps({"changed": names, "untracked": names, "commit": long}))
+    directory.write("code.diff", f"{long}\n" * 1000)
+    return report
+
+
+def test_what_is_large_is_cut(tmp_path: Path) -> None:
+    """Each part of a run has a share of the page, and what is left out is counted."""
+    report = large(tmp_path)
     text = page.html(page.content([report], NOW), "")
-    assert len(text) < 500_000
-    for more in ("params", "files", "files of output"):
-        assert re.search(f"[0-9]+ more {more} are not shown", text)
+    assert len(text) < 6_000_000
+    for more in ("params", "files", "files of output", "tags", "models", "lines"):
+        assert re.search(f"[0-9]+ more {more} are not shown", text), more
+    many = page.html(page.content([report] * 20, NOW), "")
+    assert len(many) < 12_000_000
