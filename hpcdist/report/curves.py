@@ -66,8 +66,7 @@ def _by_metric(found: Iterable[Series]) -> Iterator[list[Series]]:
 
 
 def _plot(most: int, group: Sequence[Series]) -> Plot:
-    name = visible(group[0].metric, limits.LONGEST_NAME)
-    return Plot(name, [one.row for one in group], [_trace(one, most) for one in group])
+    return Plot(group[0].metric, [one.row for one in group], [_trace(one, most) for one in group])
 
 
 def _row(name: tuple[int, str], points: Points) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -108,6 +108,10 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         RenderError: when a template is missing or wrong.
     """
     masked = shareable.Masked(shown.secrets)
+
+    def cut(value: object) -> str:
+        return text.visible(masked(str(value)), limits.LONGEST_NAME)
+
     loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
     environment = jinja2.Environment(
         loader=loader,
@@ -122,7 +126,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "hosts": hostlist.compress,
         "number": text.number,
         "step": "{:.10g}".format,
-        "cut": _cut,
+        "cut": cut,
         "moment": collecting.moment,
         "duration": collecting.duration,
     }
@@ -137,7 +141,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
             style=style,
             scripts=scripts,
             policy=Markup(f"default-src 'none'; script-src {sources}; {_POLICY}"),  # noqa: S704 - hashes
-            data=text.data(_data(shown)),
+            data=text.data(_data(shown, cut)),
         )
     except (jinja2.TemplateError, ValueError) as error:
         raise RenderError(f"the template of the report: {error}") from error
@@ -147,10 +151,10 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 """Plotly sets styles of what it draws; a style can load nothing."""
 
 
-def _data(shown: Content) -> dict[str, Any]:
+def _data(shown: Content, cut: Callable[[object], str]) -> dict[str, Any]:
     return {
         "items": len(shown.tracked.items),
-        "plots": [{"name": plot.name, "traces": plot.traces} for plot in shown.plots.items],
+        "plots": [{"name": cut(plot.name), "traces": plot.traces} for plot in shown.plots.items],
     }
 
 
@@ -167,10 +171,6 @@ def _inline(script: str) -> Markup:
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _cut(value: object) -> str:
-    return text.visible(str(value), limits.LONGEST_NAME)
 
 
 def _size(count: int | None) -> str:

@@ -201,6 +201,17 @@ def test_what_looks_like_a_secret_is_masked_wherever_it_stands(tmp_path: Path) -
     assert "api_key********" in re.sub(r"\s", "", text)
 
 
+def test_a_secret_is_masked_before_it_is_cut(tmp_path: Path) -> None:
+    """Also in the table of params that differ, and in what the plots read."""
+    runs = [
+        made.run(tmp_path, "a", {f"of {key}": [1.0]}, plan=made.params(api_key=key))
+        for key in ("sesame" * 50, "another-sesame")
+    ]
+    read = written(*runs)
+    assert "sesame" not in read.text
+    assert [plot["name"] for plot in data(read)["plots"]] == ["of ********", "of ********"]
+
+
 def test_only_scripts_of_the_page_itself_may_run(tmp_path: Path) -> None:
     read = written(made.run(tmp_path, "a", {"loss": [1]}))
     [policy] = [value for name, value in read.attributes if name == "content" and "default-src" in str(value)]
