@@ -6,6 +6,7 @@ one plot. The file has a name of its own, and is written as a whole: what else i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
@@ -44,7 +45,7 @@ def write(item: Item, folder: Path) -> int:
         raise ConfigError(Problem(f"{_NEEDS}: {error}", hint=_HINT)) from None
     ranks: dict[int, list[_Event]] = {0: []}
     for name, step, at, value in item.points():
-        event = _Event(at or item.begin, items.whole(step), name.metric, value)
+        event = _Event(at or item.begin, items.whole(step), _utf8(name.metric), value)
         ranks.setdefault(name.rank, []).append(event)
     for rank, events in ranks.items():
         place = folder / f"rank-{rank}" if rank else folder
@@ -56,9 +57,18 @@ def _params(item: Item) -> dict[str, Any]:
     """Return the params as TensorBoard's HParams takes them: numbers, booleans and text."""
     _, masked = shareable.read(item.run.directory, item.params)
     return {
-        name: value if isinstance(value, bool | int | float) else masked(str(value))
+        _utf8(name): value if _is_number(value) else _utf8(masked(str(value)))
         for name, value in item.params.items()
     }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max)
+
+
+def _utf8(text: str) -> str:
+    """Return a text as Protocol Buffers take it; lone surrogates, which JSON may have, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _write_file(folder: Path, item: Item, events: Iterable[_Event], params: Mapping[str, Any]) -> None:

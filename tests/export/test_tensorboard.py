@@ -78,3 +78,13 @@ def test_elements_of_an_array_are_folders_below_it(tmp_path: Path) -> None:
         logged(run, f"7_{element}/0.0/rank-0", {"step": 1, "metrics": {"m": element}})
     written(run, tmp_path / "tb")
     assert [curve(read(tmp_path / f"tb/train-1/{n}"), "m") for n in (0, 1)] == [[(1, 1, 0)], [(1, 1, 1)]]
+
+
+def test_what_protocol_buffers_do_not_take_becomes_text(tmp_path: Path) -> None:
+    odd = {"seed": 10**400, "\ud800": "\udfff"}
+    run = made(tmp_path / "runs", "started 7 1800000000 0", identity={"params": odd})
+    run.directory.outputs.mkdir()
+    (run.directory.outputs / "metrics.json").write_text('{"\\ud800": 1}')
+    [item] = items.read(run, COMPLETED, AT + 100.0)[0]
+    assert tensorboard.write(item, tmp_path / "boards") == 1
+    assert EventAccumulator(str(tmp_path / "boards")).Reload().Tags()["scalars"] == ["\\ud800"]
