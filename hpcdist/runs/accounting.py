@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +12,7 @@ from hpcdist.runs import endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.accounting import HasAccounting, Usage
-from hpcdist.schedulers.job import JobState
+from hpcdist.schedulers.job import JobState, element_id
 
 if TYPE_CHECKING:
     from hpcdist.runs.services import Services
@@ -62,10 +64,27 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
 
 
 def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
-    """Whether all are over, and one has the last start in the event log: accounting lags behind."""
-    last = max((event.at for event in run.directory.events() if event.what == "started"), default=0)
-    is_over = all(usage.ended is not None or usage.state.is_final for usage in found)
-    return is_over and any(usage.ended is None or usage.ended >= last for usage in found)
+    """Whether all are over, and the last start of each element is among them: accounting lags behind."""
+    if not found or any(usage.ended is None and not usage.state.is_final for usage in found):
+        return False
+    ends = {
+        job: max(math.inf if each.ended is None else each.ended for each in usage)
+        for job, usage in by_job(run, found).items()
+    }
+    started = {event.job_id: event.at for event in run.directory.events() if event.what == "started"}
+    own = {
+        job: at for job, at in started.items() if re.sub(r"_[0-9]+$", "", job) == run.event_id or job in ends
+    }
+    return all(ends.get(job, -1.0) >= at for job, at in own.items())
+
+
+def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:
+    """Return the starts of each job or element, by its id in the event log."""
+    found: dict[str, list[Usage]] = {}
+    for each in usage:
+        job = run.event_id if each.element is None else element_id(run.event_id, each.element)
+        found.setdefault(job, []).append(each)
+    return found
 
 
 def _has_been_over(run: Run, now: float) -> bool:

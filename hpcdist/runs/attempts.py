@@ -17,7 +17,7 @@ from hpcdist.runs import accounting, endings
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status, element_id
+from hpcdist.schedulers.job import JobState, Status
 
 REQUEUED: Final = "requeued"
 ENDED: Final = "ended"
@@ -102,7 +102,7 @@ def of_events(
     ]
     if found or run.job is None:
         return tuple(sorted(found, key=_order))
-    waiting = Attempt(_number(run), (0, 0), JobState.UNKNOWN.value, _submitted(run))
+    waiting = Attempt(run.event_id, (0, 0), JobState.UNKNOWN.value, _submitted(run))
     return (waiting._replace(state=status.state.value, exit_code=status.exit_code) if status else waiting,)
 
 
@@ -114,10 +114,6 @@ def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
     """Return when a job was cancelled; all elements of an array are, by its id."""
     events = (*logs[job], *logs.get(_ELEMENT.sub("", job), ()))
     return max((event.at for event in events if event.what == "cancelled"), default=None)
-
-
-def _number(run: Run) -> str:
-    return (run.record.job_id or "").partition(";")[0]
 
 
 def _submitted(run: Run) -> float | None:
@@ -138,7 +134,7 @@ class _Log(NamedTuple):
     def attempts(self, log: Sequence[Event]) -> Iterator[Attempt]:
         """Yield the attempts of these events."""
         places = [place for place, event in enumerate(log) if event.what == "started"]
-        is_own = _number(self.run) in (self.job, _ELEMENT.sub("", self.job))
+        is_own = self.run.event_id in (self.job, _ELEMENT.sub("", self.job))
         queued = _submitted(self.run) if is_own else None
         for count, (first, end) in enumerate(pairwise([*places, len(log)])):
             part = log[first:end]
@@ -164,7 +160,7 @@ class _Log(NamedTuple):
 
     def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
         """Add how the last attempt of a job ended, or that it runs."""
-        status = self.status if self.job == _number(self.run) else None
+        status = self.status if self.job == self.run.event_id else None
         if status and status.state.is_final:
             code = status.exit_code if attempt.exit_code is None else attempt.exit_code
             return attempt._replace(state=status.state.value, exit_code=code)
@@ -191,10 +187,7 @@ def _with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:
 
 def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> Iterator[Attempt]:
     """Yield the attempts, each with what the accounting has of its start of the job."""
-    number = _number(run)
-    kept: dict[str, list[Usage]] = {}
-    for each in usage:
-        kept.setdefault(number if each.element is None else element_id(number, each.element), []).append(each)
+    kept = accounting.by_job(run, usage)
     for job, starts in _starts(found).items():
         for group, later in zip_longest(starts, starts[1:]):
             next_start = later[0].started if later else math.inf

@@ -174,6 +174,11 @@ class Run(NamedTuple):
             return None
         return Job(self.record.job_id, self.name, str(self.directory.path), self.record.token)
 
+    @property
+    def event_id(self) -> str:
+        """The id of its job as in the event log; empty while it is unknown."""
+        return (self.record.job_id or "").partition(";")[0]
+
 
 def choose(option: str | None, environment: Mapping[str, str]) -> Path:
     """Return the runs directory: ``--runs-dir``, else ``$HPCDIST_RUNS_DIR``, else ``./runs``."""

@@ -111,6 +111,15 @@ def test_it_is_kept_when_the_job_has_ended_and_then_not_queried(tmp_path: Path) 
     assert attempts.read(run, 1000.0) == attempts.read(run, 1000.0, usage=USAGE)
 
 
+@pytest.mark.parametrize(("rows", "calls"), [(ROWS, 2), (ROWS + ROWS.replace("12", "12_3"), 1)])
+def test_it_is_kept_when_it_has_each_element(tmp_path: Path, rows: str, calls: int) -> None:
+    run = slurm(tmp_path, "started 12_0 200 0", "started 12_3 200 0", "started 99 900 0", ended=COMPLETED)
+    sacct = Sacct(rows.replace("12|", "12_0|").replace("12.", "12_0."))
+    for _ in range(2):
+        accounting.query(run, Services(sacct, now=lambda: 300.0))
+    assert sacct.calls == calls
+
+
 @pytest.mark.parametrize(
     ("rows", "ended"),
     [
