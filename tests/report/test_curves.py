@@ -74,7 +74,6 @@ def test_the_points_of_a_page_are_bounded() -> None:
         )
 
 
-def test_the_number_of_plots_and_the_names_of_metrics_are_bounded() -> None:
-    share = curves.plots(series(f"{number:04}{'x' * 500}", [1]) for number in range(400))
+def test_the_number_of_plots_is_bounded() -> None:
+    share = curves.plots(series(f"{number:04}", [1]) for number in range(400))
     assert (len(share.items), share.left_out) == (300, 100)
-    assert share.items[0].name == f"0000{'x' * 196}… (304 more)"
