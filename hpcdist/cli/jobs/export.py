@@ -119,6 +119,7 @@ def _follow(found: Sequence[Run], services: Services, export: _Export) -> list[R
             reports = status(found, services)
             live = [report for report in reports if not report.is_over]
             if not live or silence.has_expired(reports, pauses.slept):
+                export.code = 0  # what failed meanwhile is tried again
                 return reports
             try:
                 for _ in export.to_mlflow(live):
@@ -158,15 +159,27 @@ class _Export:
         print_problems(new)
 
     def to_mlflow(self, reports: Sequence[Report]) -> Iterator[_Result]:
-        """Send runs to the server, if there is one.
+        """Send runs to the server, if there is one; one that it refuses is an error, and the others go on.
 
         Raises:
-            ServiceError: if it refuses, fails or does not answer.
+            NoAnswer: if it does not answer.
         """
+        from hpcdist.export.mlflow.client import NoAnswer
+
         server = self._server
         if server is None:
             return
-        for item, sent, problems in chain.from_iterable(map(server.send, self._read(reports))):
+        for found in self._read(reports):
+            try:
+                yield from self._sent(server, found)
+            except NoAnswer:
+                raise
+            except ServiceError as error:
+                self.print(error.problems)
+                self.code = error.exit_code
+
+    def _sent(self, server: Server, found: Sequence[Item]) -> Iterator[_Result]:
+        for item, sent, problems in server.send(found):
             self.print(problems)
             counts = {name: count for name, count in sent._asdict().items() if name != "run_id"}
             yield _Result(item.name, f"run {sent.run_id} of {server.uri}", counts)

@@ -57,22 +57,28 @@ def connect(uri: str) -> Any:
         raise ConfigError(Problem(message, hint="give the address of a server: http://HOST:5000")) from None
 
 
+class NoAnswer(ServiceError):  # noqa: N818 - there is no answer
+    """The server does not answer; what else is asked of it would wait as long."""
+
+
 @contextmanager
 def answers(uri: str) -> Iterator[None]:
     """Turn MLflow's exceptions into one sentence.
 
     Raises:
-        ServiceError: if the server refuses, fails or does not answer.
+        ServiceError: if the server refuses or fails.
+        NoAnswer: if it does not answer.
     """
     from mlflow.exceptions import MlflowException
+    from requests.exceptions import RequestException  # of uploads
 
     try:
         yield
-    except MlflowException as error:
+    except (MlflowException, RequestException) as error:
         message = _one_line(error)
         hint = _LOGIN if any(code in message for code in ("error code 401", "error code 403")) else _AGAIN
         if cause := _CAUSE.search(message):
-            message = f"no answer: {cause[1]}"
+            raise NoAnswer(Problem(f"MLflow at {uri}: no answer: {cause[1]:.300}", hint=hint)) from None
         raise ServiceError(Problem(f"MLflow at {uri}: {message:.300}", hint=hint)) from None
 
 

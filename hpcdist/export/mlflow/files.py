@@ -86,15 +86,23 @@ class Store:
             found = kept.find(self._item.run.directory, path, self._item.artifacts[path])
             odd |= found.odd
             for file in found.files:
-                folder = self._path(file.path).parent
-                self._client.log_artifact(self._run_id, str(file.place), str(folder).removeprefix("."))
+                self._send_file(file)
             count += len(found.files)
         return count, odd
+
+    def _send_file(self, file: kept.File) -> None:
+        """Send a file under the name that MLflow takes; its client has no argument for that."""
+        target = self._path(file.path)
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder, target.name)
+            place.symlink_to(file.place.absolute())
+            self._client.log_artifact(self._run_id, str(place), "/".join(target.parts[:-1]))
 
     def _path(self, path: str) -> PurePath:
         """Return where a file of the outputs, or beside them, is in MLflow; an element's are its own."""
         beside = PurePath(path.removeprefix("../"))
-        return beside if path.startswith("../") else beside.relative_to(self._item.element or ".")
+        own = beside if path.startswith("../") else beside.relative_to(self._item.element or ".")
+        return PurePath(form.path(str(own)))
 
     def _register(self, odd: Mapping[str, str]) -> int:
         """Make a version of each model that has none of this run and hash; return how many."""

@@ -13,6 +13,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import comma_list
@@ -29,6 +30,10 @@ OLD_PARAM: Final = 500
 TAG: Final = 5000
 RUNNING: Final = "RUNNING"
 _KEY: Final = 250
+_PART: Final = 60
+"""Characters that are left of the name of a file, before and after its dot; some take four bytes."""
+
+_ODD_IN_PATH: Final = re.compile(r"[^ !$&'()*+,\-.:;=@\[\]^_`{}~\w]")
 _ODD: Final = re.compile(r"[^/\w.\- :]")
 _STATUS: Final = {
     JobState.COMPLETED: "FINISHED",
@@ -67,9 +72,27 @@ def key(name: str) -> str:
     is_path = clean and normal == clean and not clean.startswith(("..", "/")) and clean != "."
     if clean == name and is_path and len(name) <= _KEY:
         return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     parts = [part for part in clean.split("/") if part not in {"", ".", ".."}]
-    return f"{'/'.join(parts).lstrip('./')[: _KEY - 10].rstrip('/') or 'unnamed'}-{digest}"
+    return f"{'/'.join(parts).lstrip('./')[: _KEY - 10].rstrip('/') or 'unnamed'}-{_hash(name)}"
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def path(name: str) -> str:
+    """Return the path of a file as MLflow keeps it: it reads one as a part of a URL.
+
+    A part of it that has to be changed gets a hash.
+    """
+    return "/".join(_part(part) for part in name.split("/"))
+
+
+def _part(name: str) -> str:
+    clean = PurePath(_ODD_IN_PATH.sub("_", name))
+    if str(clean) == name:
+        return name
+    return f"{clean.stem[:_PART]}-{_hash(name)}{clean.suffix[:_PART]}"
 
 
 def metric(name: Name) -> str:
@@ -106,9 +129,10 @@ def model(item: Item, path: str) -> str:
 
 def changes(item: Item, params: Mapping[str, str]) -> Iterator[str]:
     """Yield what MLflow does not take of an item and was changed, as sentences."""
-    found = {"metrics": sorted({name.metric for name in item.series}), "params": params, "tags": item.tags}
-    for what, names in found.items():
-        if changed := [f"{name!r} is {key(name)!r}" for name in names if key(name) != name]:
+    metrics = sorted({name.metric for name in item.series})
+    found = (("metrics", metrics, key), ("params", params, key), ("tags", item.tags, key))
+    for what, names, form in (*found, ("files", item.artifacts, path)):
+        if changed := [f"{name!r} is {form(name)!r}" for name in names if form(name) != name]:
             yield f"MLflow does not take these names of {what}: {comma_list(changed)}"
     if long := [name for name, value in params.items() if len(value) > PARAM]:
         yield f"MLflow takes {PARAM} characters of a param; these were cut: {comma_list(long)}"

@@ -53,8 +53,12 @@ class Server:
         """
         parent = ""
         for item in found:
-            with client.answers(self.uri):
-                sent, problems = self._send(item, parent)
+            try:
+                with client.answers(self.uri):
+                    sent, problems = self._send(item, parent)
+            except ServiceError:
+                self._known.clear()  # of the last points it is not known whether they are there
+                raise
             parent = parent or sent.run_id
             yield item, sent, problems
 

@@ -142,6 +142,18 @@ def test_an_experiment_that_was_deleted(server: Server, run: Run, experiment: st
     assert Export(tmp_path, server.uri, run.name, MLFLOW_EXPERIMENT_NAME=f"{experiment} again").code == 0
 
 
+def test_a_run_that_is_refused_does_not_keep_the_others(
+    server: Server, experiment: str, tmp_path: Path
+) -> None:
+    runs = [made(tmp_path / "runs", name=f"{experiment}{name}-1") for name in "ab"]
+    assert Export(tmp_path, server.uri, runs[0].name).code == 0
+    found = server.get("mlflow/experiments/get-by-name", experiment_name=f"{experiment}a")["experiment"]
+    server.post("mlflow/experiments/delete", experiment_id=found["experiment_id"])
+    export = Export(tmp_path, server.uri, *(run.name for run in runs))
+    assert (export.code, export.err.count("\n")) == (ExitCode.SERVICE, 1)
+    assert export.out.startswith(f"{runs[1].name}: 1 params, ")
+
+
 def test_a_server_that_names_a_folder_of_another_machine(run: Run, tmp_path: Path) -> None:
     options = ("--no-serve-artifacts", "--default-artifact-root", "/nowhere/of/ours")
     with served(tmp_path, None, *options) as server:
@@ -213,13 +225,15 @@ def test_wherever_it_is_lost_the_next_export_completes_it(
         found, _ = items.read(run, COMPLETED, AT)
         with Proxy(server, last) as proxy:
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
-            is_lost = False
+            is_lost, destination = False, Destination(proxy.uri)
             try:
-                [*Destination(proxy.uri).send(found)]
+                [*destination.send(found)]
             except ServiceError:
                 is_lost = True
             proxy.left = 1000
-            [*Destination(proxy.uri).send(found)]
+            if last % 4 == 1:  # a new process; else the same goes on, as with --follow
+                destination = Destination(proxy.uri)
+            [*destination.send(found)]
             proxy.shutdown()
         assert_whole(server, f"{experiment}{last}")
         if not is_lost:

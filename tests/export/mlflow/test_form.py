@@ -72,6 +72,29 @@ def test_mlflow_takes_them_all_and_none_are_mixed(names: list[str]) -> None:
     assert len({*keys}) == len(keys)
 
 
+@pytest.mark.parametrize(
+    "name", ["m.pt", "a b/c (1).txt", ".hidden/x", "..x", "e=0.1&lr=1", "Größe", "[0]", "a:b"]
+)
+def test_a_path_that_mlflow_takes_stays(name: str) -> None:
+    assert form.path(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        *(
+            ("a#b", "a_b-", ""),
+            ("a?b.pt", "a_b-", ".pt"),
+            ("d%2f..%2fx", "d_2f.-", "._2fx"),
+            ("a\\b", "a_b-", ""),
+        ),
+        *(("x\ny/m.pt", "x_y-", "/m.pt"), ("%" * 250, "_" * 60 + "-", "")),
+    ],
+)
+def test_any_other_path_is_changed_and_marked(name: str, begin: str, end: str) -> None:
+    assert re.fullmatch(re.escape(begin) + "[0-9a-f]{6}" + re.escape(end), form.path(name))
+
+
 def test_points(item: Item) -> None:
     arrays = (array("d", [0.5, 7]), array("d", [1, math.inf]), array("d", [AT + 0.0625, 0]))
     item = item._replace(series={Name("m", 0): Points(*arrays), Name("m", 3): Points(*arrays)})

@@ -10,6 +10,7 @@ import pytest
 
 from hpcdist.errors import warning
 from hpcdist.export import items
+from hpcdist.export.mlflow import form
 from hpcdist.export.mlflow.server import Sent
 from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
@@ -201,6 +202,20 @@ def test_an_artifact_that_is_gone_is_a_warning_each_time_until_it_is_there(
     (tmp_path / "m.pt").rename(run.directory.outputs / "m.pt")
     [sent], warnings = send(server, run)
     assert (counts(sent), warnings) == ((0, 0, 1, 1), [])
+
+
+def test_odd_names_of_files(server: Server, experiment: str, tmp_path: Path) -> None:
+    """Of the URL of a# only an a is left."""
+    run = made(tmp_path, name=f"{experiment}-1")
+    names = ["a#b", "a", "a?b", "a%20b", "a b", ".hidden/x", "x\ny", "d%2f..%2fx", "e&f=1"]
+    logged(run, "7/0.0/rank-0", *(kept(run, name, f"of {name}", "model") for name in names))
+    [sent], [warning] = send(server, run)
+    assert counts(sent)[2:] == (len(names) + 1, len(names))
+    assert warning.startswith("MLflow does not take these names of files: 'a#b' is 'a_b-")
+    [there] = server.runs(experiment)
+    files = server.files(there)
+    assert {name: files[form.path(name)].decode() for name in names} == {name: f"of {name}" for name in names}
+    assert counts(send(server, run)[0][0]) == (0, 0, 0, 0)
 
 
 def test_warnings_are_problems(server: Server, experiment: str, tmp_path: Path) -> None:
