@@ -70,8 +70,8 @@ def place(job: str, artifact: Artifact) -> str | None:
     """
     element = _ELEMENT.fullmatch(job)
     path = Path(os.path.normpath(Path(element[1] if element else "", artifact.path)))
-    is_outside = path.parts[:1] in {(), ("..",), ("/",)} and path.parts[:2] != _BESIDE.parts
-    return None if is_outside or "\0" in str(path) else str(path)
+    is_outside = path.parts[:1] in {(), ("..",)} and path.parts[:2] != _BESIDE.parts
+    return None if is_outside or path.is_absolute() or "\0" in str(path) else str(path)
 
 
 def top(directory: RunDirectory, path: str) -> Path:

@@ -84,7 +84,7 @@ def test_outputs_and_what_became_of_them(outputs: Path, hpcdist: Hpcdist) -> Non
 def test_records_of_paths_outside_are_left_out(outputs: Path, hpcdist: Hpcdist) -> None:
     [file] = outputs.parent.glob("tracking/*/*/rank-0.*")
     with file.open("a") as stream:
-        for path in ("/etc/passwd", "../record.json", "a/../../record.json", "", "a\0"):
+        for path in ("/etc/passwd", "//etc/passwd", "../record.json", "a/../../record.json", "", "a\0"):
             entry = {"kind": "model", "path": path, "sha256": "0", "bytes": 1}
             stream.write(json.dumps({"at": 1, "artifact": entry}) + "\n")
     assert [*checked(hpcdist)[1]] == ["data", "folder", "gone", "model.pt", "plain.txt"]
