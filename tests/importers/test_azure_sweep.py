@@ -12,6 +12,7 @@ from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.experiment.search.model import Space
+from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment, to_native
 from hpcdist.loading.named_files import with_named_file
 
@@ -137,6 +138,10 @@ def test_an_algorithm_may_be_a_section_with_a_seed() -> None:
             "error: f.yml:4:16: search_space.a: 'max_value' is missing; write it beside `type: uniform`",
         ),
         (
+            "sampling_algorithm: grid\nsearch_space: {a: {type: normal, mu: 1, sigma: 1}}",
+            "error: f.yml:4:16: search_space.a: a grid has listed values, and normal is a distribution; write `type: choice`, or `sampling_algorithm: random`",
+        ),
+        (
             "sampling_algorithm: grid\nsearch_space: {a: {type: choise}}",
             "error: f.yml:4:16: search_space.a: 'choise' is no distribution; did you mean 'choice'?",
         ),
@@ -185,6 +190,36 @@ def test_the_import_of_a_sweep_is_the_same_search() -> None:
     search = native.document.data["hptuning"]
     assert search["grid_search"] == {"n_experiments": 3}
     assert search["metric"] == {"name": "loss", "optimization": "minimize"}
+
+
+def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:
+    rest = "sampling_algorithm: bayesian\nsearch_space: {a: {type: normal, mu: 1, sigma: 2}}\nlimits: {max_total_trials: 9}"
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(source.parse(COMMAND + rest, "f.yml"))
+    assert [problem.path for problem in caught.value.problems] == [("sampling_algorithm",)]
+
+
+def test_sweeps_of_the_first_previews_are_read() -> None:
+    text = """
+job_type: Sweep
+algorithm: random
+search_space: {lr: {spec: uniform, min_value: 0.001, max_value: 0.1}}
+objective: {primary_metric: accuracy, goal: maximize}
+trial: {command: 'python t.py {search_space.lr}', code: {file: ./python/t.py}, environment: {name: /x/E}}
+max_total_runs: 100
+max_concurrent_runs: 10
+max_duration_minutes: 10000
+early_termination: {spec: truncation}
+"""
+    document = source.parse(text, "f.yml")
+    assert IMPORTER.recognises(document.data)
+    done = load_experiment(document)
+    assert len(done.trials) == 100
+    assert done.trials[0].command.splitlines()[0] == "cd python || exit"
+    assert [str(one) for one in done.problems[1:]] == [
+        "f.yml:9:23: max_duration_minutes: max_duration_minutes has no effect on a batch machine: it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`",
+        "f.yml:10:1: early_termination: early_termination has no effect on a batch machine: no trial is stopped early yet, and all of them run",
+    ]
 
 
 def test_a_name_that_no_template_can_have_is_changed() -> None:

@@ -205,6 +205,15 @@ def test_what_has_no_trials_is_refused_in_katibs_words(change: tuple[str, str], 
     assert remark in remarks_of(text.replace("ALGORITHM", "random" if "maxTrial" in change[0] else "grid"))
 
 
+def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:
+    text = written(algorithm="hyperband, algorithmSettings: [{name: resource_name, value: epochs}]")
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(source.parse(text.replace(', step: "0.01"', ""), "f.yml"))
+    assert [problem.path for problem in caught.value.problems if problem.severity == "error"] == [
+        ("spec", "algorithm", "algorithmName")
+    ]
+
+
 def test_a_job_of_kubernetes_alone_is_refused_as_ever() -> None:
     assert remarks_of("apiVersion: batch/v1\nkind: Job\nspec: {}") == [
         "error: f.yml:2:7: kind: this is `kind: Job` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"

@@ -20,8 +20,7 @@ def search_problems(search: Search, path: Path) -> Iterator[Problem]:
     if bool(search.matrix) == bool(search.mapping):
         yield Problem("a search needs the values of its params", path, "write `matrix`, or `mapping`")
     yield from _of_algorithms(search, path)
-    yield from _of_counts(search, path)
-    found = [*_of_spaces(search, path)]
+    found = [*_of_counts(search, path), *_of_spaces(search, path)]
     yield from found
     if not found and not search.is_adaptive:
         yield from _of_trials(search, path)

@@ -74,7 +74,7 @@ class Azure:
         """Tell by the schema or the type, else by a command with an environment or a compute target."""
         if "apiVersion" in data or "run" in data or "kind" in data:
             return False
-        kind = str(data.get("type", ""))
+        kind = str(data.get("type", data.get("job_type", "")))
         if _SCHEMA.search(str(data.get("$schema", ""))) or re.match(_TYPE, kind):
             return True
         steps = {"sweep": {"trial", "search_space"}, "pipeline": {"jobs"}, "command": data.keys()}

@@ -80,7 +80,7 @@ class Code:
         return self._relative(code, *path)
 
     def _path_of_code(self) -> Path:
-        keys = ("path", "directory", "local_path")
+        keys = ("path", "directory", "local_path", "file")
         return next((("code", key) for key in keys if self._read.peek("code", key) is not None), ("code",))
 
     def _includes(self) -> Iterator[str]:

@@ -14,6 +14,7 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.search_params import refused_space
 
 _BOUNDS: Final = {"low": "min_value", "high": "max_value"}
 _MOMENTS: Final = {"loc": "mu", "scale": "sigma"}
@@ -46,7 +47,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
         read.refuse("search_space", why="a sweep needs the values of its inputs", hint="write `search_space`")
     for name, param in searched.items():
         path: Path = ("search_space", name)
-        matrix.put(param.name, _space(read, path), read.place(*path))
+        matrix.put(param.name, _space(read, path) or refused_space(read.place(*path)), read.place(*path))
     _put_number(read, search, "concurrency", "max_concurrent_trials", "max_concurrent_runs")
     _put_algorithm(read, search)
     _put_objective(read, search)
@@ -55,28 +56,33 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
     if read.get("limits", "sweep_timeout") is not None:
         read.warn("limits", "sweep_timeout", why=f"timeout has no effect on a batch machine: {_WHOLE}")
     search.put("matrix", matrix, read.place("search_space"))
-    read.put("hptuning", search, "search_space")
+    if matrix:
+        read.put("hptuning", search, "search_space")
 
 
 def _put_algorithm(read: Reading, search: Map) -> None:
     """Put the sampling algorithm with the number of its trials."""
-    key = "algorithm" if "algorithm" in read.data else "sampling_algorithm"
-    path: Path = (key, "type") if isinstance(read.peek(key), Mapping) else (key,)
-    name = (read.text(*path) or "").lower()
-    if isinstance(read.peek(key), Map):
-        _put_settings(read, search, key)
+    path, name = _algorithm(read)
+    if isinstance(read.peek(path[0]), Map):
+        _put_settings(read, search, str(path[0]))
     if name not in _ALGORITHMS:
         why = _ADAPTIVE if name == "bayesian" else f"{name!r} is no sampling algorithm"
         why = why if name else "the sampling algorithm is missing"
         read.refuse(*path, why=why, hint="write `sampling_algorithm: random`, or `grid`")
-        return
     section = Map(place=read.place(*path))
     given = _put_number(read, section, "n_experiments", "max_total_trials", "max_total_runs")
-    if not given and name == "random":
+    if not given and name != "grid":
         why = f"there are {_DEFAULT_TRIALS} trials, Azure's default, unless all choices are fewer"
         read.warn(*path, why=why, hint="write `limits: {max_total_trials: N}`")
         section.put("n_experiments", _DEFAULT_TRIALS, read.place(*path))
-    search.put(_ALGORITHMS[name], section, read.place(*path))
+    search.put(_ALGORITHMS.get(name, "random_search"), section, read.place(*path))
+
+
+def _algorithm(read: Reading) -> tuple[Path, str]:
+    """Return the key of the sampling algorithm, and its name."""
+    key = "algorithm" if "algorithm" in read.data else "sampling_algorithm"
+    path: Path = (key, "type") if isinstance(read.peek(key), Mapping) else (key,)
+    return path, (read.text(*path) or "").lower()
 
 
 def _put_objective(read: Reading, search: Map) -> None:
@@ -126,6 +132,9 @@ def _space(read: Reading, path: Path) -> Map:
         hint = did_you_mean(kind, _SPACES) if kind else "write `type: choice`, and `values`"
         read.refuse(*path, why=f"{kind!r} is no distribution" if kind else "its type is missing", hint=hint)
         return space
+    if kind not in ("choice", "randint") and _algorithm(read)[1] == "grid":
+        hint = "write `type: choice`, or `sampling_algorithm: random`"
+        read.refuse(*path, why=f"a grid has listed values, and {kind} is a distribution", hint=hint)
     numbers = Map(place=read.place(*path))
     for ours, theirs in {**_SPACES[kind], **({"values": "values"} if kind == "choice" else {})}.items():
         if read.get(*path, theirs) is None:

@@ -14,8 +14,8 @@ from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.param_names import param_name
 from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.search_params import param_name, refused_space
 
 _ALGORITHMS: Final = {"random": "random_search", "sobol": "random_search", "grid": "grid_search"}
 _ADAPTIVE: Final = ("tpe", "multivariate-tpe", "bayesianoptimization", "hyperband", "cmaes", "pbt", "enas",
@@ -41,19 +41,20 @@ def put_search(read: Reading) -> dict[str, str]:
         if param in names.values():
             read.refuse(*path, "name", why=f"another parameter is {param!r} too", hint="rename one")
         names[name] = param
-        if space := _space(read, path, algorithm):
-            matrix.put(param, space, read.place(*path))
+        space = _space(read, path, algorithm) or refused_space(read.place(*path))
+        matrix.put(param, space, read.place(*path))
     if not names and read.peek("spec", "nasConfig") is None:
         read.refuse("spec", why="the experiment has no parameters", hint="write `parameters`")
     _put_counts(read, search, algorithm)
     _put_objective(read, search)
     search.put("matrix", matrix, read.place("spec", "parameters"))
-    read.put("hptuning", search, "spec", "parameters")
+    if matrix:
+        read.put("hptuning", search, "spec", "parameters")
     return names
 
 
 def _algorithm(read: Reading) -> str:
-    """Return the algorithm, "" with an error where its trials depend on earlier ones."""
+    """Return the algorithm; random, with an error, where trials depend on earlier ones."""
     path = ("spec", "algorithm", "algorithmName")
     name = word(read, *path) or ""
     if name in _ALGORITHMS:
@@ -64,7 +65,8 @@ def _algorithm(read: Reading) -> str:
     if name in _ADAPTIVE:
         why = f"{name} chooses each trial by the results of others, which is not done yet"
     read.refuse(*path, why=why, hint="write `algorithmName: random`, or `grid`")
-    return ""
+    read.get("spec", "algorithm")
+    return "random"
 
 
 def _put_counts(read: Reading, search: Map, algorithm: str) -> None:
@@ -75,16 +77,16 @@ def _put_counts(read: Reading, search: Map, algorithm: str) -> None:
     number = _number(read, path)
     if number is not None:
         section.put("n_experiments", number, read.place(*path))
-    elif algorithm and algorithm != "grid":
+    elif algorithm != "grid":
         read.refuse(*path, why="the number of trials is missing", hint="write `maxTrialCount`")
-    if algorithm:
-        search.put(_ALGORITHMS[algorithm], section, read.place("spec", "algorithm"))
+        section.put("n_experiments", 1, read.place(*path))
+    search.put(_ALGORITHMS[algorithm], section, read.place("spec", "algorithm"))
     above = ("spec", "algorithm", "algorithmSettings")
     for at, _ in read.items(*above):
-        name, value = word(read, *above, at, "name"), _number(read, (*above, at, "value"))
-        if name == "random_state" and value is not None:
+        name, value = word(read, *above, at, "name"), word(read, *above, at, "value") or ""
+        if name == "random_state" and value.isdecimal():
             search.put("seed", int(value), read.place(*above, at, "value"))
-        elif algorithm:
+        elif read.peek("spec", "algorithm", "algorithmName") in _ALGORITHMS:
             read.warn(*above, at, why=f"{name} has no effect on a {algorithm} search")
 
 
@@ -139,7 +141,7 @@ def _range(
     given = word(read, *where, "distribution") or ""
     kind = _DISTRIBUTIONS.get(given.lower(), "")
     space = Map(place=place)
-    if low > high or (step is not None and step <= 0):
+    if not math.isfinite((high - low) / (step or 1)) or low > high or (step is not None and step <= 0):
         why = f"there is no number from {low} to {high} in steps of {step}"
         read.refuse(*where, why=why, hint="write a `min` below `max`, and a `step` above 0")
     elif not kind:

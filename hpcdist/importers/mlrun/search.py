@@ -48,7 +48,8 @@ def put_search(read: Reading, spec: Path) -> dict[str, object]:
         _put_grid(read, search, values, lists)
     elif strategy and values:
         _put_rows(read, search, values, lists, _draws(read, spec) if strategy == "random" else 0)
-    read.put("hptuning", search, *lists)
+    if "matrix" in search or "mapping" in search:
+        read.put("hptuning", search, *lists)
     return {name: _sample(found) for name, found in values.items()}
 
 
