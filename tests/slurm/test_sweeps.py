@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -71,3 +72,80 @@ def test_trials_are_compared_row_by_row(user: User) -> None:
         number: ("failed", 1) if number == 4 else ("completed", 0) for number in range(1, 6)
     }
     assert user.json("sweep", "best", "tune-1", "--top", "2") == found[:2]
+
+
+def test_searches_of_other_tools_run_as_they_stand(user: User) -> None:
+    """A trial of Katib is two pods, one of Azure ML has outputs of its own, one of MLRun its context."""
+    script = 'echo "accuracy=${trialParameters.rate}" of $WORLD_SIZE ${trialParameters.opt}'
+    rates = {"min": "1", "max": "2", "step": "0.5"}
+    pod = {"template": {"spec": {"containers": [{"name": "pytorch", "command": ["sh", "-c", script]}]}}}
+    katib = {
+        "apiVersion": "kubeflow.org/v1beta1",
+        "kind": "Experiment",
+        "metadata": {"name": "katib"},
+        "spec": {
+            "objective": {"type": "maximize", "objectiveMetricName": "accuracy"},
+            "algorithm": {"algorithmName": "grid"},
+            "parameters": [
+                {"name": "rate", "parameterType": "double", "feasibleSpace": rates},
+                {"name": "opt", "parameterType": "categorical", "feasibleSpace": {"list": ["sgd"]}},
+            ],
+            "trialTemplate": {
+                "trialParameters": [{"name": name, "reference": name} for name in ("rate", "opt")],
+                "trialSpec": {
+                    "apiVersion": "kubeflow.org/v1",
+                    "kind": "PyTorchJob",
+                    "spec": {"pytorchReplicaSpecs": {"Master": pod, "Worker": pod}},
+                },
+            },
+        },
+    }
+    azure = {
+        "type": "sweep",
+        "display_name": "azure",
+        "trial": {
+            "command": "echo ${{search_space.a}} ${{inputs.b}} > outputs/a; echo a=$(cat outputs/a)",
+            "environment": "azureml:x@latest",
+        },
+        "inputs": {"b": "two words"},
+        "sampling_algorithm": "grid",
+        "search_space": {"a": {"type": "choice", "values": [1, 2]}},
+        "objective": {"goal": "minimize", "primary_metric": "a"},
+    }
+    mlrun = {
+        "kind": "job",
+        "metadata": {"name": "mlrun"},
+        "spec": {
+            "command": 'echo "[{a} $MLRUN_EXEC_CONFIG]"',
+            "mode": "pass",
+            "hyperparams": {"a": [1, 2], "b": ["x", "y z"]},
+        },
+    }
+    for name, file in (("katib", katib), ("azure", azure), ("mlrun", mlrun)):
+        path = user.directory / f"{name}.yml"
+        path.write_text(json.dumps(file))
+        done = user.hpcdist("submit", str(path), "--wait")
+        assert done.returncode == 0, done.stderr
+    best = user.json("sweep", "best", "katib-1", "--top", "2")
+    assert [(item["params"], item["metrics"]) for item in best] == [
+        ({"rate": rate, "opt": "sgd"}, {"accuracy": rate}) for rate in (2, 1.5)
+    ]
+    runs = user.directory / "runs"
+    logs = {
+        name: sorted(
+            re.sub(r"^\d+: ", "", line)
+            for log in (runs / f"{name}-1" / "logs").iterdir()
+            for line in log.read_text().splitlines()
+            if re.search(r"accuracy=|a=|\[", line) and "hpcdist:" not in line
+        )
+        for name in ("katib", "azure", "mlrun")
+    }
+    assert logs["katib"] == [f"accuracy={rate} of 2 sgd" for rate in ("1.0", "1.5", "2.0") for _ in range(2)]
+    assert logs["azure"] == ["a=1 two words", "a=2 two words"]
+    assert logs["mlrun"] == sorted(
+        f'[{a} {{"spec": {{"parameters": {{"a": {a}, "b": "{b}"}} }} }}]'
+        for b in ("x", "y z")
+        for a in (1, 2)
+    )
+    outputs = runs / "azure-1" / "outputs"
+    assert [(outputs / element / "a").read_text() for element in "12"] == ["1 two words\n", "2 two words\n"]
