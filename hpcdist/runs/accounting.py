@@ -72,10 +72,8 @@ def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
         for job, usage in by_job(run, found).items()
     }
     started = {event.job_id: event.at for event in run.directory.events() if event.what == "started"}
-    own = {
-        job: at for job, at in started.items() if re.sub(r"_[0-9]+$", "", job) == run.event_id or job in ends
-    }
-    return all(ends.get(job, -1.0) >= at for job, at in own.items())
+    own = [job for job in started if run.event_id in (job, re.sub(r"_[0-9]+$", "", job))]
+    return all(ends.get(job, -1.0) >= started[job] for job in own)
 
 
 def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:

@@ -78,9 +78,16 @@ def read(
     of its accounting is used. What the event log lacks is taken from there.
     """
     plan = run.directory.plan()
+    found = [*_with_hosts(run, of_events(run, plan, run.directory.events(), now, status))]
+    return with_accounting(run, plan, found, now, usage)
+
+
+def with_accounting(
+    run: Run, plan: StoredPlan, found: Sequence[Attempt], now: float, usage: Sequence[Usage] | None = None
+) -> tuple[Attempt, ...]:
+    """Return the attempts with what the accounting has of them, by default what is kept of it."""
     usage = (accounting.read(run.directory) or ()) if usage is None else usage
-    found = _with_hosts(run, of_events(run, plan, run.directory.events(), now, status))
-    known = (_with_gpus(each, plan, now) for each in _with_usage(run, [*found], usage))
+    known = (_with_gpus(each, plan, now) for each in _with_usage(run, found, usage))
     return tuple(sorted(known, key=_order))
 
 

@@ -57,7 +57,7 @@ def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -
 
     found = attempts.of_events(run, plan, events, now)
     if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
-        found = attempts.read(run, now)
+        found = attempts.with_accounting(run, plan, found, now)
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [each for each in seconds if each is not None]
     if plan.gpus is None or len(known) < len(seconds):
