@@ -38,6 +38,8 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     file that needs no network. JOB is the name of a run or a pattern such as
     'train-*', its directory or its job id; without JOB, all runs are shown.
     """
+    if str(output) == "-":
+        raise click.UsageError("a report is a file; name it with -o, such as -o report.html.")
     library = page.library()
     found = [*runs_named(runs_dir, jobs)]
     if not found:
@@ -47,6 +49,18 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     accounting.keep((report.run for report in reports), services)
     shown = page.content(reports, time.time())
     text = page.html(shown, library).encode()
-    with untrusted.folder(output.absolute().parent) as folder:
-        untrusted.write(folder, output.name, text)
+    _write(output, text)
     note(f"{output} shows {shown.title} ({bytes_text(len(text))}); open it in a browser")
+
+
+def _write(output: Path, text: bytes) -> None:
+    """Replace the file, readable by its owner only.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    try:
+        with untrusted.folder(output.absolute().parent) as folder:
+            untrusted.write(folder, output.name, text)
+    except OSError as error:
+        raise ConfigError(Problem(f"{output} cannot be written: {error.strerror}")) from error
