@@ -29,11 +29,15 @@ _VARIABLES: Final = ("environment", "env_vars")
 
 
 class Searched(NamedTuple):
-    """A document with the params of the first trial, and all trials; ``unknown``: params without a value."""
+    """A document with the params of the first trial, and all trials; ``unknown``: params without a value.
+
+    ``warnings``: of params that have a value beside those of the search.
+    """
 
     document: Document
     trials: Sequence[Trial] = ()
     unknown: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 def searched(document: Document) -> Searched:
@@ -50,7 +54,17 @@ def searched(document: Document) -> Searched:
     found = trials(_as_spelt(search, section))
     data = document.data.copy()
     data.put("params", _params(document, found[0]), document.place(("params",)))
-    return Searched(document._replace(data=data), found)
+    return Searched(document._replace(data=data), found, warnings=tuple(_replaced(document, search)))
+
+
+def _replaced(document: Document, search: Search) -> Iterator[Problem]:
+    """Yield a warning for each param whose own value no trial has."""
+    given = document.data.get("params")
+    values = given if isinstance(given, Map) else {}
+    for name in search.names:
+        if values.get(name) is not None:
+            message = f"the param {name!r} has the values of the search, and not this one"
+            yield document.locate(warning(message, ("params", name), "remove one of them"))
 
 
 def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[TrialTexts], list[Problem]]:
@@ -68,7 +82,7 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
         if problems:
             return (), [_of_trial(number, problems[0], search)]
         found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own))
-    return found, unused
+    return found, [*unused, *searched.warnings]
 
 
 def _misused(document: Document, name: str) -> Iterator[Problem]:

@@ -194,7 +194,7 @@ def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expec
         (("reference: optimizer", "reference: opt"), "error: f.yml:18:30: spec.trialTemplate.trialParameters[2].reference: no parameter has the name 'opt'; there are --lr, num-layers, optimizer"),
         (("Namespace}", "Name}"), "error: f.yml:19:32: spec.trialTemplate.trialParameters[3].reference: no batch job has ${trialSpec.Name}; in the script of a `sh -c`, $HPCDIST_TRIAL is the number of the trial"),
         (("image: i", "image: 'i:${trialParameters.opt}'"), "error: f.yml:29:22: spec.trialTemplate.trialSpec.spec.template.spec.containers[0].image: all trials are one kind of job, which 'opt' would change; write one value here; `command`, `args` and `env` may differ"),
-        (("trialSpec:", "goTemplate: {rawTemplate: x}\n    configMap:"), "error: f.yml:20:5: spec.trialTemplate.goTemplate: the job is in a template of Go; write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"),
+        (("trialSpec:", "goTemplate: {rawTemplate: '{{if x}}'}\n    configMap:"), "error: f.yml:20:5: spec.trialTemplate.goTemplate: the job is in a template of Go; write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"),
         (("maxTrialCount: 3", "parallelTrialCount: 3"), "error: f.yml:5:1: spec.maxTrialCount: the number of trials is missing; write `maxTrialCount`"),
         (("kind: Job", "kind: Pod"), "error: f.yml:22:13: spec.trialTemplate.trialSpec.kind: this is `kind: Pod` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"),
         (("template:\n", "parallelism: 4\n        template:\n"), "error: f.yml:24:22: spec.trialTemplate.trialSpec.spec.parallelism: a trial is one job, and its pods do not know each other; write 1, or a PyTorchJob, MPIJob or TFJob"),
@@ -203,6 +203,53 @@ def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expec
 def test_what_has_no_trials_is_refused_in_katibs_words(change: tuple[str, str], remark: str) -> None:
     text = EXPERIMENT.replace("JOB", JOB.strip("\n")).replace(*change)
     assert remark in remarks_of(text.replace("ALGORITHM", "random" if "maxTrial" in change[0] else "grid"))
+
+
+GO = """
+    goTemplate:
+      rawTemplate: |-
+        apiVersion: "kubeflow.org/v1"
+        kind: TFJob
+        metadata: {name: {{.Trial}}, namespace: {{.NameSpace}}}
+        spec:
+          tfReplicaSpecs:
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: tensorflow
+                    image: i
+                    command:
+                    - "python"
+                    - "/t.py"
+                    {{- with .HyperParameters}}
+                    {{- range .}}
+                    - "{{.Name}}={{.Value}}"
+                    {{- end}}
+                    {{- end}}
+"""
+
+
+def with_go_template(go: str = GO) -> str:
+    return EXPERIMENT.split("    trialParameters:", maxsplit=1)[0].replace("ALGORITHM", "grid") + go.lstrip(
+        "\n"
+    )
+
+
+def test_a_template_of_go_has_all_parameters() -> None:
+    done = load_experiment(source.parse(with_go_template(), "f.yml"))
+    assert [trial.command for trial in done.trials] == [
+        f"python /t.py --lr=0.01 num-layers={layers} optimizer={opt}"
+        for layers, opt in (("2", "sgd"), ("2", "adam"), ("3", "sgd"))
+    ]
+    assert (done.experiment.name, done.experiment.framework) == ("tune", "tensorflow")
+
+
+def test_a_template_of_go_that_is_no_yaml_is_an_error_at_its_place() -> None:
+    assert remarks_of(with_go_template(GO.replace("replicas: 2", "replicas: [2"))) == [
+        "error: f.yml:23:17: spec.trialTemplate.goTemplate.rawTemplate: this [ is never closed; write its ]"
+    ]
 
 
 def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:

@@ -58,6 +58,16 @@ run: {cmd: "x {{ lr }}"}
     assert "no trial is stopped early yet: all of them run" in [one.message for one in done.problems]
 
 
+def test_a_value_beside_those_of_the_search_is_a_warning() -> None:
+    text = "params: {lr: 5, n: 6}\nhptuning: {matrix: {lr: {values: [1]}, n: {values: [2]}}}\nrun: {cmd: 'x {{ lr }} {{ n }}'}"
+    done = load.load_experiment(source.parse(text, "e.yml"), params={"n": "7"})
+    assert [trial.command for trial in done.trials] == ["x 1 2"]
+    assert [str(one) for one in done.problems] == [
+        "e.yml:1:14: params.lr: the param 'lr' has the values of the search, and not this one; remove one of them",
+        "-p n=7: params.n: the param 'n' has the values of the search, and not this one; remove one of them",
+    ]
+
+
 def test_a_list_of_commands_is_joined_as_ever_and_a_flag_is_one() -> None:
     done = loaded("""
 inputs: [{name: fast, type: bool, is_flag: true}, {name: n, type: int}]

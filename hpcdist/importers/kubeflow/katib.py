@@ -13,6 +13,7 @@ from typing import Any, Final
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
+from hpcdist.importers.kubeflow.katib_go import with_trial_spec
 from hpcdist.importers.kubeflow.katib_metrics import put_metrics
 from hpcdist.importers.kubeflow.katib_search import put_search
 from hpcdist.importers.kubeflow.pod import word
@@ -56,7 +57,7 @@ def experiment(data: Map, read_job: Callable[[Map], Imported]) -> Imported:
     Raises:
         ConfigError: when there is no job in the file, or it cannot be read.
     """
-    read = Reading(data)
+    read = Reading(with_trial_spec(data))
     for key in ("apiVersion", "kind", "metadata", "status"):
         read.get(key)
     read.get(*_TRIAL)
@@ -107,8 +108,7 @@ def _parameters(read: Reading, names: Mapping[str, str]) -> dict[str, str]:
             found[name] = known
         elif reference in names:
             found[name] = f"@hpcdist@{names[reference]}@"
-        else:
-            found[name] = ""
+        elif read.peek("spec", "nasConfig") is None:
             hint = f"there are {', '.join(names)}" if names else ""
             why = f"no parameter has the name {reference!r}"
             if reference.startswith("${trialSpec."):
