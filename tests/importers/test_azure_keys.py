@@ -115,7 +115,7 @@ def test_a_parent_job_has_no_effect() -> None:
 
 
 MANY = "choose a step with `--name a` (a, b), and chain them with `batch.dependency`"
-READ = "supported: `type: command`, CommandComponent, DistributedComponent"
+READ = "supported: `type: command` and `sweep`, CommandComponent, DistributedComponent"
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,13 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "type: pipeline\njobs: {a: {component: {type: parallel, task: {}}}}\n",
             [
-                "job.yml:2:30: component: this component is of the type 'parallel', which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:2:30: component: this component is of the type 'parallel', which is not run; supported: `type: command` and `sweep`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/sparkJob.schema.json\ntype: spark\n",
             [
-                "job.yml:2:7: type: this is 'spark' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:2:7: type: this is 'spark' of Azure ML, which is not run; supported: `type: command` and `sweep`, CommandComponent, DistributedComponent",
             ],
         ),
         (
@@ -61,19 +61,19 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "type: ScopeComponent\nname: x\n",
             [
-                "job.yml:1:7: type: this is 'ScopeComponent' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: this is 'ScopeComponent' of Azure ML, which is not run; supported: `type: command` and `sweep`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "type: MpiJob\nlauncher: {spec: x}\n",
             [
-                "job.yml:1:7: type: this is 'MpiJob' of Azure ML, which is not run; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:7: type: this is 'MpiJob' of Azure ML, which is not run; supported: `type: command` and `sweep`, CommandComponent, DistributedComponent",
             ],
         ),
         (
             "jobType: mpi\nimplementation: {}\n",
             [
-                "job.yml:1:10: jobType: modules, which preceded components, are not supported; supported: `type: command`, CommandComponent, DistributedComponent",
+                "job.yml:1:10: jobType: modules, which preceded components, are not supported; supported: `type: command` and `sweep`, CommandComponent, DistributedComponent",
             ],
         ),
         (

@@ -16,6 +16,8 @@ from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment, to_native
 from hpcdist.loading.named_files import with_named_file
 
+from .remarks import remarks_of
+
 SWEEP = """
 type: sweep
 trial:
@@ -34,15 +36,6 @@ limits: {max_total_trials: 3, max_concurrent_trials: 2, timeout: 7200, trial_tim
 display_name: iris
 """
 COMMAND = "type: sweep\ntrial: {command: 'x ${{search_space.a}}', environment: {image: i}}\n"
-
-
-def remarks_of(text: str) -> list[str]:
-    document = source.parse(text, "f.yml")
-    try:
-        problems: Any = importers.read(document.data).remarks
-    except ConfigError as error:
-        problems = error.problems
-    return [f"{problem.severity}: {document.locate(problem)}" for problem in problems]
 
 
 def search_of(rest: str) -> Any:
@@ -148,6 +141,10 @@ def test_an_algorithm_may_be_a_section_with_a_seed() -> None:
         (
             "sampling_algorithm: grid\nsearch_space: {a: 5}",
             "error: f.yml:4:19: search_space.a: its type is missing; write `type: choice`, and `values`",
+        ),
+        (
+            "sampling_algorithm: {type: random, logbase: 10}\nsearch_space: {a: {type: loguniform, min_value: -3, max_value: 0}}",
+            "error: f.yml:3:45: sampling_algorithm.logbase: logarithms have the base e here, not 10; multiply their numbers by ln(10), and remove it",
         ),
         (
             "sampling_algorithm: grid\nobjective: {goal: best, primary_metric: x}\nsearch_space: {a: {type: choice, values: [1]}}",

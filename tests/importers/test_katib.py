@@ -16,6 +16,8 @@ from hpcdist.experiment.search.model import Space
 from hpcdist.experiment.search.spaces import Choices
 from hpcdist.loading.load import load_experiment
 
+from .remarks import remarks_of
+
 EXPERIMENT = """
 apiVersion: kubeflow.org/v1beta1
 kind: Experiment
@@ -77,15 +79,6 @@ def written(job: str = JOB, algorithm: str = "grid", **changes: str) -> str:
             else re.sub(rf"{old}: .*", f"{old}: {new}", text)
         )
     return text
-
-
-def remarks_of(text: str) -> list[str]:
-    document = source.parse(text, "f.yml")
-    try:
-        problems: Any = importers.read(document.data).remarks
-    except ConfigError as error:
-        problems = error.problems
-    return [f"{problem.severity}: {document.locate(problem)}" for problem in problems]
 
 
 def test_the_trials_of_a_grid_are_those_of_the_template() -> None:

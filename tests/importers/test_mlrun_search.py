@@ -11,9 +11,10 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.errors import ConfigError
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file
+
+from .remarks import remarks_of
 
 FUNCTION = "kind: mpijob\nmetadata: {name: t}\nspec:\n  command: train.py\n  replicas: 2\n"
 TRIALS: list[tuple[str, list[dict[str, Any]]]] = [
@@ -58,15 +59,6 @@ def trials_of(rest: str) -> list[dict[str, Any]]:
     document = with_named_file(source.parse(f"{FUNCTION}  parameters: {{p: 7}}\n  {rest}\n", "f.yml"))
     done = load_experiment(document)
     return [json.loads(one.variables["MLRUN_EXEC_CONFIG"])["spec"]["parameters"] for one in done.trials]
-
-
-def remarks_of(text: str) -> list[str]:
-    document = source.parse(text, "f.yml")
-    try:
-        problems: Any = importers.read(document.data).remarks
-    except ConfigError as error:
-        problems = error.problems
-    return [f"{problem.severity}: {document.locate(problem)}" for problem in problems]
 
 
 @pytest.mark.usefixtures("files")

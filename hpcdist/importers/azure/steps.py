@@ -17,7 +17,7 @@ from hpcdist.errors import ConfigError, Path, Place, Problem
 from hpcdist.importers.azure.inputs import TYPES
 from hpcdist.importers.reading import Reading
 
-SUPPORTED: Final = "supported: `type: command`, CommandComponent, DistributedComponent"
+SUPPORTED: Final = "supported: `type: command` and `sweep`, CommandComponent, DistributedComponent"
 _KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
 _SWEEPS: Final = frozenset({"sweep", "sweepcomponent"})
 _REMOTE: Final = re.compile(r"[A-Za-z][\w+.-]+:|/subscriptions/")

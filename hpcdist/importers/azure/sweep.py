@@ -109,7 +109,10 @@ def _put_settings(read: Reading, search: Map, key: str) -> None:
     rule = (read.text(key, "rule") or "random").lower()
     if rule != "random":
         read.warn(key, "rule", why=f"trials are drawn independently, and not by the rule {rule!r}")
-    read.ignore(key, "logbase", why="`loguniform` gives the exponents of e")
+    base = read.text(key, "logbase") or "e"
+    if base != "e":
+        why, hint = f"logarithms have the base e here, not {base}", f"multiply their numbers by ln({base})"
+        read.refuse(key, "logbase", why=why, hint=f"{hint}, and remove it")
 
 
 def _put_number(read: Reading, to: Map, name: str, *keys: str) -> bool:
