@@ -210,7 +210,8 @@ def test_the_page_may_ask_for_nothing(harmless: Path, browser: Browser) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        fetched = f"fetch('{address}', {{mode: 'no-cors'}}).then(() => 'sent', error => error.name)"
+        bound = "{mode: 'no-cors', signal: AbortSignal.timeout(5000)}"
+        fetched = f"fetch('{address}', {bound}).then(() => 'sent', error => error.name)"
         assert shown.evaluate(fetched) == "TypeError"
         for name, attribute in (("img", "src"), ("script", "src"), ("link", "href")):
             shown.evaluate(
