@@ -65,6 +65,11 @@ def _of_spaces(search: Search, path: Path) -> Iterator[Problem]:
 
 def _of_trials(search: Search, path: Path) -> Iterator[Problem]:
     try:
-        trials(search)
+        number = len(trials(search))
     except ValueError as error:
         yield Problem(str(error), path)
+        return
+    wanted = search.random_search.n_experiments if search.random_search else None
+    if wanted is not None and number < wanted and not search.mapping:
+        message = f"there are {number} different trials, and not {wanted}"
+        yield Problem(message, (*path, "random_search", "n_experiments"), severity="warning")

@@ -26,6 +26,16 @@ H = "hptuning"
             [Problem("there is 'grid_search' already", (H, "random_search"), "keep one algorithm")],
         ),
         (
+            Search(matrix=LIST, random_search=Count(3)),
+            [
+                Problem(
+                    "there are 2 different trials, and not 3",
+                    (H, "random_search", "n_experiments"),
+                    severity="warning",
+                )
+            ],
+        ),
+        (
             Search(mapping=({"lr": 1},), random_search=Count(2)),
             [Problem("a list of trials has no algorithm", (H, "random_search"), "remove it, or `mapping`")],
         ),
