@@ -26,9 +26,10 @@ _HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
-def files(directory: RunDirectory) -> list[Path]:
-    """Return the output files, sorted by name."""
-    return sorted(path for path in directory.logs.glob("*.out") if untrusted.is_regular(path))
+def files(directory: RunDirectory, element: str = "") -> list[Path]:
+    """Return the output files, sorted by name; of one element of an array its own."""
+    pattern = f"job-{element}.out" if element else "*.out"
+    return sorted(path for path in directory.logs.glob(pattern) if untrusted.is_regular(path))
 
 
 def tail(file: Path, count: int) -> list[str]:

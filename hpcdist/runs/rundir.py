@@ -265,6 +265,23 @@ def find(runs_dir: Path, job: str) -> Run:
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
 
 
+def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
+    """Return a run as `find` does, and the number of an element of its array, which may stand behind a slash.
+
+    Raises:
+        ConfigError: as `find` does.
+    """
+    run, slash, element = job.rpartition("/")
+    if (
+        slash
+        and _NUMBER.fullmatch(element)
+        and not os.path.lexists(runs_dir / job)
+        and not Path(job).exists()
+    ):
+        return find(runs_dir, run), element
+    return find(runs_dir, job), ""
+
+
 def _number(run: Run) -> str:
     return re.split(r"[;.\[]", run.record.job_id or "", maxsplit=1)[0]  # of ``12;cluster``, ``12[].server``
 

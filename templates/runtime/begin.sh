@@ -53,7 +53,7 @@ hpcdist_check_nodes() {
   local nodes=${#hpcdist_nodes[@]} more=
   ((nodes == hpcdist[nodes])) || hpcdist_fail "the allocation has $nodes nodes, the plan needs ${hpcdist[nodes]}"
   ((nodes <= 8)) || more=' ...'
-  echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more (job $HPCDIST_JOB_ID)"
+  echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more${hpcdist_trial_params:+:$hpcdist_trial_params} (job $HPCDIST_JOB_ID)"
 }
 
 # The address by which the other tasks reach the first node, and the job's ports: below Linux's ephemeral ones, and

@@ -4,7 +4,7 @@ main() {
   trap - EXIT # the one of an unfinished script
   hpcdist_reset_shell
   # Variables of these names may come from the login shell, or from an hpcdist job that submitted this one.
-  unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_ended_by HPCDIST_HOSTFILE HPCDIST_ENDED
+  unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_ended_by hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED
   hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
   "allocation_${hpcdist[scheduler]}"
   hpcdist_open_run

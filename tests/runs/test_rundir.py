@@ -356,3 +356,14 @@ def test_links_are_never_written_through(tmp_path: Path) -> None:
     (run.path / "job.sh").symlink_to(tmp_path / "mine")
     run.write("job.sh", "text")
     assert ((tmp_path / "mine").read_text(), run.script.read_text()) == ("mine", "text")
+
+
+def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path) -> None:
+    run = made(tmp_path, "tune")
+    assert rundir.find_element(tmp_path, "tune-1/3") == (run, "3")
+    assert rundir.find_element(tmp_path, "tune-1") == (run, "")
+    assert rundir.find_element(tmp_path, str(run.directory.path)) == (run, "")
+    with pytest.raises(ConfigError, match="there is no run 'nope-1'"):
+        rundir.find_element(tmp_path, "nope-1/3")
+    with pytest.raises(ConfigError, match="there is no run 'tune-1/x'"):
+        rundir.find_element(tmp_path, "tune-1/x")

@@ -42,10 +42,11 @@ def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_varia
         for rank in range(2)
     )
     said = "".join(log.read_text() for log in logs.iterdir())
-    assert sorted(re.findall("hpcdist: (?!grid)(.*)", said))[:2] == [
+    assert sorted(re.findall(r"hpcdist: grid: .*: (trial=.*) \(job", said))[:2] == [
         r"trial=1 lr=0.1 opt=sgd",
         r"trial=2 lr=0.1 opt=a\ b",
     ]
+    assert user.hpcdist("logs", "grid-1/2").stdout.count("in 2: lr=0.1 'a b'") == 2
 
 
 def test_trials_are_compared_row_by_row(user: User) -> None:

@@ -46,10 +46,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     rank: int | None,
     count: int | None,
 ) -> None:
-    """Print the output of a job."""
+    """Print the output of a job.
+
+    JOB is the name of a run, its directory or its job id; RUN/3 is element 3 of an array.
+    """
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
-    run = rundir.find(runs_dir, jobs)
+    run, element = rundir.find_element(runs_dir, jobs)
+    if element and following:
+        raise click.UsageError("-f follows all elements of an array; name the run alone.")
     only: Filter = iter
     if rank is not None:
         _check_rank(rank, run)
@@ -59,7 +64,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         report = follow(run, runs.services(), only)
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
-    written = {file.name: _lines(file, only, count) for file in logs.files(run.directory)}
+    written = {file.name: _lines(file, only, count) for file in logs.files(run.directory, element)}
     if json:
         show.as_json([{"file": name, "lines": [*lines]} for name, lines in written.items()])
     elif count != 0:
