@@ -184,7 +184,7 @@ def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
         yield warning(
             f"{scheduler.name} takes indices up to {most}, unless the site has raised {setting}; "
             f"{largest} may be refused",
-            ("batch", "array"),
+            ("hptuning",) if job.sweep else ("batch", "array"),
         )
 
 

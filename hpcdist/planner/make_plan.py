@@ -12,6 +12,7 @@ import msgspec
 
 from hpcdist import lint
 from hpcdist.errors import PlanError, Problem, independent
+from hpcdist.errors import located as with_places
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.origin import Where
@@ -47,7 +48,8 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     job = prepared(spec, experiment, site, choice, where)
     words = tuple(_launch_line(job, experiment, site, choice, where))
     notes = (*advice(experiment, site, job, choice), *choice.framework.advice(job, experiment, site))
-    directives = schedulers.get(site.scheduler).directives(job, site)
+    with with_places(_of_search if job.sweep else lambda problem: problem):
+        directives = schedulers.get(site.scheduler).directives(job, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
@@ -83,6 +85,14 @@ def _framework_words(
         hint = f"write the program as `run.cmd`, or remove `{choice.topology.required_by}`"
         raise PlanError(Problem(message, ("run", "entrypoint"), hint))
     return words
+
+
+def _of_search(problem: Problem) -> Problem:
+    """Return the problem of an array as that of the search that makes it."""
+    if problem.path != ("batch", "array"):
+        return problem
+    message = f"the trials of a search are a job array, and {problem.message}"
+    return problem._replace(message=message, path=("hptuning",), hint="choose another site with --site")
 
 
 def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:

@@ -18,6 +18,7 @@ from hpcdist.experiment.batch_specs import (
 )
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin
+from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -621,3 +622,26 @@ def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, s
     plan = planned(site_named(name), batch={"array": array, "walltime": "1h"})
     told = [text for text in warnings_of(plan) if "indices" in text]
     assert told == ([] if said is None else [f"batch.array: {said} may be refused"])
+
+
+SEARCH: dict[str, Any] = {"matrix": {"lr": {"range": [0, 3000, 1]}}, "concurrency": 4}
+
+
+def test_a_search_is_an_array_from_1_on_with_as_many_at_once_as_it_says() -> None:
+    plan = planned(hptuning=SEARCH, run={"cmd": "x {{ lr }}"})
+    assert plan.request.array == ArraySpec((IndexRange(1, 3000),), 4)
+    assert plan.sweep == Sweep(3000, ("lr",), 4)
+    assert plan.summary == "3000 trials, each of 1 task by srun, 1 node"
+    assert [str(note) for note in plan.notes if "MaxArraySize" in note.message] == [
+        (
+            "hptuning: slurm takes indices up to 1000, unless the site has raised MaxArraySize; "
+            "3000 may be refused"
+        )
+    ]
+
+
+def test_a_search_where_there_are_no_arrays_is_refused_as_one() -> None:
+    assert refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}) == (
+        "hptuning: the trials of a search are a job array, and there is no batch system on site local that "
+        "could honour it; choose another site with --site"
+    )
