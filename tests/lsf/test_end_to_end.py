@@ -215,6 +215,15 @@ def test_an_array(user: User) -> None:
     assert said["reason"].startswith("first in element 2")
 
 
+def test_trials_of_a_search(user: User) -> None:
+    search = {"matrix": {"n": {"values": [0, 3]}}, "concurrency": 1}
+    user.write("echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}", hptuning=search)
+    assert user.hpcdist("submit", "exp.yml", "--wait").returncode == 3
+    assert all(f"trial {index} is {n}\n" in user.log(f"job-{index}.out") for index, n in ((1, 0), (2, 3)))
+    shown = json.loads(user.good("sweep", "status", "run-1", "--json"))
+    assert shown["states"] == {"completed": 1, "failed": 1}
+
+
 def test_a_job_that_waits_for_another(user: User) -> None:
     user.write("sleep 1; date +%s%N >first")
     user.good("submit", "exp.yml")

@@ -127,6 +127,22 @@ def test_an_array(person: Person) -> None:
     assert sorted(path.name for path in outputs.iterdir()) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("values", [[3], [0, 3, 0]])
+def test_trials_of_a_search(person: Person, values: list[int]) -> None:
+    """PBS has no arrays of one element."""
+    file = person.write("tune", "echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}")
+    done = person.hpcdist("submit", file, "--wait", "--set", f"hptuning.matrix.n.values={values}")
+    assert done.returncode == 3, done.stderr
+    logs = person.directory / "runs" / "tune-1" / "logs"
+    assert [re.findall(r"trial \d is \d", file.read_text()) for file in sorted(logs.iterdir())] == [
+        [f"trial {number} is {value}"] for number, value in enumerate(values, 1)
+    ]
+    shown = json.loads(output(person.hpcdist("sweep", "status", "tune-1", "--json")))
+    assert [(trial["params"], trial["exit_code"]) for trial in shown["trials"]] == [
+        ({"n": value}, value) for value in values
+    ]
+
+
 def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person) -> None:
     """PBS gives the array the code of the element that ended last, 0 here."""
     file = person.write("sweep", "sleep $PBS_ARRAY_INDEX; exit $((7 * (PBS_ARRAY_INDEX == 0)))", array="0-1")

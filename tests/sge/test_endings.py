@@ -152,6 +152,16 @@ def test_array_elements_keep_apart(user: GridUser) -> None:
     assert len({port for _, port in found}) == 3
 
 
+def test_trials_of_a_search(user: GridUser) -> None:
+    search = {"matrix": {"n": {"values": [0, 3, 0]}}, "concurrency": 2}
+    command = "echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}"
+    done = user.hpcdist("submit", user.write("tune", {"run": {"cmd": command}, "hptuning": search}), "--wait")
+    assert (done.returncode, user.state("tune-1")) == (3, "failed"), done.stderr
+    shown = user.hpcdist("logs", "tune-1").stdout
+    assert sorted(re.findall(r"trial \d is \d", shown)) == ["trial 1 is 0", "trial 2 is 3", "trial 3 is 0"]
+    assert user.json("sweep", "status", "tune-1")["states"] == {"completed": 2, "failed": 1}
+
+
 def test_a_job_in_error_says_why(user: GridUser) -> None:
     assert user.hpcdist("submit", four_tasks(user, "eqw", "true", directives=["-h"])).returncode == 0
     logs = user.directory / "runs" / "eqw-1" / "logs"
