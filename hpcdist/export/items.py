@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -13,12 +12,11 @@ from hpcdist.runs import attempts
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, split_id
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
 
-_ELEMENT: Final = re.compile(r".*_([0-9]+)")
 _LATEST: Final = 253402300800.0
 """The end of the year 9999, the limit of ``datetime``."""
 
@@ -142,8 +140,7 @@ def _by_element(jobs: Iterable[str]) -> dict[str, list[str]]:
     """Return the ids of the jobs of each element; those of no element under ``""``."""
     ids: dict[str, list[str]] = {}
     for job in jobs:
-        element = _ELEMENT.fullmatch(job)
-        ids.setdefault(element[1] if element else "", []).append(job)
+        ids.setdefault(split_id(job)[1], []).append(job)
     return ids
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ from hpcdist.runs import endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.accounting import HasAccounting, Usage
-from hpcdist.schedulers.job import JobState, element_id
+from hpcdist.schedulers.job import JobState, element_id, split_id
 
 if TYPE_CHECKING:
     from hpcdist.runs.services import Services
@@ -72,7 +71,7 @@ def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
         for job, usage in by_job(run, found).items()
     }
     started = {event.job_id: event.at for event in run.directory.events() if event.what == "started"}
-    own = [job for job in started if run.event_id in (job, re.sub(r"_[0-9]+$", "", job))]
+    own = [job for job in started if run.event_id in (job, split_id(job)[0])]
     return all(ends.get(job, -1.0) >= started[job] for job in own)
 
 

@@ -17,7 +17,7 @@ from hpcdist.runs import accounting, endings
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, split_id
 
 REQUEUED: Final = "requeued"
 ENDED: Final = "ended"
@@ -25,7 +25,6 @@ _VAGUE: Final = frozenset(
     {REQUEUED, ENDED, *(state.value for state in (JobState.UNKNOWN, JobState.RUNNING, JobState.FAILED))}
 )
 """States of which the accounting may know more."""
-_ELEMENT: Final = re.compile(r"_[0-9]+$")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -119,7 +118,7 @@ def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
 
 def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
     """Return when a job was cancelled; all elements of an array are, by its id."""
-    events = (*logs[job], *logs.get(_ELEMENT.sub("", job), ()))
+    events = (*logs[job], *logs.get(split_id(job)[0], ()))
     return max((event.at for event in events if event.what == "cancelled"), default=None)
 
 
@@ -141,7 +140,7 @@ class _Log(NamedTuple):
     def attempts(self, log: Sequence[Event]) -> Iterator[Attempt]:
         """Yield the attempts of these events."""
         places = [place for place, event in enumerate(log) if event.what == "started"]
-        is_own = self.run.event_id in (self.job, _ELEMENT.sub("", self.job))
+        is_own = self.run.event_id in (self.job, split_id(self.job)[0])
         queued = _submitted(self.run) if is_own else None
         for count, (first, end) in enumerate(pairwise([*places, len(log)])):
             part = log[first:end]

@@ -11,7 +11,7 @@ from typing import Final
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status
+from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, split_id
 
 _CANCELLED: Final = "cancelled"
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
@@ -79,10 +79,10 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
     by_index: dict[int | None, list[Event]] = {None: []}
     for event in directory.events():
-        job_id, _, element = event.job_id.rpartition("_")
+        job_id, element = split_id(event.job_id)
         if event.job_id == number:
             by_index[None].append(event)
-        elif job_id == number and element.isdecimal() and int(element) in indices:
+        elif job_id == number and element and int(element) in indices:
             by_index.setdefault(int(element), []).append(event)
     cancelled = max((event.at for event in by_index[None] if event.what == _CANCELLED), default=None)
     if indices:

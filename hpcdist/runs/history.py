@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import TERMINATED, JobState
+from hpcdist.schedulers.job import TERMINATED, JobState, split_id
 
 RUNNING: Final = JobState.RUNNING.value
 ENDED: Final = "ended"
@@ -19,8 +18,6 @@ STATES: Final = (
     *(state.value for state in JobState if state.is_final),
 )
 """The states that `state` returns."""
-
-_ELEMENT: Final = re.compile(r".*_[0-9]+")
 
 
 def state(run: Run, events: Sequence[Event]) -> str:
@@ -42,7 +39,7 @@ def state(run: Run, events: Sequence[Event]) -> str:
 
 def _may_live(run: Run, ends: Collection[Event]) -> bool:
     """Whether other elements may live, or the job may have been requeued; the plan is read only for these."""
-    is_array = any(_ELEMENT.fullmatch(event.job_id) for event in ends)
+    is_array = any(split_id(event.job_id)[1] for event in ends)
     if is_array and run.job and not endings.has_ended(run.job):
         return True
     return any(event.value == str(TERMINATED) for event in ends) and run.directory.plan().requeue

@@ -13,7 +13,7 @@ from hpcdist.runs import endings
 from hpcdist.runs.deadline import run_parallel
 from hpcdist.runs.elements import Elements
 from hpcdist.schedulers import Query, Scheduler, answers
-from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Rest, Status, fold, fold_array
+from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Rest, Status, fold, fold_array, split_id
 
 MISSING: Final = Status(
     JobState.UNKNOWN, reason="the batch system no longer knows this job", source="batch system"
@@ -170,8 +170,8 @@ class QueryResults:
         if known := self._known.get(key):
             known.add(None, status, provisional=provisional)
             return
-        job_id, _, index = key.rpartition("_")
-        if (known := self._known.get(job_id)) and index.isdecimal():
+        job_id, index = split_id(key)
+        if index and (known := self._known.get(job_id)):
             known.add(int(index), status, provisional=provisional)
 
     def read_events(self) -> None:

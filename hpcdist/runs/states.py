@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -16,7 +15,7 @@ from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, timestamp
 from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
-from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status
+from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, split_id
 
 GRACE: Final = 180.0
 """Seconds in which another process may still be submitting, or the job may not be comma_list yet.
@@ -132,7 +131,7 @@ def _is_trusted(seconds: float, run: Run, services: Services) -> bool:
 
 def _id_from_events(run: Run) -> str | None:
     ids = (event.job_id for event in run.directory.events() if event.what in ("submitted", "started"))
-    return next((re.sub(r"_[0-9]+$", "", job_id) for job_id in ids), None)
+    return next((split_id(job_id)[0] for job_id in ids), None)
 
 
 def find_tokens(scheduler: Scheduler, services: Services) -> tuple[dict[str, str], bool]:

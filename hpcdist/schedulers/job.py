@@ -72,6 +72,12 @@ def element_id(job_id: str, index: int) -> str:
     return f"{job_id}_{index}"
 
 
+def split_id(key: str) -> tuple[str, str]:
+    """Return the job id of such a key, and the index as text; that of a whole job is empty."""
+    job_id, _, index = key.rpartition("_")
+    return (job_id, index) if job_id and index.isdecimal() else (key, "")
+
+
 _LIVING_FIRST: Final = (
     JobState.RUNNING,
     JobState.SUSPENDED,

@@ -11,7 +11,7 @@ from hpcdist.runs import attempts
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState
+from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
@@ -66,7 +66,7 @@ def trials(report: Report, usage: Sequence[Usage], now: float) -> list[Trial]:
         raise ConfigError(Problem(f"{report.run.name} has no trials", hint=hint))
     found: dict[str, list[Attempt]] = {}
     for attempt in attempts.read(report.run, now, report.status, usage):
-        found.setdefault(attempt.job.rpartition("_")[2], []).append(attempt)
+        found.setdefault(split_id(attempt.job)[1], []).append(attempt)
     accounted = {str(each.element): each.state for each in usage if each.element is not None}
     return [
         _trial(int(number), params, found.get(number, ()), accounted.get(number), report)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.schedulers.job import split_id
 from hpcdist.script import trial_table
 from hpcdist.tracking import files, polyaxon, series
 from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
@@ -55,7 +56,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
     trials, names = trial_params(run), job_names(run, found)
-    params = {job: trials.get(job.rpartition("_")[2], plan.params) for job in names}
+    params = {job: trials.get(split_id(job)[1], plan.params) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
         for job, name in names.items()
@@ -88,14 +89,15 @@ def job_names(run: Run, found: Metrics) -> dict[str, str]:
     """Return a name for each job or element that recorded something; the run's for its only job."""
     there = {key.job for key in found.series} | {job for job, _ in found.others}
     jobs = sorted(there, key=_order) or [""]
-    alone = len(jobs) == 1 and "_" not in jobs[0]
-    return {job: run.name if alone else f"{run.name}/{job.rpartition('_')[2]}" for job in jobs}
+    if len(jobs) == 1 and not split_id(jobs[0])[1]:
+        return {jobs[0]: run.name}
+    return {job: f"{run.name}/{split_id(job)[1] or job}" if job else run.name for job in jobs}
 
 
 def _order(job: str) -> tuple[str, int]:
     """Elements sort by number."""
-    first, _, element = job.rpartition("_")
-    return first, int(element) if element.isdigit() else -1
+    first, element = split_id(job)
+    return first, int(element) if element else -1
 
 
 def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Iterable[Entry]) -> Tracked:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -14,12 +13,12 @@ from typing import Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import series
 from hpcdist.tracking.entries import Artifact
 from hpcdist.tracking.files import FOLDER
 from hpcdist.tracking.series import Metrics
 
-_ELEMENT: Final = re.compile(r".*_([0-9]+)")
 _BESIDE: Final = Path("..", FOLDER)
 _PIECE: Final = 1 << 20
 
@@ -68,8 +67,7 @@ def place(job: str, artifact: Artifact) -> str | None:
 
     A model of Polyaxon's own client is beside them: its path begins with ``../tracking``.
     """
-    element = _ELEMENT.fullmatch(job)
-    path = Path(os.path.normpath(Path(element[1] if element else "", artifact.path)))
+    path = Path(os.path.normpath(Path(split_id(job)[1], artifact.path)))
     is_outside = path.parts[:1] in {(), ("..",)} and path.parts[:2] != _BESIDE.parts
     return None if is_outside or path.is_absolute() or "\0" in str(path) else str(path)
 

@@ -67,6 +67,13 @@ def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_
     assert trials.trials(Report(ended, cancelled), usage, 200)[3].state == "cancelled"
 
 
+def test_the_job_of_a_search_is_not_the_trial_of_its_number(tmp_path: Path) -> None:
+    searched = run(tmp_path, count=12)
+    over = Status(JobState.COMPLETED, "COMPLETED", 0, source="sacct")
+    ended = searched._replace(record=searched.record._replace(ended=over))
+    assert trials.trials(Report(ended, over), (), 200)[11] == Trial(12, {"lr": 12}, "vanished")
+
+
 def test_a_run_that_is_no_search_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         trials.trials(Report(made(tmp_path), RUNNING), (), 200)
