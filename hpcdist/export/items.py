@@ -97,7 +97,6 @@ def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem
 
     Raises:
         OSError: if its files cannot be read.
-        ConfigError: if an expression of ``tracking`` takes too long.
     """
     plan = run.directory.plan()
     found = series.read(run.directory, plan)
@@ -110,9 +109,7 @@ def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem
         own = plan._replace(params=trials.get(element, plan.params))
         last = [attempt.state for job in ids[element] for attempt in jobs[job].attempts][-1:]
         elements.append(_item(run, own, ids[element], jobs, _state(last, status), element))
-    damaged = [f"{found.damaged} damaged lines were skipped"] if found.damaged else []
-    problems = [warning(f"{run.name}: {text}") for text in (*damaged, *found.unread)]
-    return [item, *elements], problems
+    return [item, *elements], [warning(f"{run.name}: {text}") for text in found.warnings]
 
 
 class _Job(NamedTuple):

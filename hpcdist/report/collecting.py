@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, bytes_text
+from hpcdist.errors import bytes_text
 from hpcdist.report import code, limits, nodes, plan_lines, text
 from hpcdist.report.code import CodeState
 from hpcdist.report.curves import Series
@@ -75,29 +75,15 @@ def collected(report: Report, first_item: int, share: Limits, now: float) -> Col
     """
     run = report.run
     stored = run.directory.plan()
-    warnings: list[str] = []
-    found = _metrics(run, stored, warnings)
+    found = series.read(run.directory, stored)
     items = comparison.tracked_in(found, run, stored)
-    numbers = {job: first_item + number for number, job in enumerate(comparison.job_names(run, found))}
-    names = {first_item + number: item.name for number, item in enumerate(items)}
-    view = _view(_Source(report, stored, now), found, warnings, share)
-    return Collected(view, items, [*_series(found, numbers, names)])
+    numbers = {item.name: first_item + number for number, item in enumerate(items)}
+    names = {job: name for job, name in comparison.job_names(run, found).items() if name in numbers}
+    view = _view(_Source(report, stored, now), found, share)
+    return Collected(view, items, [*_series(found, names, numbers)])
 
 
-def _metrics(run: Run, plan: StoredPlan, warnings: list[str]) -> Metrics:
-    try:
-        found = series.read(run.directory, plan)
-    except ConfigError as error:  # an expression for its output that takes too long
-        warnings.append(f"its output was not searched for metrics: {error}")
-        found = series.read(run.directory, StoredPlan())
-    warnings += found.unread
-    if found.damaged:
-        lines = "line of what it recorded was" if found.damaged == 1 else "lines of what it recorded were"
-        warnings.append(f"{found.damaged} damaged {lines} skipped")
-    return found
-
-
-def _series(found: Metrics, numbers: Mapping[str, int], names: Mapping[int, str]) -> Iterator[Series]:
+def _series(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Series]:
     ranks: dict[tuple[str, str], int] = {}
     began: dict[str, float] = {}
     for key, points in found.series.items():
@@ -106,10 +92,10 @@ def _series(found: Metrics, numbers: Mapping[str, int], names: Mapping[int, str]
         if first <= 0:  # of output, or of files without times
             first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
         began[key.job] = min(began.get(key.job, first), first)
-    for key, points in sorted(found.series.items()):
-        item = numbers[key.job]
+    for key in sorted(key for key in found.series if key.job in names):
+        name, points = names[key.job], found.series[key]
         rank = f" rank {key.rank}" if ranks[key.job, key.name] > 1 else ""
-        yield Series.of(key.name, (item, f"{names[item]}{rank}"), points, began[key.job])
+        yield Series.of(key.name, (numbers[name], f"{name}{rank}"), points, began[key.job])
 
 
 class _Source:
@@ -130,12 +116,12 @@ class _Source:
         return status.state.value, status.reason
 
 
-def _view(source: _Source, found: Metrics, warnings: list[str], share: Limits) -> RunView:
+def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
     run, directory, plan = source.run, source.directory, source.plan
     failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
     failed = _RANK.search(failure)
     hosts = next((one.hosts for one in reversed(source.attempts) if one.hosts), ())
-    warnings += [str(problem) for problem in plan.notes] if plan else []
+    warnings = [*found.warnings, *(map(str, plan.notes) if plan else ())]
     return RunView(
         name=run.name,
         state=source.state()[0],

@@ -86,12 +86,16 @@ def _with_all(
 
 
 def job_names(run: Run, found: Metrics) -> dict[str, str]:
-    """Return a name for each job or element that recorded something; the run's for its only job."""
+    """Return a name for each job or element that recorded something.
+
+    The run's is that of its only job, and of what no element of its array recorded.
+    """
     there = {key.job for key in found.series} | {job for job, _ in found.others}
     jobs = sorted(there, key=_order) or [""]
-    if len(jobs) == 1 and not split_id(jobs[0])[1]:
-        return {jobs[0]: run.name}
-    return {job: f"{run.name}/{split_id(job)[1] or job}" if job else run.name for job in jobs}
+    parts = {job: split_id(job)[1] for job in jobs}
+    if len(jobs) > 1 and not any(parts.values()):
+        parts = {job: job for job in jobs}
+    return {job: f"{run.name}/{part}" if part else run.name for job, part in parts.items()}
 
 
 def _order(job: str) -> tuple[str, int]:

@@ -41,6 +41,14 @@ class Metrics(NamedTuple):
     damaged: int
     unread: tuple[str, ...] = ()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that was lost, as sentences."""
+        if not self.damaged:
+            return self.unread
+        lines = "line of what it recorded was" if self.damaged == 1 else "lines of what it recorded were"
+        return (f"{self.damaged} damaged {lines} skipped", *self.unread)
+
 
 Part = tuple[Key, tuple[int, int], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""

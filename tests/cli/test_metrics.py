@@ -124,7 +124,7 @@ def test_damaged_lines_are_a_warning(run: Path, hpcdist: Hpcdist, folder: Path) 
     [file] = folder.glob("copy-1/tracking/*/0.1/rank-1.*")
     file.write_text("{}\n?\n" + file.read_text())
     shown = hpcdist("metrics", "copy-1", "loss", "--runs-dir", ".")
-    assert (shown.code, shown.err) == (0, "warning: 2 damaged lines were skipped\n")
+    assert (shown.code, shown.err) == (0, "warning: 2 damaged lines of what it recorded were skipped\n")
     assert len(shown.out.splitlines()) == 3
 
 

@@ -126,7 +126,7 @@ def test_damage_is_a_warning(tmp_path: Path) -> None:
     run = made(tmp_path)
     logged(run, "7/0.0/rank-0", {"step": []})
     _, problems = items.read(run, COMPLETED, now=AT)
-    assert problems == [warning("train-1: 1 damaged lines were skipped")]
+    assert problems == [warning("train-1: 1 damaged line of what it recorded was skipped")]
 
 
 def test_a_time_that_is_none_is_unknown(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.errors import ConfigError
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.report import limits, page, timeline
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.states import Report
+from hpcdist.script.trial_table import table
 from tests.report import made
 from tests.report.made import HOSTILE, NOW
 
@@ -118,6 +120,16 @@ def test_elements_and_ranks_have_names_of_their_own(tmp_path: Path) -> None:
     (report.run.directory.path / "tracking" / "1").rename(tmp_path / "away")
     [plot] = page.content([report], NOW).plots.items
     assert [row.label for row in plot.rows] == ["a-1/0", "a-1/10 rank 0", "a-1/10 rank 3"]
+
+
+def test_the_curve_of_a_trial_is_its_own(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {})
+    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}) for lr in (1, 2, 3)]
+    report.run.directory.write("trials.tsv", table(trials))
+    for job in ("1_3", "2"):
+        made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})
+    [plot] = page.content([report], NOW).plots.items
+    assert [(row.item, row.label) for row in plot.rows] == [(2, "a-1/3")]
 
 
 def test_the_rank_that_failed_first(tmp_path: Path) -> None:

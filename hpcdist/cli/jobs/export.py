@@ -210,9 +210,8 @@ class _Export:
         for report in reports:
             try:
                 found, problems = items.read(report.run, report.status, time.time())
-            except (OSError, ConfigError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
-                self.print([Problem(f"what {report.run.name} recorded cannot be read: {why}")])
+            except OSError as error:
+                self.print([Problem(f"what {report.run.name} recorded cannot be read: {error.strerror}")])
                 self.code = ConfigError.exit_code
             else:
                 self.print(problems)

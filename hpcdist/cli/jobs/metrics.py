@@ -77,8 +77,7 @@ def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
         ConfigError: if a name is that of no metric.
     """
     metrics = series.read(run.directory, run.directory.plan())
-    damaged = [f"{metrics.damaged} damaged lines were skipped"] if metrics.damaged else []
-    print_problems(map(warning, (*damaged, *metrics.unread)))
+    print_problems(map(warning, metrics.warnings))
     if not metrics.series:
         note(f"{run.name} has recorded no metrics; {_NO_RECORD}")
         return {}
