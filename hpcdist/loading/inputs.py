@@ -138,6 +138,17 @@ def put_spelt(node: Map | Seq, key: Any, value: object) -> None:
     node[key] = value
 
 
+def whole(declared: object, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the params with ``16.0`` as ``16`` where the input is an ``int``."""
+    kinds = {item.name: item.type for _, item in _inputs(declared, [])}
+    return {
+        name: int(value)
+        if kinds.get(name) == "int" and isinstance(value, float) and value.is_integer()
+        else value
+        for name, value in given.items()
+    }
+
+
 def required(declared: object, given: Mapping[str, Any]) -> list[str]:
     """Return the names of the required inputs without a param."""
     return [

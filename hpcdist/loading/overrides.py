@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from hpcdist.documents.source import read_value
@@ -91,6 +91,15 @@ def _with_entry(section: Map, key: str, rest: Path, new: _NewValue) -> Map:
     return changed
 
 
+def _searched(data: Map) -> Iterator[str]:
+    """Yield the params of a search, which need no value of their own; with one there is a warning."""
+    section = data.get("hptuning")
+    search = section if isinstance(section, Map) else Map()
+    listed = search.get("mapping")
+    of_trials = (search.get("matrix"), *(listed if isinstance(listed, Seq) else ()))
+    return (name for part in of_trials if isinstance(part, Map) for name in part)
+
+
 def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]]:
     """Return the data with new values for some params; an unknown name is a problem."""
     if not given:
@@ -99,7 +108,7 @@ def with_params(data: Map, given: Mapping[str, str]) -> tuple[Map, list[Problem]
     new = params.copy() if isinstance(params, Map) else Map()
     inputs = [item for item in declared if isinstance(item, Map)] if isinstance(declared, Seq) else []
     kinds = {str(item.get("name")): item.get("type") for item in inputs}
-    known = {*new, *kinds}
+    known = {*new, *kinds, *_searched(data)}
     problems: list[Problem] = []
     for name, text in given.items():
         place = Place(f"-p {name}={text}", 0, 0)

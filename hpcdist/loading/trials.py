@@ -51,7 +51,7 @@ def searched(document: Document) -> Searched:
     search, problems = fields.build(Search, section)
     if search is None or problems or search.is_adaptive or errors_in([*search_problems(search, _SEARCH)]):
         return Searched(document, unknown=search.names if search else ())
-    found = trials(_as_spelt(search, section))
+    found = [inputs.whole(document.data.get("inputs"), one) for one in trials(_as_spelt(search, section))]
     data = document.data.copy()
     data.put("params", _params(document, found[0]), document.place(("params",)))
     return Searched(document._replace(data=data), found, warnings=tuple(_replaced(document, search)))
@@ -105,7 +105,7 @@ def _unused(document: Document, search: Search) -> list[Problem]:
     return [
         Problem(
             f"nothing uses the param {name!r}: all of its trials would be the same",
-            (*_MATRIX, name),
+            _path_of(name, search),
             f"write `{{{{ {name} }}}}` in `run.cmd`, or in a variable of `environment.env_vars`",
         )
         for name in unused
@@ -131,8 +131,13 @@ def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
 def _of_trial(number: int, problem: Problem, search: Search) -> Problem:
     """Return a problem of one trial, at the values that its param may have."""
     name = problem.path[1] if len(problem.path) > 1 and problem.path[0] == "params" else None
-    path = (*_MATRIX, str(name)) if name in search.matrix else problem.path
+    path = _path_of(str(name), search) if name in search.names else problem.path
     return problem._replace(message=f"trial {number}: {problem.message}", path=path)
+
+
+def _path_of(name: str, search: Search) -> Path:
+    """Return the place of the values that a param of the search may have."""
+    return (*_MATRIX, name) if name in search.matrix else ("hptuning", "mapping")
 
 
 class _Maker:

@@ -43,9 +43,10 @@ def params(text: str) -> dict[str, dict[str, Any]]:
     A row that is no trial is left out.
     """
     heads, *rows = [line.split("\t") for line in text.split("\n")]
-    if _PARAMS not in heads:
+    variables = heads[heads.index(PROGRAM) :] if PROGRAM in heads else []  # a param may have such a name, too
+    if _PARAMS not in variables:
         return {}
-    place = heads.index(_PARAMS)
+    place = len(heads) - len(variables) + variables.index(_PARAMS)
     found = {row[0]: _json(row[place]) for row in rows if len(row) == len(heads)}
     return {number: values for number, values in found.items() if values is not None}
 

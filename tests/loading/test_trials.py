@@ -147,3 +147,45 @@ def test_a_program_that_may_read_all_params_from_their_variable_is_a_warning() -
 def test_settings_change_a_search() -> None:
     done = loaded(f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}'}}", ("hptuning.matrix.lr.values", "[5]"))
     assert [trial.command for trial in done.trials] == ["x 5"]
+
+
+def test_an_input_that_is_a_whole_number_has_whole_numbers_of_any_kind_of_values() -> None:
+    done = loaded("""
+inputs: [{name: units, type: int}, {name: rate, type: float}]
+hptuning: {matrix: {units: {linspace: [8, 16, 2]}, rate: {linspace: [0, 1, 2]}}}
+run: {cmd: "x {{ units }} {{ rate }}"}
+""")
+    assert [trial.command for trial in done.trials] == ["x 8 0.0", "x 8 1.0", "x 16 0.0", "x 16 1.0"]
+    assert problems(
+        "inputs: [{name: n, type: int}]\nhptuning: {matrix: {n: {linspace: [1, 2, 3]}}}\nrun: {cmd: 'x {{ n }}'}"
+    ) == [
+        "e.yml:2:21: hptuning.matrix.n: trial 2: expected a whole number (`type: int`), got 1.5",
+    ]
+
+
+def test_a_value_for_a_param_that_only_the_search_has_is_a_warning() -> None:
+    for search in ("matrix: {lr: {values: [1]}}", "mapping: [{lr: 1}]"):
+        text = f"hptuning: {{{search}}}\nrun: {{cmd: 'x {{{{ lr }}}}'}}"
+        done = load.load_experiment(source.parse(text, "e.yml"), params={"lr": "7"})
+        assert [trial.command for trial in done.trials] == ["x 1"]
+        assert [str(one) for one in done.problems] == [
+            "-p lr=7: params.lr: the param 'lr' has the values of the search, and not this one; remove one of them"
+        ]
+
+
+def test_problems_of_a_list_of_trials_are_located_there() -> None:
+    assert problems("hptuning: {mapping: [{a b: 1, c: 2}]}\nrun: {cmd: 'x {{ c }}'}") == [
+        "e.yml:1:23: hptuning.mapping[0].a b: 'a b' is not a name that templates can have; use letters, digits and _"
+    ]
+    assert problems("hptuning: {mapping: [{a: 1, c: 2}]}\nrun: {cmd: 'x {{ c }}'}") == [
+        (
+            "e.yml:1:12: hptuning.mapping: nothing uses the param 'a': all of its trials would be the same; "
+            "write `{{ a }}` in `run.cmd`, or in a variable of `environment.env_vars`"
+        )
+    ]
+
+
+def test_values_that_stand_alone_are_an_error_with_the_key_to_write() -> None:
+    text = "hptuning: {matrix: {lr: {values: [1]}}, random_search: 5}\nrun: {cmd: 'x {{ lr }}'}"
+    assert "write `random_search: {n_experiments: 5}`" in problems(text)[0]
+    assert "write `lr: {values: ...}`" in problems("hptuning: {matrix: {lr: [1]}}\nrun: {cmd: x}")[0]

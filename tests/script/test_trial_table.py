@@ -84,3 +84,8 @@ def test_the_params_of_a_table_have_their_types_again() -> None:
 @pytest.mark.parametrize("text", ["", "trial\tlr\n1\t2\n", "trial\tPOLYAXON_PARAMS\n1\t{\n2\t[1]\n3\n\x00"])
 def test_a_table_that_is_none_has_no_params(text: str) -> None:
     assert params(text) == {}
+
+
+def test_a_param_may_have_the_name_of_the_variable_that_has_them_all() -> None:
+    own = {"POLYAXON_PARAMS": '{"POLYAXON_PARAMS": 5}'}
+    assert params(table([TrialTexts({"POLYAXON_PARAMS": "5"}, "x", own)])) == {"1": {"POLYAXON_PARAMS": 5}}

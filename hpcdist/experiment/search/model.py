@@ -25,6 +25,7 @@ class Space(Model, frozen=True):
     becomes: the one below, as in Polyaxon (``down``), or the ``nearest``, as in Azure ML and Katib.
     """
 
+    main = "values"
     elsewhere: ClassVar[Mapping[str, str]] = {
         "value": "write `values: [...]`, or the kind as the key: `uniform: {low: 0, high: 1}`",
         "kind": "write the kind as the key: `uniform: {low: 0, high: 1}`",
@@ -60,6 +61,8 @@ class Count(Model, frozen=True):
 
     ``n_experiments``: the number of trials; of a grid by default all.
     """
+
+    main = "n_experiments"
 
     n_experiments: int | None = None
 

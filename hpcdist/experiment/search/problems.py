@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.errors import Path, Problem
+from hpcdist.errors import Key, Path, Problem
 from hpcdist.experiment.search import spaces
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.trials import trials
@@ -52,11 +52,14 @@ def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
 
 
 def _of_spaces(search: Search, path: Path) -> Iterator[Problem]:
-    for name, space in search.matrix.items():
-        place = (*path, "matrix", name)
+    sections = {("matrix",): search.matrix} | {("mapping", at): one for at, one in enumerate(search.mapping)}
+    names = {name: (*path, *section, Key(name)) for section, one in sections.items() for name in one}
+    for name, place in names.items():
         if not VARIABLE_NAME.fullmatch(name):
             hint = "use letters, digits and _"
             yield Problem(f"{name!r} is not a name that templates can have", place, hint)
+    for name, space in search.matrix.items():
+        place = (*path, "matrix", name)
         try:
             spaces.made(space)
         except ValueError as error:

@@ -135,7 +135,9 @@ def _in_order(amounts: _Amounts, low: str, high: str, *, strictly: bool) -> tupl
 def _at_least(amounts: _Amounts, name: str, least: float, *, above: bool = False) -> float:
     number = amounts[name]
     if number < least or (above and number == least):
-        raise ValueError(f"{name} is {number}; write a number {'above' if above else 'from'} {least:g} on")
+        raise ValueError(
+            f"{name} is {number}; write {f'a number above {least:g}' if above else f'{least:g} or more'}"
+        )
     return number
 
 

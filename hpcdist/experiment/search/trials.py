@@ -38,10 +38,12 @@ def trials(search: Search) -> Sequence[Trial]:
         return _grid(search, discrete)
     wanted = search.random_search.n_experiments
     if wanted is None:
-        raise ValueError("a random search needs the number of its trials; write `n_experiments`")
+        raise ValueError(
+            "a random search needs the number of its trials; write `random_search: {n_experiments: 20}`"
+        )
     if len(discrete) == len(known):
         wanted = min(wanted, _number(discrete))
-    return _sampled(search, known, _checked(wanted))
+    return _sampled(search, known, _checked(wanted, "random_search"))
 
 
 def _number(choices: Mapping[str, Choices]) -> int:
@@ -54,13 +56,15 @@ def _grid(search: Search, discrete: Mapping[str, Choices]) -> Sequence[Trial]:
         if name not in discrete or spaces.weights(space):
             raise ValueError(f"{name!r} is a distribution, which a grid cannot list; write `random_search`")
     wanted = search.grid_search.n_experiments if search.grid_search else None
-    count = _checked(_number(discrete) if wanted is None else min(wanted, _number(discrete)))
+    number = _number(discrete)
+    count = _checked(number if wanted is None else min(wanted, number), "grid_search")
     return [_at(discrete, index) for index in range(count)]
 
 
-def _checked(count: int) -> int:
+def _checked(count: int, algorithm: str) -> int:
     if count > MOST:
-        raise ValueError(f"it has {count} trials, and {MOST} are the most; set `n_experiments`")
+        hint = f"write `{algorithm}: {{n_experiments: {MOST}}}` or fewer"
+        raise ValueError(f"it has {count} trials, and {MOST} are the most; {hint}")
     return count
 
 
@@ -82,7 +86,7 @@ def _sampled(search: Search, known: Mapping[str, Choices | Distribution], count:
     drawn = ({name: _drawn(random, known[name], weights[name]) for name in known} for _ in itertools.count())
     found = list(itertools.islice(_distinct(drawn), count))
     if len(found) < count:
-        raise ValueError(f"it has {len(found)} different trials, not {count}; set `n_experiments`")
+        raise ValueError(f"it has {len(found)} different trials, not {count}; set `n_experiments` to that")
     return found
 
 

@@ -74,7 +74,10 @@ def test_a_random_search_over_too_many_combinations_to_list_draws_them() -> None
     [
         (
             grid(a=Space(range=(0, 10**5, 1)), b=Space(range=(0, 10**4, 1))),
-            f"it has 1000000000 trials, and {MOST} are the most; set `n_experiments`",
+            (
+                f"it has 1000000000 trials, and {MOST} are the most; "
+                "write `grid_search: {n_experiments: 100000}` or fewer"
+            ),
         ),
         (
             grid(a=Space(uniform=(0, 1))),
@@ -86,11 +89,18 @@ def test_a_random_search_over_too_many_combinations_to_list_draws_them() -> None
         ),
         (
             random(None, a=Space(values=(1,))),
-            "a random search needs the number of its trials; write `n_experiments`",
+            "a random search needs the number of its trials; write `random_search: {n_experiments: 20}`",
+        ),
+        (
+            random(MOST + 1, a=Space(uniform=(0, 1))),
+            (
+                f"it has {MOST + 1} trials, and {MOST} are the most; "
+                f"write `random_search: {{n_experiments: {MOST}}}` or fewer"
+            ),
         ),
         (
             random(10, a=Space(quniform=(0, 3, 1))),
-            "it has 3 different trials, not 10; set `n_experiments`",
+            "it has 3 different trials, not 10; set `n_experiments` to that",
         ),
     ],
 )
