@@ -63,7 +63,7 @@ ELSEWHERE: Final = {
         ),
         ("tests/slurm/test_sweeps.py", "has a search"),
     ),
-    "hpcdist plan tune.yml --site perlmutter": ("tests/docs/test_sweeps.py", "has this file"),
+    "hpcdist plan tune.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
