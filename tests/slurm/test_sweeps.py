@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -150,3 +150,19 @@ def test_searches_of_other_tools_run_as_they_stand(user: User) -> None:
     )
     outputs = runs / "azure-1" / "outputs"
     assert [(outputs / element / "a").read_text() for element in "12"] == ["1 two words\n", "2 two words\n"]
+
+
+def test_a_grid_of_trainings_over_two_nodes_each_finds_the_best_one(user: User) -> None:
+    (user.directory / "examples").symlink_to(CHECKOUT / "examples")
+    done = user.hpcdist("submit", "examples/horovod_search.yml", "--wait", timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert user.json("sweep", "status", "horovod-search-1")["states"] == {"completed": 24}
+    (best,) = user.json("sweep", "best", "horovod-search-1")
+    found = user.json("compare", "horovod-search-1")
+    printed = [
+        float(re.findall("test accuracy ([0-9.]+) on 2 ranks", log.read_text())[0])
+        for log in (user.directory / "runs/horovod-search-1/logs").iterdir()
+    ]
+    assert sorted(printed) == sorted(round(item["metrics"]["accuracy"], 4) for item in found)
+    assert round(best["metrics"]["accuracy"], 4) == max(printed) > 0.9
+    assert len({(item["params"]["lr"], item["params"]["batch_size"]) for item in found}) == 24
