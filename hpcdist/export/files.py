@@ -42,7 +42,7 @@ def _opened(target: Path) -> Iterator[BinaryIO]:
         return
     temporary = target.with_name(f".{target.name[:200]}-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with temporary.open("xb") as stream:
+        with _created(temporary) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -50,3 +50,10 @@ def _opened(target: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _created(temporary: Path) -> BinaryIO:
+    try:
+        return temporary.open("xb")
+    except OSError as error:  # the user knows no file of this name
+        raise OSError(error.errno, error.strerror) from None

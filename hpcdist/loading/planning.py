@@ -126,8 +126,6 @@ def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Pr
 
 
 def _located(problem: Problem, document: Document) -> Problem:
-    if problem.path == ("batch", "array") and _has(document, ("hptuning",)):
-        problem = problem._replace(path=("hptuning",))  # the file has no array, and none to remove
     return document.locate(problem) if problem.path else problem
 
 

@@ -77,6 +77,7 @@ def test_json(runs: Path, hpcdist: Hpcdist) -> None:
         (("--csv", "a", "--follow"), "--follow goes with --mlflow."),
         (("--csv", "-", "--json"), "use one of --json, --csv - and --output -."),
         (("--csv", "-", "-o", "-"), "use one of --json, --csv - and --output -."),
+        (("--csv", "one", "-o", "./one"), "--csv and --output are the same file; give each its own."),
     ],
 )
 def test_what_does_not_go_together(
@@ -102,4 +103,4 @@ def test_a_file_that_cannot_be_read_is_a_warning_and_all_else_goes_on(
 def test_a_folder_that_cannot_be_written(runs: Path, hpcdist: Hpcdist) -> None:
     done = hpcdist("export", "train-1", "--csv", "none/all.csv", "--runs-dir", str(runs))
     assert (done.code, done.err.count("\n")) == (ExitCode.CONFIG, 1)
-    assert "No such file or directory" in done.err
+    assert done.err == "error: none/all.csv: No such file or directory\n"

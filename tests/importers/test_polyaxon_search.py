@@ -73,3 +73,18 @@ def test_a_key_in_two_places_is_an_error() -> None:
             "keep `hptuning.matrix`"
         )
     ]
+
+
+@pytest.mark.parametrize("section", ["matrix: {", "hptuning: {matrix: {"])
+def test_a_matrix_of_later_versions_is_refused_in_a_file_of_earlier_ones(section: str) -> None:
+    end = "}" * section.count("{")
+    _, remarks = read(
+        f"{section}kind: grid, params: {{lr: {{kind: choice, value: [1]}}}}{end}\nrun: {{cmd: x}}"
+    )
+    assert [remark.partition(": ")[2] for remark in remarks] == [
+        (
+            f"{section.rstrip('{').rstrip(': ').replace(': {', '.')}: "
+            "a matrix with a `kind` is one of Polyaxon 1 and 2, and this file is none of theirs; "
+            "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
+        )
+    ]

@@ -78,18 +78,3 @@ def test_planning_does_not_import_the_command_line(tmp_path: Path, environment: 
     others = ("slurm", "pbs", "lsf", "flux", "sge")
     assert not {f"hpcdist.schedulers.{name}" for name in others} & set(modules.split())
     assert not {"subprocess", "hpcdist.host.shell", "importlib.metadata"} & set(modules.split())
-
-
-def test_a_search_that_the_site_cannot_take_is_refused_where_it_stands(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    file = tmp_path / "e.yml"
-    file.write_text("hptuning: {matrix: {lr: {values: [1]}}}\nrun: {cmd: 'x {{ lr }}'}\n")
-    with pytest.raises(PlanError) as caught:
-        plan_experiment(ExperimentOptions(str(file), site="local"), environment)
-    assert [str(one).partition("e.yml:")[2] for one in caught.value.problems if one.severity == "error"] == [
-        (
-            "1:1: hptuning: there is no batch system on site local that could honour it; "
-            "remove it, or choose another site with --site"
-        )
-    ]

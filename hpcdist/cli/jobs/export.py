@@ -94,6 +94,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     on_stdout = [csv, output].count(_STDOUT)
     if on_stdout + json > 1:
         raise click.UsageError("use one of --json, --csv - and --output -.")
+    if csv and output and os.path.realpath(csv) == os.path.realpath(output):
+        raise click.UsageError("--csv and --output are the same file; give each its own.")
     found = [*runs_named(runs_dir, jobs)]
     export = _Export(uri)
     services = runs.services()

@@ -36,6 +36,9 @@ def normalise(data: Map, remarks: list[Problem]) -> None:
     new = section.copy() if isinstance(section, Map) else Map(place=data.place)
     for path, source, key in moved:
         _move(new, source, key, path, remarks)
+    if _is_refused(new, moved[0][0] if moved else ("hptuning", "matrix"), remarks):
+        data.drop("hptuning")
+        return
     _name_algorithm(new)
     named = new.mapped(lambda key, value: _lowered(value) if key != "matrix" else value)
     if isinstance(hyperband := named.get("hyperband"), Map):
@@ -52,6 +55,17 @@ def _move(new: Map, source: Map, key: str, path: Path, remarks: list[Problem]) -
     else:
         new.copy_from(source, key, name)
     source.drop(key)
+
+
+def _is_refused(new: Map, path: Path, remarks: list[Problem]) -> bool:
+    """Refuse a matrix of Polyaxon 1 and 2; one of earlier versions may have a param `kind`, with values."""
+    matrix = new.get("matrix")
+    is_newer = isinstance(matrix, Map) and isinstance(matrix.get("kind"), str)
+    if is_newer:
+        hint = "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
+        message = "a matrix with a `kind` is one of Polyaxon 1 and 2, and this file is none of theirs"
+        remarks.append(Problem(message, path, hint, place=new.place_of("matrix")))
+    return is_newer
 
 
 def _name_algorithm(new: Map) -> None:
