@@ -196,7 +196,7 @@ class JobSpec(Model, frozen=True, kw_only=True):
         launcher = "the command" if self.launch.by_user else self.launch.launcher
         text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
         text = f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
-        return f"{self.sweep.trials} trials, each of {text}" if self.sweep else text
+        return f"{self.sweep.number}, each of {text}" if self.sweep else text
 
 
 class PreparedJob(JobSpec, frozen=True, kw_only=True):

@@ -20,9 +20,14 @@ class Sweep(Model, frozen=True):
     order: str | None = None
 
     @property
+    def number(self) -> str:
+        """How many they are: ``24 trials``."""
+        return f"{self.trials} trial{'s' * (self.trials != 1)}"
+
+    @property
     def summary(self) -> str:
         """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
-        trials = f"{self.trials} trial{'s' * (self.trials != 1)} of {' and '.join(self.params)}"
+        trials = f"{self.number} of {' and '.join(self.params)}"
         return f"{trials}, {self.at_once} at once" if self.at_once else trials
 
 

@@ -51,7 +51,8 @@ def _array(experiment: Experiment) -> ArraySpec | None:
     search, text = experiment.hptuning, experiment.batch.array
     if search is None:
         return None if text is None else ArraySpec.parse(str(text))
-    return ArraySpec((IndexRange(1, len(experiment.trials)),), search.concurrency)
+    trials = len(experiment.trials)
+    return ArraySpec((IndexRange(1, trials),), search.concurrency and min(search.concurrency, trials))
 
 
 def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:

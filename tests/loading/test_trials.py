@@ -189,3 +189,13 @@ def test_values_that_stand_alone_are_an_error_with_the_key_to_write() -> None:
     text = "hptuning: {matrix: {lr: {values: [1]}}, random_search: 5}\nrun: {cmd: 'x {{ lr }}'}"
     assert "write `random_search: {n_experiments: 5}`" in problems(text)[0]
     assert "write `lr: {values: ...}`" in problems("hptuning: {matrix: {lr: [1]}}\nrun: {cmd: x}")[0]
+
+
+@pytest.mark.parametrize("name", ["True", "none", "not", "self"])
+def test_a_param_with_a_name_that_has_a_meaning_in_templates_is_refused(name: str) -> None:
+    assert (
+        f"e.yml:1:21: hptuning.matrix.{name}: '{name}' is not a name that templates can have; rename it"
+        in problems(
+            f"hptuning: {{matrix: {{'{name}': {{values: [7]}}}}}}\nrun: {{cmd: 'x {{{{ {name} }}}}'}}"
+        )
+    )

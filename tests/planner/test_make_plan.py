@@ -640,6 +640,13 @@ def test_a_search_is_an_array_from_1_on_with_as_many_at_once_as_it_says() -> Non
     ]
 
 
+def test_no_more_trials_run_at_once_than_there_are() -> None:
+    search = {"matrix": {"lr": {"values": [1]}}, "concurrency": 99_999_999_999}
+    plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})
+    assert plan.request.array == ArraySpec((IndexRange(1, 1),), 1)
+    assert plan.summary == "1 trial, each of 1 task by srun, 1 node"
+
+
 def test_a_search_where_there_are_no_arrays_is_refused_as_one() -> None:
     assert refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}) == (
         "hptuning: the trials of a search are a job array, and there is no batch system on site local that "

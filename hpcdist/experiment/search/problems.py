@@ -12,6 +12,9 @@ from hpcdist.experiment.search.trials import trials
 from hpcdist.words import VARIABLE_NAME
 
 _ADAPTIVE: Final = "searches whose trials depend on earlier ones are not run yet"
+_OF_TEMPLATES: Final = frozenset({"true", "True", "false", "False", "none", "None", "not", "self"})
+"""Names that have a meaning of their own in templates: `{{ True }}` would be no param."""
+
 _ALGORITHMS: Final = ("grid_search", "random_search", "hyperband", "bo")
 
 
@@ -55,8 +58,8 @@ def _of_spaces(search: Search, path: Path) -> Iterator[Problem]:
     sections = {("matrix",): search.matrix} | {("mapping", at): one for at, one in enumerate(search.mapping)}
     names = {name: (*path, *section, Key(name)) for section, one in sections.items() for name in one}
     for name, place in names.items():
-        if not VARIABLE_NAME.fullmatch(name):
-            hint = "use letters, digits and _"
+        if not VARIABLE_NAME.fullmatch(name) or name in _OF_TEMPLATES:
+            hint = "rename it" if name in _OF_TEMPLATES else "use letters, digits and _"
             yield Problem(f"{name!r} is not a name that templates can have", place, hint)
     for name, space in search.matrix.items():
         place = (*path, "matrix", name)
