@@ -17,7 +17,6 @@ from hpcdist.report.nodes import Map
 from hpcdist.report.plan_lines import Section
 from hpcdist.report.timeline import Timeline, timeline
 from hpcdist.runs import attempts, history, logs, rundir
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
@@ -154,24 +153,27 @@ def _facts(source: _Source) -> dict[str, str]:
         "tasks": plan and plan.summary,
         "framework": plan and plan.identity.framework,
         "submitted": _moment(record.submitted_at),
-        **_times(source.attempts, source.now),
-        "GPU-hours": None if hours is None or not source.stored.gpus else text.number(hours),
+        **_times(source),
+        "GPU-hours": None if hours is None or not source.stored.gpus else f"{hours:.2f}",
         "directory": run.directory.path,
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
-def _times(found: Sequence[Attempt], now: float) -> dict[str, str | None]:
+def _times(source: _Source) -> dict[str, str | None]:
+    found, is_over = source.attempts, source.report.is_over or source.state()[0] == history.ENDED
     started = [one.started for one in found if one.started is not None]
     if not started:
         return {}
-    last = found[-1]
-    end = now if last.state == JobState.RUNNING.value else last.ended
+    ends = [one.ended for one in found if one.ended is not None]
+    ended = max(ends) if is_over and ends and max(ends) >= max(started) else None
+    is_running = any(one.state == JobState.RUNNING.value for one in found)
+    end = source.now if is_running else ended
     memory = max((one.max_memory for one in found if one.max_memory is not None), default=None)
     return {
         "queued": None if found[0].waited is None else duration(found[0].waited),
         "started": moment(started[0]),
-        "ended": None if last.ended is None else moment(last.ended),
+        "ended": None if ended is None else moment(ended),
         "elapsed": None if end is None else duration(end - started[0]),
         "most memory": None if memory is None else bytes_text(memory),
     }

@@ -7,6 +7,7 @@ between them; within them tab, newline, carriage return and backslash are ``\t``
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from hpcdist.plan.trials import TrialTexts
 
 FILE: Final = "trials.tsv"
 PROGRAM: Final = ":program"
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _PARAMS: Final = "POLYAXON_PARAMS"
 """The variable that has them as JSON."""
 
@@ -47,7 +49,8 @@ def params(text: str) -> dict[str, dict[str, Any]]:
     if _PARAMS not in variables:
         return {}
     place = len(heads) - len(variables) + variables.index(_PARAMS)
-    found = {row[0]: _json(row[place]) for row in rows if len(row) == len(heads)}
+    whole = (row for row in rows if len(row) == len(heads) and _NUMBER.fullmatch(row[0]))
+    found = {row[0]: _json(row[place]) for row in whole}
     return {number: values for number, values in found.items() if values is not None}
 
 

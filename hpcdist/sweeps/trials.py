@@ -17,15 +17,17 @@ from hpcdist.tracking.comparison import Tracked
 
 _WAITING: Final[str] = JobState.PENDING.value
 _GOOD: Final = JobState.COMPLETED.value
-_VANISHED: Final[str] = JobState.VANISHED.value
+_AS_WHOLE: Final = frozenset((JobState.CANCELLED, JobState.UNSUBMITTED, JobState.UNKNOWN))
+"""States of an array that those of its trials have which wrote no start."""
+
 _LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, attempts.REQUEUED))
 
 
 class Trial(NamedTuple):
     """One trial: its number, its params, and its last attempt, None if it has not started.
 
-    ``state``: ``pending``, ``running``, a final state, or ``unknown``. ``gpu_seconds``: of all its attempts;
-    None where one of them is unknown.
+    ``state``: that of its last attempt, else ``pending``, ``unsubmitted``, ``unknown`` where the batch system
+    does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None where one of them is unknown.
     """
 
     number: int
@@ -33,11 +35,6 @@ class Trial(NamedTuple):
     state: str
     attempt: Attempt | None = None
     gpu_seconds: float | None = 0.0
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it may still run."""
-        return self.state in _LIVE
 
 
 class Progress(NamedTuple):
@@ -89,9 +86,10 @@ def _not_started(state: JobState | None, report: Report) -> str:
     """Return the state of a trial that wrote no start: it did not complete, whatever its array did."""
     if state is not None and state.is_final and state is not JobState.COMPLETED:
         return str(state.value)
-    if report.status.state is JobState.CANCELLED:
-        return str(JobState.CANCELLED.value)
-    return _VANISHED if report.is_over else _WAITING
+    whole = report.status.state
+    if whole not in _AS_WHOLE:
+        whole = JobState.VANISHED if whole.is_final else JobState.PENDING
+    return str(whole.value)
 
 
 def progress(found: Sequence[Trial], at_once: int | None) -> Progress:

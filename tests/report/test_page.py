@@ -18,10 +18,12 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.report import limits, page, timeline
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table
 from tests.report import made
 from tests.report.made import HOSTILE, NOW
 
+RUNNING: Final = Status(JobState.RUNNING, "RUNNING", source="squeue")
 LIBRARY: Final = "var Plotly = {}; // </script> <!--"
 
 
@@ -130,6 +132,19 @@ def test_the_curve_of_a_trial_is_its_own(tmp_path: Path) -> None:
         made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})
     [plot] = page.content([report], NOW).plots.items
     assert [(row.item, row.label) for row in plot.rows] == [(2, "a-1/3")]
+
+
+def test_an_array_ends_with_its_last_element_and_not_before(tmp_path: Path) -> None:
+    report = made.run(tmp_path, "a", {})
+    at = made.AT
+    log = f"started 1_1 {at} 0\nstarted 1_2 {at + 60} 0\nended 1_2 {at + 120} 0\n"
+    report.run.directory.write("events", log)
+    live = Report(report.run._replace(record=report.run.record._replace(ended=None)), RUNNING)
+    facts = page.content([live], NOW).runs[0].facts
+    assert (facts.get("ended"), facts["elapsed"]) == (None, "02:00:00")
+    report.run.directory.write("events", f"{log}ended 1_1 {at + 180} 0\n")
+    facts = page.content([report], NOW).runs[0].facts
+    assert (facts["ended"], facts["elapsed"]) == ("2026-11-20 08:03:00 UTC", "00:03:00")
 
 
 def test_the_rank_that_failed_first(tmp_path: Path) -> None:

@@ -81,7 +81,9 @@ def test_the_params_of_a_table_have_their_types_again() -> None:
     assert params(table(trials)) == {"1": given[0], "2": given[1]}
 
 
-@pytest.mark.parametrize("text", ["", "trial\tlr\n1\t2\n", "trial\tPOLYAXON_PARAMS\n1\t{\n2\t[1]\n3\n\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "trial\tlr\n1\t2\n", "trial\tPOLYAXON_PARAMS\n1\t{\n2\t[1]\n3\n\x00\nx\t{}\n"]
+)
 def test_a_table_that_is_none_has_no_params(text: str) -> None:
     assert params(text) == {}
 

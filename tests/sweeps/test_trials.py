@@ -67,6 +67,14 @@ def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_
     assert trials.trials(Report(ended, cancelled), usage, 200)[3].state == "cancelled"
 
 
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.UNSUBMITTED, JobState.UNKNOWN])
+def test_a_trial_that_may_start_is_not_lost_and_where_nothing_is_known_is_unknown(
+    state: JobState, tmp_path: Path
+) -> None:
+    found = trials.trials(Report(run(tmp_path, count=1), Status(state)), (), 200)
+    assert states(found) == [(1, 1, state.value, None, 0.0)]
+
+
 def test_the_job_of_a_search_is_not_the_trial_of_its_number(tmp_path: Path) -> None:
     searched = run(tmp_path, count=12)
     over = Status(JobState.COMPLETED, "COMPLETED", 0, source="sacct")
