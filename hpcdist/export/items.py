@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
-from hpcdist.runs import attempts
+from hpcdist.runs import attempts, events
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
@@ -16,9 +16,6 @@ from hpcdist.schedulers.job import JobState, Status, split_id
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
-
-_LATEST: Final = 253402300800.0
-"""The end of the year 9999, the limit of ``datetime``."""
 
 _EXACT: Final = 1 << 53
 """Up to here every whole number is a float."""
@@ -87,7 +84,7 @@ class Item(NamedTuple):
         """
         for name, points in self.series.items():
             for step, value, at in zip(*points, strict=True):
-                yield name, step, at if 0 < at < _LATEST else 0.0, value
+                yield name, step, at if 0 < at < events.LATEST else 0.0, value
 
 
 def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem]]:

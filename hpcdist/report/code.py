@@ -1,24 +1,17 @@
-"""What the program of a run was made of, by the record that `hpcdist.code` wrote."""
+"""What the program of a run was made of, for a page."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from hpcdist.code.prepare import RECORD
 from hpcdist.report import limits
 from hpcdist.report.limits import Share
+from hpcdist.runs import code_record
+from hpcdist.runs.code_record import CodeRecord
 from hpcdist.runs.rundir import RunDirectory
 
 _MOST_BYTES: Final = 1 << 24
-_SHOWN: Final = {
-    "source": "code",
-    "folder": "folder",
-    "commit": "commit",
-    "branch": "branch",
-    "remote": "remote",
-}
 
 
 class CodeState(NamedTuple):
@@ -32,25 +25,23 @@ class CodeState(NamedTuple):
 
 def read(directory: RunDirectory, characters: int) -> CodeState | None:
     """Return it; None where there is no record."""
-    try:
-        data = json.loads(directory.read(RECORD, _MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+    found = code_record.read(directory)
+    if found == CodeRecord():
         return None
-    if not isinstance(data, dict):
-        return None
-    facts = {name: text for key, name in _SHOWN.items() if isinstance(text := data.get(key), str)}
-    if isinstance(dirty := data.get("dirty"), bool):
-        facts["changes"] = "files differ from the commit" if dirty else "none"
+    facts = {
+        "code": found.source,
+        "folder": found.folder,
+        "commit": found.commit,
+        "branch": found.branch,
+        "remote": found.remote,
+        "changes": None if found.dirty is None else "files differ from the commit" if found.dirty else "none",
+    }
     return CodeState(
-        facts,
-        limits.first(_names(data.get("changed")), characters),
-        limits.first(_names(data.get("untracked")), characters),
+        {name: text for name, text in facts.items() if text is not None},
+        limits.first(found.changed, characters),
+        limits.first(found.untracked, characters),
         limits.first(_diff(directory), characters * 2),
     )
-
-
-def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _diff(directory: RunDirectory) -> list[str]:

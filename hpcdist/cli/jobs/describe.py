@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_texts
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -13,14 +12,12 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.code.prepare import RECORD
-from hpcdist.runs import accounting, attempts, logs, rundir, states
+from hpcdist.runs import accounting, attempts, code_record, logs, rundir, states
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 
-_MAX_RECORD: Final = 1 << 24
 _HEADS: Final = (
     "attempt",
     "job",
@@ -33,7 +30,6 @@ _HEADS: Final = (
     "memory",
     "hosts",
 )
-_SHOWN: Final = {"source": "code", "commit": "commit", "branch": "branch", "remote": "remote"}
 
 
 @click.command("describe")
@@ -83,16 +79,13 @@ def _labels(directory: RunDirectory) -> dict[str, Any]:
 
 def _code(directory: RunDirectory) -> dict[str, Any]:
     """Return what the record of the code says; null where it does not."""
-    try:
-        data = json_texts.loads(directory.read(RECORD, _MAX_RECORD))
-    except (OSError, ValueError, RecursionError):
-        data = None
-    found = data if isinstance(data, dict) else {}
-    texts = {name: found.get(key) for key, name in _SHOWN.items()}
-    dirty = found.get("dirty")
+    found = code_record.read(directory)
     return {
-        **{name: value if isinstance(value, str) else None for name, value in texts.items()},
-        "dirty": dirty if isinstance(dirty, bool) else None,
+        "code": found.source,
+        "commit": found.commit,
+        "branch": found.branch,
+        "remote": found.remote,
+        "dirty": found.dirty,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -12,14 +11,11 @@ from hpcdist.export.items import Item
 from hpcdist.export.mlflow import client, files, form
 from hpcdist.export.mlflow.form import Point
 from hpcdist.host import ownership
-from hpcdist.runs import shareable
+from hpcdist.runs import code_record, shareable
 
 _METRICS: Final = 1000
 _PARAMS: Final = 20
 """How many of them a request has at most; one of more than 1 MB is refused."""
-
-_CODE: Final = {"commit": "commit", "branch": "branch", "remote": "repoURL"}
-_MOST_CODE: Final = 1 << 24
 
 
 class Sent(NamedTuple):
@@ -181,10 +177,6 @@ def _hosts(item: Item) -> list[str]:
 
 def _code(item: Item) -> dict[str, str]:
     """Return the commit that the program was of."""
-    try:
-        data = json.loads(item.run.directory.read("code.json", _MOST_CODE))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    found = data if isinstance(data, dict) else {}
-    texts = {f"mlflow.source.git.{tag}": found.get(name) for name, tag in _CODE.items()}
-    return {tag: text for tag, text in texts.items() if isinstance(text, str)}
+    found = code_record.read(item.run.directory)
+    texts = {"commit": found.commit, "branch": found.branch, "repoURL": found.remote}
+    return {f"mlflow.source.git.{name}": text for name, text in texts.items() if text is not None}
