@@ -82,7 +82,8 @@ def test_the_params_of_a_table_have_their_types_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "trial\tlr\n1\t2\n", "trial\tPOLYAXON_PARAMS\n1\t{\n2\t[1]\n3\n\x00\nx\t{}\n"]
+    "text",
+    ["", "trial\tlr\n1\t2\n", "trial\t:program\tPOLYAXON_PARAMS\n1\t\t{\n2\t\t[1]\n3\n\x00\nx\t\t{}\n"],
 )
 def test_a_table_that_is_none_has_no_params(text: str) -> None:
     assert params(text) == {}
