@@ -102,7 +102,13 @@ def _must_not_be_empty(model: type[Model], field: _Field) -> bool:
 def _section_hint(model: type[Model], data: object, path: Path) -> str:
     """Return the hint to write this value as the main key of a section."""
     value = data if _ONE_WORD.fullmatch(str(data)) else quoted(data) if _is_short(data) else "..."
+    if model.main and _is_list(_type(model, model.main)):
+        value = f"[{value}]"
     return f"write `{path[-1]}: {{{model.main}: {value}}}`" if path and model.main else ""
+
+
+def _is_list(kind: Any) -> bool:
+    return any(get_origin(one) is tuple for one in (kind, *get_args(kind)))
 
 
 def _is_short(data: object) -> TypeGuard[str]:

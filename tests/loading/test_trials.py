@@ -188,7 +188,15 @@ def test_problems_of_a_list_of_trials_are_located_there() -> None:
 def test_values_that_stand_alone_are_an_error_with_the_key_to_write() -> None:
     text = "hptuning: {matrix: {lr: {values: [1]}}, random_search: 5}\nrun: {cmd: 'x {{ lr }}'}"
     assert "write `random_search: {n_experiments: 5}`" in problems(text)[0]
-    assert "write `lr: {values: ...}`" in problems("hptuning: {matrix: {lr: [1]}}\nrun: {cmd: x}")[0]
+    assert "write `lr: {values: [...]}`" in problems("hptuning: {matrix: {lr: [1]}}\nrun: {cmd: x}")[0]
+    assert "write `lr: {values: [5]}`" in problems("hptuning: {matrix: {lr: 5}}\nrun: {cmd: x}")[0]
+
+
+def test_a_matrix_beside_a_list_of_trials_is_refused() -> None:
+    text = "hptuning: {matrix: {lr: {values: [1]}}, mapping: [{lr: 2}]}\nrun: {cmd: 'x {{ lr }}'}"
+    assert "e.yml:1:41: hptuning.mapping: a list of trials has no matrix; remove it, or `matrix`" in problems(
+        text
+    )
 
 
 @pytest.mark.parametrize("name", ["True", "none", "not", "self"])

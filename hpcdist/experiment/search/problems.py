@@ -20,7 +20,9 @@ _ALGORITHMS: Final = ("grid_search", "random_search", "hyperband", "bo")
 
 def search_problems(search: Search, path: Path) -> Iterator[Problem]:
     """Yield all problems of a search that its types do not exclude."""
-    if bool(search.matrix) == bool(search.mapping):
+    if search.matrix and search.mapping:
+        yield Problem("a list of trials has no matrix", (*path, "mapping"), "remove it, or `matrix`")
+    elif not (search.matrix or search.mapping):
         yield Problem("a search needs the values of its params", path, "write `matrix`, or `mapping`")
     yield from _of_algorithms(search, path)
     found = [*_of_counts(search, path), *_of_spaces(search, path)]
