@@ -189,7 +189,7 @@ def _moment(text: str | None) -> str | None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as ``00:01:30``, with days in front from 24 hours on."""
+    """Return a duration as `describe` shows it: ``00:01:30``, ``2-00:00:00``."""
     return str(Walltime(max(0, round(seconds))))
 
 

@@ -43,9 +43,9 @@ def span(seconds: float) -> str:
 
 def clock(seconds: float) -> str:
     """Return a duration as Slurm writes it: ``00:01:30``, ``2-00:00:00``."""
-    days, rest = divmod(round(seconds), 86400)
-    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}-{text}" if days else text
+    from hpcdist.units import Walltime  # as in `moment`
+
+    return str(Walltime(round(seconds)))
 
 
 def age(at: float, now: Callable[[], float] = time.time) -> str:
