@@ -76,13 +76,17 @@ def trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
 def _with_all(
     items: list[Tracked], trials: Mapping[str, Mapping[str, Any]], run: Run, plan: StoredPlan
 ) -> list[Tracked]:
-    """Return an item for each trial, also for those that have recorded nothing yet."""
+    """Return an item for each trial, also for one that has recorded nothing yet, and what none recorded."""
+    if not trials:
+        return items
     there = {item.name: item for item in items}
     names = {f"{run.name}/{number}": params for number, params in trials.items()}
-    return [
+    found = [
         there.get(name) or _tracked(name, plan._replace(params=params), {}, ())
         for name, params in names.items()
-    ] or items
+    ]
+    beside = [item for name, item in there.items() if name not in names]
+    return [*found, *(item for item in beside if item.metrics or item.artifacts)]
 
 
 def job_names(run: Run, found: Metrics) -> dict[str, str]:

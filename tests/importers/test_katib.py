@@ -188,6 +188,7 @@ def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expec
         (("Namespace}", "Name}"), "error: f.yml:19:32: spec.trialTemplate.trialParameters[3].reference: no batch job has ${trialSpec.Name}; in the script of a `sh -c`, $HPCDIST_TRIAL is the number of the trial"),
         (("image: i", "image: 'i:${trialParameters.opt}'"), "error: f.yml:29:22: spec.trialTemplate.trialSpec.spec.template.spec.containers[0].image: all trials are one kind of job, which 'opt' would change; write one value here; `command`, `args` and `env` may differ"),
         (("trialSpec:", "goTemplate: {rawTemplate: '{{if x}}'}\n    configMap:"), "error: f.yml:20:5: spec.trialTemplate.goTemplate: the job is in a template of Go; write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"),
+        (("trialSpec:", "successCondition: status.replicaStatuses.Worker.succeeded = 2\n    trialSpec:"), "warning: f.yml:20:23: spec.trialTemplate.successCondition: a trial succeeds when its exit code is 0, whatever this says"),
         (("maxTrialCount: 3", "parallelTrialCount: 3"), "error: f.yml:5:1: spec.maxTrialCount: the number of trials is missing; write `maxTrialCount`"),
         (("kind: Job", "kind: Pod"), "error: f.yml:22:13: spec.trialTemplate.trialSpec.kind: this is `kind: Pod` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"),
         (("template:\n", "parallelism: 4\n        template:\n"), "error: f.yml:24:22: spec.trialTemplate.trialSpec.spec.parallelism: a trial is one job, and its pods do not know each other; write 1, or a PyTorchJob, MPIJob or TFJob"),
@@ -258,3 +259,9 @@ def test_a_job_of_kubernetes_alone_is_refused_as_ever() -> None:
     assert remarks_of("apiVersion: batch/v1\nkind: Job\nspec: {}") == [
         "error: f.yml:2:7: kind: this is `kind: Job` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"
     ]
+
+
+def test_the_usual_conditions_say_nothing_new() -> None:
+    usual = """successCondition: 'status.conditions.#(type=="Complete")#|#(status=="True")#'"""
+    text = EXPERIMENT.replace("JOB", JOB.strip("\n")).replace("ALGORITHM", "random")
+    assert remarks_of(text.replace("trialSpec:", f"{usual}\n    trialSpec:")) == remarks_of(text)

@@ -115,9 +115,11 @@ def test_each_trial_of_a_search_has_its_own_params_also_before_it_records(tmp_pa
     trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {number}}}'}) for number in range(1, 4)]
     searched.directory.write("trials.tsv", table(trials))
     wrote(searched.directory.path, "7_2/0.0/rank-0", line(step=1, metrics={"loss": 0.5}))
+    wrote(searched.directory.path, "7/0.0/rank-0", line(step=1, metrics={"of none": 1}))
     found = comparison.tracked(searched, searched.directory.plan())
     assert [(item.name, item.params, item.metrics) for item in found] == [
         ("train-1/1", {"lr": 1}, {}),
         ("train-1/2", {"lr": 2}, {"loss": 0.5}),
         ("train-1/3", {"lr": 3}, {}),
+        ("train-1", {"lr": 1}, {"of none": 1}),
     ]

@@ -41,6 +41,9 @@ _OF_TEMPLATE: Final = (
 )  # fmt: skip
 """What says nothing new: a run's directory stays, and a batch job succeeds when its exit code is 0."""
 
+_USUAL_CONDITION: Final = re.compile(r"[\"'](Complete|Succeeded|Failed)[\"']")
+"""What Kubernetes says of a job that has ended."""
+
 
 def is_experiment(data: Mapping[str, Any]) -> bool:
     """Return whether this is an experiment of Katib."""
@@ -60,7 +63,9 @@ def experiment(data: Map, read_job: Callable[[Map], Imported]) -> Imported:
     read.get(*_TRIAL)
     read.ignore_all(_IGNORED, "spec")
     for key in _OF_TEMPLATE:
-        read.get(*_TEMPLATE, key)
+        text = str(read.get(*_TEMPLATE, key))
+        if key.endswith("Condition") and text != "None" and not _USUAL_CONDITION.search(text):
+            read.warn(*_TEMPLATE, key, why="a trial succeeds when its exit code is 0, whatever this says")
     if read.peek("spec", "nasConfig") is not None:
         why = "the trials of a search for architectures depend on earlier ones, which is not done yet"
         read.refuse("spec", "nasConfig", why=why, hint="write `parameters`, and `algorithmName: random`")
