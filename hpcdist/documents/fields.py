@@ -108,7 +108,9 @@ def _section_hint(model: type[Model], data: object, path: Path) -> str:
 
 
 def _is_list(kind: Any) -> bool:
-    return any(get_origin(one) is tuple for one in (kind, *get_args(kind)))
+    """Whether a value of this type is a list, and no text alone."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return str not in members and any(get_origin(one) is tuple for one in members)
 
 
 def _is_short(data: object) -> TypeGuard[str]:

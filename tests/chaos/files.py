@@ -99,7 +99,9 @@ def kinds() -> tuple[Kind, ...]:
         Kind(
             "experiment",
             (*examples, *[RICH] * 4),
-            frozenset(("params", "env_vars", "node_selector", "default", "options", "tags")),
+            frozenset(
+                ("params", "env_vars", "node_selector", "default", "options", "tags", "metrics", "matrix")
+            ),
         ),
         Kind(
             "site",
