@@ -160,7 +160,7 @@ class _Maker:
         if _launch(experiment) != self._launch:
             message = "its launch differs from that of trial 1, and both would have to be one job"
             return ("", {}), [Problem(message, ("run", "cmd"), "submit an experiment for each")]
-        own = {name: text_of(value) for name, value in variables.items()}
+        own = {name: variables.texts.get(name, text_of(value)) for name, value in variables.items()}
         return (experiment.run.command, {**polyaxon_variables.of_params(values), **own}), []
 
     def _own_variables(self) -> Map:

@@ -32,14 +32,14 @@ def test_each_trial_has_its_command_and_its_variables() -> None:
 params: {epochs: 3}
 hptuning:
   matrix: {lr: {values: [0.10, 1e-3]}, opt: {values: [sgd, "a'b"]}}
-environment: {env_vars: {KEPT: x, HALF: "{{ lr / 2 }}"}}
+environment: {env_vars: {KEPT: x, HALF: "{{ lr / 2 }}", SPELT: "{{ lr }}"}}
 run: {cmd: "train --lr {{ lr }} '{{ opt }}' {% if opt == 'sgd' %}-m{% endif %} -e {{ epochs }}"}
 """)
     expected = [
         TrialTexts(
             {"lr": spelt, "opt": opt},
             f"train --lr {spelt} '{opt}' {'-m' if opt == 'sgd' else ''} -e 3",
-            of_polyaxon(epochs=3, lr=lr, opt=opt) | {"HALF": str(lr / 2)},
+            of_polyaxon(epochs=3, lr=lr, opt=opt) | {"HALF": str(lr / 2), "SPELT": spelt},
         )
         for spelt, lr in (("0.10", 0.1), ("1e-3", 0.001))
         for opt in ("sgd", "a'b")
