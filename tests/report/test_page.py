@@ -131,7 +131,7 @@ def test_the_curve_of_a_trial_is_its_own(tmp_path: Path) -> None:
     for job in ("1_3", "2"):
         made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})
     [plot] = page.content([report], NOW).plots.items
-    assert [(row.item, row.label) for row in plot.rows] == [(2, "a-1/3")]
+    assert [(row.item, row.label) for row in plot.rows] == [(2, "a-1/3"), (3, "a-1")]
 
 
 def test_an_array_ends_with_its_last_element_and_not_before(tmp_path: Path) -> None:
