@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import report, scale, scaling, start, tracking
-from hpcdist.runs import rundir
+from benchmarks import packing, report, scale, scaling, search, staging, start, sweeps, tracking
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record
 from hpcdist.schedulers.local import LOCAL
 
@@ -76,6 +76,12 @@ def cold_starts(directory: Path) -> None:
     for runs in (1, 20):
         status_of(runs, directory / str(runs))
     status_of_arrays(directory)
+    sweeps.main(directory, compare, line, without_batch_system)
+
+
+def without_batch_system(*words: str, folder: Path) -> float:
+    """How long hpcdist takes where there is no program of a batch system."""
+    return seconds([HPCDIST, *words], folder, PATH=str(folder))
 
 
 def status_of(runs: int, directory: Path) -> None:
@@ -84,7 +90,7 @@ def status_of(runs: int, directory: Path) -> None:
     (directory / "hello.yml").write_text(JOB)
     for _ in range(runs):
         seconds([HPCDIST, "submit", "hello.yml", "--again", "--wait"], directory)
-    found, _ = rundir.list_runs(directory / "runs")
+    found, _ = finding.list_runs(directory / "runs")
     query = next(LOCAL.queries()[0].commands([run.job for run in found if run.job])).argv
     line(
         f"hpcdist status, {runs} local runs / import click, the query",
@@ -115,7 +121,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cold_starts(Path(folder))
     scale.main(compare, line)
+    with tempfile.TemporaryDirectory() as folder:
+        staging.main(Path(folder), line)
+    packing.main()
     scaling.main()
+    print()
+    search.main()
     tracking.main(compare, line)
     report.main()
     start.main(compare, line)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from hpcdist.experiment.amounts import Amount, Resources
+from hpcdist.experiment.amounts import GpuAmount, Resources
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas
 from hpcdist.experiment.program import Run
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
-from hpcdist.site.model import NodeType, Partition, Site
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import NodeType, Partition
 
 SITE = Site(
     name="endless",
@@ -29,8 +30,8 @@ Line = Callable[[str, float, float, str], None]
 
 def experiment(tasks: int, odd: int = 0) -> Experiment:
     """Build an experiment of so many tasks with a GPU each, ``odd`` of the workers with two."""
-    one = Resources(gpu=Amount(limits=1))
-    two = Resources(gpu=Amount(limits=2))
+    one = Resources(gpu=GpuAmount(limits=1))
+    two = Resources(gpu=GpuAmount(limits=2))
     own = tuple(ReplicaEntry(index=index * (tasks // (odd + 1)), resources=two) for index in range(odd))
     replicas = Replicas(n_workers=tasks - 1, default_worker=ReplicaEntry(resources=one), worker=own)
     environment = Environment(resources=one, replicas=replicas)

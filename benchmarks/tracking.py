@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpcdist.runs import rundir
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, RunDirectory
 from hpcdist.tracking import comparison, series
@@ -122,7 +122,7 @@ def comparing(folder: Path) -> None:
         run.write("plan.json", text)
         points(run.path, 100)
     seconds = timed(
-        lambda: [comparison.tracked(run, run.directory.plan()) for run in rundir.list_runs(folder)[0]]
+        lambda: [comparison.tracked(run, run.directory.plan()) for run in finding.list_runs(folder)[0]]
     )
     print(f"compare {RUNS:,} runs of 100 points: {seconds:.2f} s   goal <= 2")
 

@@ -18,7 +18,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     code    what a job's program is made of: its state, and copies of it
     runs    submit, status, logs, cancel, wait: one directory per run
     tracking    the metrics that a run recorded
-    sweeps    the trials of a search that was submitted
+    sweeps    the trials of a search that was submitted, and further ones
     report    a page about runs, for a browser
     export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out

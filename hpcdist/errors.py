@@ -84,6 +84,7 @@ class ExitCode(IntEnum):
     SERVICE = 69
     FAULT = 70
     OUTPUT = 74
+    NOT_STARTED = 85
     LAUNCH = 86
     TIMEOUT = 124
     INTERRUPTED = 130
@@ -103,6 +104,9 @@ EXIT_CODES: Final = {
     ExitCode.SERVICE: "a server such as MLflow's refused, failed or did not answer (`EX_UNAVAILABLE`)",
     ExitCode.FAULT: "an internal error of hpcdist (`EX_SOFTWARE` of sysexits.h)",
     ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
+    ExitCode.NOT_STARTED: (
+        "of a trial: it was not to start, as its search was stopped or is at one of its limits"
+    ),
     ExitCode.LAUNCH: "of a job: it did not start as planned, or could not write; its log has the reason",
     ExitCode.TIMEOUT: "the jobs have not ended within `wait --timeout`, as of timeout(1)",
     ExitCode.INTERRUPTED: "Ctrl-C",

@@ -37,7 +37,9 @@ def quote(value: object) -> Raw:
     text = str(value)
     if "\0" in text:
         raise ValueError("a NUL byte cannot be passed to a program")
-    return Raw(shlex.quote(text))
+    quoted = shlex.quote(text)
+    # `NAME==value` reads as a comparison, and ShellCheck refuses it (SC1097).
+    return Raw(f"'{text}'" if quoted == text and text.startswith("=") else quoted)
 
 
 def in_double_quotes(text: str) -> Raw:
@@ -87,3 +89,9 @@ def _grouped(command: str) -> str:
 def slug(text: str) -> str:
     """Return a name that every scheduler, file system and shell accepts unquoted."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:_LONGEST] or "experiment"
+
+
+def numbered(name: str, number: int) -> str:
+    """Return the name of a file that each job of a run has: ``job.sh``, of the second job ``job.2.sh``."""
+    stem, dot, suffix = name.partition(".")
+    return name if number == 1 else f"{stem}.{number}{dot}{suffix}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from hpcdist.documents import fields, source
 from hpcdist.host.resources import shipped, site_files
 from hpcdist.loading import load
+from hpcdist.planner.pools import pools
+from hpcdist.site.conditions import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 
@@ -23,6 +26,30 @@ def site_named(name: str) -> Site:
     """Return a site of ``tests/sites``, else a shipped one."""
     own = Path(__file__).parent / "sites" / f"{name}.yaml"
     return load.load_model(Site, source.load(own)) if own.exists() else shipped_site(name)
+
+
+_ACCOUNTS = (
+    "proj",
+    "project_465000001",
+    *(f"proj@{kind}" for kind in ("cpu", "v100", "a100", "h100")),
+    *(f"abcd-{kind}" for kind in ("delta-cpu", "delta-gpu", "dtai-gh")),
+    "aip-abcd",
+    "pawsey1234-gpu",
+)
+"""Accounts of the forms that shipped sites have."""
+
+
+def account_on(site: Site, *, gpus: bool = True, partition: str | None = None) -> str:
+    """Return an account as a job has it there, in this partition or the first with or without GPUs."""
+    own = [pool for pool in pools(site) if partition in (None, pool.partition)] or [*pools(site)]
+    pool = next((pool for pool in own if bool(pool.gpus or pool.gpus_unknown) == gpus), own[0])
+    job = JobFacts(1, node_types=(pool.node_type or "",), partitions=(pool.partition or "",))
+    return next(
+        name
+        for name in _ACCOUNTS
+        if re.fullmatch(site.account.pattern or ".*", name)
+        and not any(rule.refuse for rule in site.account.broken_rules(name, job))
+    )
 
 
 def site(**data: Any) -> Site:

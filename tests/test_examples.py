@@ -13,8 +13,8 @@ import pytest
 from hpcdist.host.resources import shipped
 
 CHECKOUT = shipped("site_configs").parent
-SEARCHES = {"horovod_search"}
-"""Those that need the arrays of a batch system: `tests/slurm/test_sweeps.py` runs them."""
+SEARCHES = {"horovod_search", "packed_search"}
+"""Of many trials; the first needs arrays of a batch system: `tests/slurm/test_sweeps.py` runs that."""
 EXAMPLES = sorted({file.stem for file in (CHECKOUT / "examples").glob("*.yml")} - SEARCHES)
 FRAMEWORKS = {
     "accelerate_tiny": "lightning",
@@ -22,6 +22,7 @@ FRAMEWORKS = {
     "jax_distributed": "jax",
     "lightning_trainer": "lightning",
     "mxnet_kvstore": "mxnet",
+    "ray_actors": "ray",
     "tensorflow_mirrored": "tensorflow",
     "tensorflow_ps": "tensorflow",
 }
@@ -55,6 +56,15 @@ def test_example(tmp_path: Path, example: str) -> None:
         assert float(learnt["accuracy"]) > 0.9, log
     else:
         assert float(learnt["last"]) < float(learnt["first"]) / 2, log
+
+
+@pytest.mark.real
+def test_the_example_of_a_packed_search(tmp_path: Path) -> None:
+    submitted(tmp_path, "packed_search")
+    logs = [log.read_text() for log in tmp_path.glob("runs/*/logs/job-*.out")]
+    learnt = [LEARNT.search(log) for log in logs]
+    assert (len(logs), max(float(match["accuracy"]) for match in learnt if match) > 0.9) == (12, True)
+    assert all("on 1 ranks" in log for log in logs)
 
 
 @pytest.mark.real

@@ -20,8 +20,8 @@ from hpcdist.host.resources import template_folders
 from hpcdist.loading import load
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
-from hpcdist.planner.pools import pools
 from hpcdist.script.renderer import render_job, runtime
+from tests import published
 from tests.sites import SHIPPED, shipped_site, site_named
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -103,6 +103,8 @@ CASES = {
     "heterogeneous.testbed": Case(GOLDEN / "heterogeneous.yml", "testbed"),
     "unequal.testbed": Case(GOLDEN / "unequal.yml", "testbed"),
     "operations.testbed": Case(GOLDEN / "operations.yml", "testbed"),
+    "ray.snellius": Case(GOLDEN / "ray.yml", "snellius", annotate=True),
+    "steps.testbed": Case(GOLDEN / "steps.yml", "testbed", annotate=True),
     "modules.testbed": Case(
         GOLDEN / "modules.yml", "testbed", (("batch.launcher", "mpirun"),), annotate=True
     ),
@@ -116,34 +118,41 @@ CASES = {
     ),
     "pytorch_torchrun.testbed": Case(GOLDEN / "pytorch_torchrun.yml", "testbed", UNEVEN),
     "mxnet.testbed": Case(GOLDEN / "mxnet.yml", "testbed"),
+    "packed.polaris-like": Case(GOLDEN / "packed.yml", "polaris-like", (ACCOUNT,), annotate=True),
+    "packed.tuolumne-like": Case(GOLDEN / "packed.yml", "tuolumne-like", (ACCOUNT,)),
     "container.apptainer": Case(CONTAINER, "snellius", (SIF,)),
+    "container.venv": Case(
+        CONTAINER,
+        "snellius",
+        (SIF, ("run.cmd", "source venv/bin/activate && python train.py")),
+        annotate=True,
+    ),
     "container.singularity": Case(
         CONTAINER, "lumi", (SIF, *EIGHT_GPUS, ("batch.account", "project_465000001")), annotate=True
     ),
     "container.pyxis": Case(CONTAINER, "gcp-a3-ultra", EIGHT_GPUS, annotate=True),
     "container.frontier": Case(CONTAINER, "frontier", (SIF, *EIGHT_GPUS, ACCOUNT), annotate=True),
     "container.polaris": Case(CONTAINER, "polaris", (SIF, *FOUR_GPUS, ACCOUNT), annotate=True),
+    "container.edf": Case(CONTAINER, "clariden", annotate=True),
     "container.shifter": Case(CONTAINER, "perlmutter", (ACCOUNT,)),
     "container.podman-hpc": Case(CONTAINER, "podman-like", annotate=True),
 }
 
-ACCOUNTS = {"jean-zay": "proj@a100", "lumi": "project_465000001"}
-"""Where an account has a form of its own."""
-
 
 def _of_sites() -> Iterator[tuple[str, Case]]:
-    """Yield the two examples on each machine; under Horovod on four whole nodes, the first ones with GPUs."""
-    for name in SHIPPED:
+    """Yield on each machine the three examples that are compared with what its centre publishes."""
+    for name in sorted({*SHIPPED} - published.GENERIC):
         site = shipped_site(name)
-        account = ("batch.account", ACCOUNTS.get(name, "proj"))
-        gpus = next((pool.gpus for pool in pools(site) if pool.gpus), None)
-        paths = ("environment.resources", "environment.replicas.default_worker.resources")
-        whole = tuple((path, f"{{gpu: {{requests: {gpus}}}}}") for path in paths if gpus)
-        yield f"sites/{name}.quickstart", Case(QUICKSTART, name, (account,), by_hand=True)
-        yield f"sites/{name}.horovod", Case(HOROVOD, name, (account, *whole), annotate=True)
+        for example in published.examples_of(site):
+            settings = published.settings_of(site, example)
+            file = published.FOLDER / f"{example}.yml"
+            yield (
+                f"sites/{name}.{example}",
+                Case(file, name, settings, annotate=example != "mpi", by_hand=example == "mpi"),
+            )
 
 
-CASES |= {name: case for name, case in _of_sites() if case.site not in {"local", "testbed"}}
+CASES |= dict(_of_sites())
 
 
 def rendered(case: Case) -> str:

@@ -68,6 +68,10 @@ def test_raw_is_not_quoted_and_quotes_once() -> None:
     assert words.join([words.Raw("cd"), "a b"]) == "cd 'a b'"
 
 
+def test_a_value_with_a_leading_equals_sign_is_not_read_as_a_comparison() -> None:
+    assert words.join(["=mlx5_0", "a=b", "='"]) == """'=mlx5_0' a=b '='"'"''"""
+
+
 def test_numbers_are_words() -> None:
     assert words.join([1, 2.5, True]) == "1 2.5 True"
 

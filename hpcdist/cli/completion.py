@@ -73,9 +73,9 @@ def _sites(ctx: click.Context) -> Iterable[str]:
 
 
 def _runs(ctx: click.Context) -> Iterable[str]:
-    from hpcdist.runs import rundir
+    from hpcdist.runs import finding, rundir
 
-    runs, _ = rundir.list_runs(rundir.choose(ctx.params.get("runs_dir"), os.environ))
+    runs, _ = finding.list_runs(rundir.choose(ctx.params.get("runs_dir"), os.environ))
     return [run.name for run in reversed(runs)]
 
 

@@ -50,6 +50,8 @@ def one_line(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return the text with control characters, which a terminal would interpret, as hexadecimal escapes."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
 
 

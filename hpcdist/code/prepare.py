@@ -102,7 +102,8 @@ def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *,
         "left_out": there.left_out[: states.MOST_NAMES],
     }
     what = f"{_files(len(there.files))} of {found.top}, {bytes_text(there.bytes)}"
-    files = _record(choice, state, runner, {"top": str(found.top), "copied": copied})
+    more = {"top": str(found.top), "start": str(target / found.start), "copied": copied}
+    files = _record(choice, state, runner, more)
     notes = [f"{found.top / name} is no regular file, and is not copied" for name in there.left_out[:3]]
     if state is None and any(
         os.path.lexists(above / ".git") for above in (choice.folder, *choice.folder.parents)
@@ -130,6 +131,7 @@ def _clone(choice: Choice, run: Path, runner: Runner, state: State | None, *, dr
         "changed": (),
         "untracked": (),
         "submit_folder": states.recorded(state),
+        "start": str(start),
     }
     files = _record(choice, state, runner, cloned)
     notes = () if choice.url else _uncommitted(state, _GIT)

@@ -59,7 +59,8 @@ def findings(
     yield from _launchers(chosen.site, which, answers)
     if scheduler := _with_pmi_types(chosen.site, which):
         yield _pmi(chosen.site, scheduler, answers)
-    yield from _container(chosen.site, which)
+    for name in dict.fromkeys(section.runtime for _, section in chosen.site.containers()):
+        yield _container(name, which)
 
 
 def _site(chosen: ChosenSite) -> Finding:
@@ -169,17 +170,13 @@ def _pmi(site: Site, scheduler: ListsPmiTypes, answers: Answers) -> Finding:
     return Finding("launchers", name, "error", detail, hint)
 
 
-def _container(site: Site, which: Which) -> Iterator[Finding]:
-    if site.container is None:
-        return
-    name = site.container.runtime
+def _container(name: str, which: Which) -> Finding:
     program = containers.get(name).program
     path = which(program) if program else None
     if path:
-        yield Finding("containers", name, "ok", path)
-    elif program:
+        return Finding("containers", name, "ok", path)
+    if program:
         detail = f"there is no {program} on PATH here; the nodes may have it"
-        yield Finding("containers", name, "note", detail, "check for its module, or ask the centre")
-    else:
-        detail = "it is part of the launcher, which cannot be asked"
-        yield Finding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")
+        return Finding("containers", name, "note", detail, "check for its module, or ask the centre")
+    detail = "it is part of the launcher, which cannot be asked"
+    return Finding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")

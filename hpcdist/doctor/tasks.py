@@ -14,6 +14,8 @@ from hpcdist.doctor.records import AllReduce, Task
 from hpcdist.errors import comma_list
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
+from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import Fabric, resolve_settings
 from hpcdist.site.model import Site
 
 _SKEW: Final = 1.0
@@ -95,12 +97,20 @@ def _records(check: CheckJob) -> Finding:
 def _host(check: CheckJob, task: Task) -> Iterator[Finding]:
     site = check.site
     has_gpus = any(group.gpus for group in check.plan.placement.groups)
+    fabric = _fabric_of(site, check.plan.facts)
     for finding in (
         *software.findings(task.host, gpus=has_gpus),
-        *limits.findings(task.host, site.fabric.network),
-        *devices.network(task.host, site.fabric, "node"),
+        *limits.findings(task.host, fabric.network),
+        *devices.network(task.host, fabric, "node"),
     ):
         yield finding._replace(group=f"nodes: {finding.group}")
+
+
+def _fabric_of(site: Site, job: JobFacts) -> Fabric:
+    """Return the site's fabric as it is for this job's nodes, without what other jobs have."""
+    interface, _ = site.interface_of(job.node_types)
+    values = {item.name: item.value for item in resolve_settings(site.fabric, job)}
+    return Fabric(network=site.network_of(job.node_types), interface=interface, env={**values})
 
 
 def _versions(check: CheckJob) -> Iterator[Finding]:
@@ -141,7 +151,7 @@ def _variables(check: CheckJob) -> Iterator[tuple[str, Finding]]:
     planned = {
         item.name: item.value
         for item in check.plan.environment.variables
-        if item.name.startswith(FABRIC) and not (item.shell or item.found)
+        if item.name.startswith(FABRIC) and not (item.shell or item.is_late)
     }
     for task in check.tasks.values():
         differ = {name: task.host.variables.get(name) for name in planned}

@@ -22,7 +22,10 @@ _MAIL_EVENTS: Final = frozenset(
     ("none", "begin", "end", "fail", "requeue", "all", "invalid_depend", "stage_out", "time_limit",
      "time_limit_90", "time_limit_80", "time_limit_50", "array_tasks")
 )  # fmt: skip
-_MODULE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
+_MODULE: Final = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
+PATH_IN_QUOTES: Final = r"(?:[A-Za-z0-9_./+@=-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+"
+"""A path that double quotes in bash hold, with variables of the job."""
+_BIND: Final = re.compile(rf"{PATH_IN_QUOTES}(?::{PATH_IN_QUOTES}){{0,2}}")
 _SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
 """As Spack 1.1 accepts it (spack.environment, ``valid_environment_name_re``)."""
 
@@ -36,14 +39,26 @@ def mail_problems(events: Iterable[str], path: Path) -> Iterator[Problem]:
             )
 
 
+MODULE_RESETS: Final = frozenset(("purge", "reset"))
+"""Names that unload all modules, or all but the machine's default ones."""
+
+
 def module_problems(names: Sequence[str], path: Path) -> Iterator[Problem]:
-    """Check names such as ``cuda`` and ``cuda/12.4``, and that each is listed once."""
+    """Check names such as ``cuda``, ``cuda/12.4`` and ``-cray-mpich``, and that each is listed once."""
     for index, name in enumerate(names):
         if not _MODULE.fullmatch(name):
-            hint = "write NAME or NAME/VERSION; other commands belong in the site's `setup`"
+            hint = "write NAME or NAME/VERSION, -NAME to unload it, or `purge` or `reset`"
             yield Problem(f"{name!r} is not a valid module name", (*path, index), hint)
         elif name in names[:index]:
             yield Problem(f"the module {name} is listed twice", (*path, index), "remove it")
+
+
+def bind_problems(binds: Sequence[str], path: Path) -> Iterator[Problem]:
+    """Check what a container is to mount: ``/data``, ``$SCRATCH/data:/data``, ``/data:/data:ro``."""
+    for index, bind in enumerate(binds):
+        if not _BIND.fullmatch(bind):
+            hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
+            yield Problem(f"{bind!r} is not a valid bind", (*path, index), hint)
 
 
 def spack_env_problems(text: str, path: Path) -> Iterator[Problem]:

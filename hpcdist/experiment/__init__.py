@@ -5,6 +5,9 @@ replica    replicas in rank order
 node_counts    the nodes, and the replicas of each, that the file asks for
 tracking    metrics that are found in the output
 batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
+steps own_commands    steps beside the command, and commands of single replicas
+log_files    the job's own log files
+restart    after which ends the program is started again
 repository    the repository that a job's code is cloned from
 problems remarks comments    errors, keys without effect, and arguments that YAML reads as comments
 misplaced    keys outside their section

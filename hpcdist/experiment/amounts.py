@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
 from hpcdist.units import Memory
 
+_OF_TRIALS: Final = ("environment", "resources")
 MOST: Final = 1_000_000
 """More replicas, processes or restarts than this are a typing error."""
 
@@ -32,20 +33,31 @@ class Amount(Model, frozen=True):
         return self.limits if self.limits is not None else self.requests
 
 
+class GpuAmount(Amount, frozen=True):
+    """An amount of GPUs; the limit is used, else the request.
+
+    ``requests``: how many a replica needs. ``limits``: the same, as Kubernetes's limit; it wins over the
+    request. ``trials_per_gpu``: how many trials of a packed search share each GPU.
+    """
+
+    trials_per_gpu: int | None = None
+
+
 class MemoryAmount(Model, frozen=True):
     """An amount of memory; the limit is used, else the request.
 
-    ``requests``: how much a replica needs. ``limits``: the same, as Kubernetes's limit; it wins over the
-    request.
+    ``requests``: how much a replica needs; ``all`` for all memory of its nodes (sbatch's ``--mem=0``), of
+    which the replicas there each get their share. ``limits``: the same, as Kubernetes's limit; it wins over
+    the request.
     """
 
     main = "requests"
 
-    requests: Memory | None = None
-    limits: Memory | None = None
+    requests: Memory | Literal["all"] | None = None
+    limits: Memory | Literal["all"] | None = None
 
     @property
-    def value(self) -> Memory | None:
+    def value(self) -> Memory | Literal["all"] | None:
         """The amount that is requested from the batch system."""
         return self.limits if self.limits is not None else self.requests
 
@@ -59,7 +71,7 @@ class Resources(Model, frozen=True):
 
     cpu: Amount = Amount()
     memory: MemoryAmount = MemoryAmount()
-    gpu: Amount = Amount()
+    gpu: GpuAmount = GpuAmount()
     tpu: Amount = Amount()
 
 
@@ -79,9 +91,14 @@ def resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
                 )
         if requests is not None and limits is not None and requests > limits:
             yield Problem(f"requests ({requests:g}) are more than limits ({limits:g})", (*path, name))
+    if resources.gpu.trials_per_gpu is not None and path != _OF_TRIALS:
+        message = "all of a trial that shares its GPU is the master"
+        yield Problem(message, (*path, "gpu", "trials_per_gpu"), "write it in `environment.resources`")
     if resources.tpu.value:
         yield Problem("TPUs are not supported", (*path, "tpu"), "remove it")
 
 
-def _number(value: float | Memory | None) -> float | None:
-    return float(value.mib) if isinstance(value, Memory) else value
+def _number(value: float | Memory | Literal["all"] | None) -> float | None:
+    if isinstance(value, Memory):
+        return float(value.mib)
+    return None if isinstance(value, str) else value

@@ -23,10 +23,10 @@ _LONG: Final = re.compile(r"\d{19,}", re.ASCII)
 _RANGE: Final = rf"{_NUMBER}(?:-{_NUMBER}(?::[1-9]\d{{0,17}})?)?"
 _ARRAY: Final = re.compile(rf"({_RANGE}(?:,{_RANGE})*)(?:%({_NUMBER}))?", re.ASCII)
 
-_FORWARDED: Final = {"TERM": 15, "INT": 2, "HUP": 1, "USR1": 10, "USR2": 12}
+FORWARDED: Final = {"TERM": 15, "INT": 2, "HUP": 1, "USR1": 10, "USR2": 12}
 """The signals that the job script forwards to the program; any other ends the script."""
 _SIGNALS: Final = frozenset(
-    (*_FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
+    (*FORWARDED, "QUIT", "ABRT", "KILL", "ALRM", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU")
 )
 _SIGNAL: Final = re.compile(r"(?:(?P<options>[BR]+):)?(?P<name>\w{1,18})(?:@(?P<seconds>\d{1,5}))?", re.ASCII)
 
@@ -243,8 +243,8 @@ def signal_problems(text: str, path: Path) -> Iterator[Problem]:
     name = signal.plain_name
     if not (0 < int(name) <= 64 if name.isdecimal() else name in _SIGNALS):  # noqa: PLR2004 - SIGRTMAX
         yield Problem(f"there is no signal {signal.name!r}", path, did_you_mean(name, _SIGNALS))
-    elif "B" in signal.options and name not in {*_FORWARDED, *map(str, _FORWARDED.values())}:
-        hint = f"with `B:`, use a signal that it forwards: {', '.join(_FORWARDED)}"
+    elif "B" in signal.options and name not in {*FORWARDED, *map(str, FORWARDED.values())}:
+        hint = f"with `B:`, use a signal that it forwards: {', '.join(FORWARDED)}"
         yield Problem(f"{signal.name} would end the job script", path, hint)
 
 

@@ -7,7 +7,8 @@ from typing import Final, Literal, NamedTuple
 
 from hpcdist.errors import PlanError, Problem
 
-_ENDINGS: Final = (".sif", ".sqsh", ".squashfs", ".img")
+_ENVIRONMENT: Final = ".toml"
+_ENDINGS: Final = (".sif", ".sqsh", ".squashfs", ".img", _ENVIRONMENT)
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9][\w./:@+-]*", re.ASCII)
 _PATH: Final = ("build", "image")
 
@@ -21,6 +22,11 @@ class Image(NamedTuple):
 
     form: Literal["registry", "file", "address"]
     text: str
+
+    @property
+    def is_environment(self) -> bool:
+        """Whether it is a file that describes an environment of CSCS' Container Engine (EDF)."""
+        return self.form == "file" and self.text.endswith(_ENVIRONMENT)
 
     @property
     def host(self) -> str:

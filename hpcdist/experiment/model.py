@@ -15,8 +15,10 @@ from hpcdist.documents.fields import Builder, Model, builder
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch import OF_BATCH, Batch
 from hpcdist.experiment.program import Run
+from hpcdist.experiment.restart import Restart
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.trials import Trial, trials
+from hpcdist.experiment.steps import Stage
 from hpcdist.experiment.tracking import Tracking
 
 Scalar = str | int | float | bool
@@ -26,11 +28,13 @@ class ReplicaEntry(Model, frozen=True):
     """The section of one worker or parameter server, or the default of all others.
 
     ``index``: the index of the replica, from 0; only in ``worker`` and ``ps``, and required there.
-    ``resources``: its resources. ``node_selector``: as in ``environment``.
+    ``resources``: its resources. ``cmd``: its command, instead of that of ``run``. ``node_selector``: as in
+    ``environment``.
     """
 
     index: int | None = None
     resources: Resources | None = None
+    cmd: str | tuple[str, ...] | None = None
     node_selector: dict[str, Scalar] = {}
     affinity: dict[str, Any] = {}
     tolerations: tuple[dict[str, Any], ...] = ()
@@ -92,7 +96,8 @@ class Environment(Model, frozen=True):
     program; they override those of the site and of the framework. ``node_selector``: for the master:
     ``partition`` or ``constraint``, instead of those of ``batch``, the ``gpu_type`` that it prefers, or a
     label of the site's ``node_selectors``. ``max_restarts``: how often a failed launch is repeated in the
-    same allocation. ``persistence``, ``data_refs``: volumes.
+    same allocation. ``restart``: after which ends the program is started again. ``persistence``,
+    ``data_refs``: volumes.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -111,6 +116,7 @@ class Environment(Model, frozen=True):
     env_vars: dict[str, Scalar] = {}
     node_selector: dict[str, Scalar] = {}
     max_restarts: int | None = None
+    restart: Restart | None = None
     persistence: Persistence | None = None
     outputs: References | None = None
     data_refs: tuple[str, ...] = ()
@@ -131,12 +137,17 @@ class Build(Model, frozen=True):
     """The container image.
 
     ``image``: a name (``nvcr.io/nvidia/pytorch:24.08-py3``) or a path (``./torch.sif``), run by the site's
-    container runtime. ``env_vars``: pairs of name and value, set like those of ``environment``.
+    container runtime. ``binds``: further folders and files that tasks see in it: ``SRC``, ``SRC:DST`` or
+    ``SRC:DST:ro``, where ``$NAME`` is a variable of the job. ``fetch_once``: an image of a registry is made a
+    file before the tasks start (by default as the site has it). ``env_vars``: pairs of name and value, set
+    like those of ``environment``.
     """
 
     main = "image"
 
     image: str | None = None
+    binds: tuple[str, ...] = ()
+    fetch_once: bool | None = None
     dockerfile: str | None = None
     ref: Scalar | None = None
     backend: str | None = None
@@ -172,7 +183,8 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     the command starts them itself. ``logging``: the log level of the program. ``params``: names with values,
     for ``{{ name }}`` in other sections and for ``-p name=value``; Polyaxon's ``declarations``. ``inputs``:
     declared params, each with its type and default. ``environment``: resources, replicas and variables.
-    ``build``: the container image. ``run``: the command. ``tracking``: metrics that are found in the output.
+    ``build``: the container image. ``run``: the command. ``stage``: data that is copied to each node before.
+    ``tracking``: metrics that are found in the output.
     ``hptuning``: a search over params, each of whose trials is a job of its own. ``batch``: settings of the
     batch job.
     """
@@ -195,6 +207,7 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     environment: Environment = Environment()
     build: Build | None = None
     run: Run
+    stage: tuple[Stage, ...] = ()
     tracking: Tracking = Tracking()
     hptuning: Search | None = None
     sections: dict[str, Any] = {}
@@ -202,9 +215,9 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def trials(self) -> Sequence[Trial]:
-        """The trials of the search; empty without one, and of one whose trials depend on earlier ones."""
+        """The trials of the search, of one that is adaptive the first ones; empty without a search."""
         search = self.hptuning
-        return trials(search) if search and not search.is_adaptive else ()
+        return trials(search) if search else ()
 
     @cached_property
     def section(self) -> Builder:

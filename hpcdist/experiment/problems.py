@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Key, Path, Problem, did_you_mean
-from hpcdist.experiment import batch_specs, node_counts, repository
+from hpcdist.experiment import batch_specs, log_files, node_counts, repository, restart, steps
 from hpcdist.experiment.amounts import MOST, resource_problems
 from hpcdist.experiment.batch import Batch, Mail
-from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas, Scalar
+from hpcdist.experiment.model import Build, Environment, Experiment, ReplicaEntry, Replicas, Scalar
+from hpcdist.experiment.program import Run
 from hpcdist.experiment.replica import ROLES
+from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.problems import search_problems
 from hpcdist.experiment.tracking import tracking_problems
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
@@ -26,6 +28,10 @@ _RUNNER: Final = re.compile(
 """Programs that need a further argument."""
 
 _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
+
+
+_MOST_HOURS: Final = 1e9
+"""The largest budget; more GPU-hours than all GPUs together have in a year."""
 
 
 def problems_of(experiment: Experiment) -> Iterator[Problem]:
@@ -40,6 +46,8 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
         yield from search_problems(experiment.hptuning, ("hptuning",))
         if experiment.batch.array is not None:
             yield Problem("the search makes the array", ("batch", "array"), "remove it, or `hptuning`")
+        yield from _stop_problems(experiment.hptuning, experiment.tracking.metrics)
+    yield from _pack_problems(experiment)
     if environment.resources:
         yield from resource_problems(environment.resources, ("environment", "resources"))
     section = environment.replicas or Replicas()
@@ -59,14 +67,47 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
     yield from _selector_problems(environment)
     yield from _variable_problems(experiment)
     yield from _batch_problems(experiment.batch)
+    is_array = bool(experiment.batch.array is not None or experiment.hptuning)
+    yield from log_files.problems(experiment.batch, is_array=is_array)
     yield from repository.problems(experiment)
     if experiment.logging.level is not None:
         yield from text_checks.log_level_problems(experiment.logging.level, ("logging", "level"))
     yield from _run_problems(experiment)
+    yield from steps.problems(experiment.stage)
+    if restarts := experiment.environment.restart:
+        has_number = experiment.environment.max_restarts is not None
+        is_search = experiment.hptuning is not None
+        yield from restart.problems(restarts, experiment.batch, is_search=is_search, has_number=has_number)
     yield from text_checks.length_problems("the command", experiment.run.command, ("run", "cmd"))
     yield from text_checks.length_problems(
         "the section", json.dumps(experiment.params, default=str), ("params",)
     )
+
+
+def _stop_problems(search: Search, in_output: Collection[str]) -> Iterator[Problem]:
+    """Yield what ends no search: a metric that nobody reads while trials start."""
+    for at, stop in enumerate(search.early_stopping):
+        if stop.metric in in_output and stop.value is not None and not search.is_adaptive:
+            message = (
+                f"{stop.metric!r} is found in the output, which ends an adaptive search only: all trials run"
+            )
+            path: Path = ("hptuning", "early_stopping", at, "metric")
+            yield Problem(message, path, "record it in the program", severity="warning")
+
+
+def _pack_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Yield the problems of packing, which is for the trials of a search."""
+    resources = experiment.environment.resources
+    shares = resources.gpu.trials_per_gpu if resources else None
+    path: Path = ("environment", "resources", "gpu", "trials_per_gpu")
+    if shares is not None and not 1 <= shares <= MOST:
+        yield Problem(f"{shares} is out of range", path, f"write a number from 1 to {MOST}")
+    if experiment.hptuning is None:
+        given = {("batch", "pack"): experiment.batch.pack, path: shares}
+        for place in (place for place, value in given.items() if value):
+            yield Problem("only the trials of a search share nodes", place, "remove it, or write `hptuning`")
+    elif (shares or 1) > 1 and experiment.batch.pack is False:
+        yield Problem("trials share a GPU only where they are packed", path, "remove it, or `pack: false`")
 
 
 def _selector_problems(environment: Environment) -> Iterator[Problem]:
@@ -94,19 +135,33 @@ def _run_problems(experiment: Experiment) -> Iterator[Problem]:
         yield Problem("'cmd' is missing", ("run",), hint)
     elif run.starts_entrypoint and not image:
         yield Problem("there is no image", ("run", "entrypoint"), "write `build: {image: ...}`, or a `cmd`")
-    if run.workdir is not None and not run.workdir.startswith("/"):
-        hint = "write the path in the image, beginning with /"
-        yield Problem(f"{run.workdir!r} is not an absolute path", ("run", "workdir"), hint)
+    yield from _image_problems(experiment.build, run)
     for role in run.args if isinstance(run.args, dict) else ():
         if role not in ROLES:
             yield Problem(f"there is no role {role!r}", ("run", "args", Key(role)), did_you_mean(role, ROLES))
-    for key in ("entrypoint", "args", "workdir") if run.cmd is not None else ():
+    for key in ("entrypoint", "args") if run.cmd is not None else ():
         if getattr(run, key) is not None:
             message = f"{key!r} has no effect: `cmd` is the program"
             yield Problem(message, ("run", key), "remove one of the two", "warning")
     if all(line.lstrip()[:1] in {"", "#"} for line in run.command.splitlines()):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
     yield from _list_problems(run.cmd or "")
+
+
+def _image_problems(build: Build | None, run: Run) -> Iterator[Problem]:
+    """Yield what is wrong with the folders of an image: those that it gets, and that where it starts."""
+    image = build and build.image
+    yield from text_checks.bind_problems(build.binds if build else (), ("build", "binds"))
+    if build and build.binds and not image:
+        yield Problem("there is no image", ("build", "binds"), "write `image`, or remove them")
+    if run.workdir is not None and not image:
+        hint = "remove it: the program starts in the submit directory"
+        yield Problem(
+            "'workdir' is a folder of an image, and there is none", ("run", "workdir"), hint, "warning"
+        )
+    if run.workdir is not None and not run.workdir.startswith("/"):
+        hint = "write the path in the image, beginning with /"
+        yield Problem(f"{run.workdir!r} is not an absolute path", ("run", "workdir"), hint)
 
 
 def _list_problems(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
@@ -150,6 +205,8 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
     yield from batch_specs.dependency_problems(waits, ("batch", "dependency"))
     if batch.array is not None:
         yield from batch_specs.array_problems(str(batch.array), ("batch", "array"))
+    if batch.budget is not None and not 0 < batch.budget < _MOST_HOURS:
+        yield Problem(f"{batch.budget:g} is out of range", ("batch", "budget"), "write a number of GPU-hours")
     if batch.signal is not None:
         yield from batch_specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):

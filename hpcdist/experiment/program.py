@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from hpcdist.documents.fields import Model
+from hpcdist.experiment.steps import Beside, Step
 from hpcdist.words import join_commands
 
 
@@ -15,9 +16,11 @@ class Run(Model, frozen=True):
     ``cmd``: the command, one text, or several joined by ``&&``: what bash runs in each task, with
     ``{{ param }}`` replaced; an ``mpirun``, ``srun`` or ``horovodrun`` line in it runs once, on the first
     node. ``entrypoint``: ``image`` starts the ENTRYPOINT of the image of ``build`` instead of a command.
-    ``args``: arguments instead of the image's CMD, as bash reads them (``--lr 0.1 --rank $HPCDIST_RANK``), or
-    those of each role: ``{master: ..., worker: ...}``.
-    ``workdir``: the folder of the image in which the entrypoint starts.
+    ``args``: arguments instead of the image's CMD, as bash reads them (``--lr 0.1 --rank $HPCDIST_RANK``),
+    or those of each role: ``{master: ..., worker: ...}``. ``prepare`` and ``finish``: a step before and
+    after the program; the program does not run if the first fails, and the second runs whatever happened
+    (``$HPCDIST_EXIT_CODE``). ``beside``: programs that run beside the tasks. ``workdir``: the folder of the
+    image in which the program starts, by default the submit directory.
     """
 
     main = "cmd"
@@ -27,6 +30,9 @@ class Run(Model, frozen=True):
     entrypoint: Literal["image"] | None = None
     args: str | dict[str, str] | None = None
     workdir: str | None = None
+    prepare: Step | None = None
+    finish: Step | None = None
+    beside: tuple[Beside, ...] = ()
 
     @property
     def starts_entrypoint(self) -> bool:
@@ -43,11 +49,16 @@ class Run(Model, frozen=True):
 
 def by_role(commands: Mapping[str, str], other: str = "") -> str:
     """Return a command that runs that of its task's role; ``other`` is for roles that are not listed."""
-    roles_by_text: dict[str, list[str]] = {}
-    for role, text in (*commands.items(), *([("*", other)] if other else [])):
-        roles_by_text.setdefault(text, []).append(role)
-    branches = [f"{' | '.join(roles)})\n{text.rstrip()}\n;;" for text, roles in roles_by_text.items()]
-    return "\n".join(["case $HPCDIST_ROLE in", *branches, "esac"])
+    return choosing("$HPCDIST_ROLE", commands, other)
+
+
+def choosing(word: str, commands: Mapping[str, str], other: str = "") -> str:
+    """Return a command that runs the first whose pattern a word of bash matches, else ``other``."""
+    patterns_by_text: dict[str, list[str]] = {}
+    for pattern, text in (*commands.items(), *([("*", other)] if other else [])):
+        patterns_by_text.setdefault(text, []).append(pattern)
+    branches = [f"{' | '.join(names)})\n{text.rstrip()}\n;;" for text, names in patterns_by_text.items()]
+    return "\n".join([f"case {word} in", *branches, "esac"])
 
 
 def _starting(args: str | dict[str, str] | None) -> str:

@@ -20,7 +20,8 @@ ROLES: frozenset[str] = frozenset(get_args(Role))
 class Replica(Model, frozen=True):
     """One replica, always on one node.
 
-    ``cpus`` and ``memory`` are those of the whole replica, None if the file does not set them; ``path`` is
+    ``cpus`` and ``memory`` are those of the whole replica, None if the file does not set them;
+    ``all_memory``: it shares all memory of its node with the others there. ``path`` is
     the section of the file with its resources, ``selector_path`` that with its node selector; empty if there
     is none.
     """
@@ -34,6 +35,7 @@ class Replica(Model, frozen=True):
     node_selector: tuple[tuple[str, str], ...]
     path: Path
     selector_path: Path = ()
+    all_memory: bool = False
 
     @property
     def name(self) -> str:
@@ -132,7 +134,8 @@ def _replica(role: Role, index: int, tasks: int, needs: _Section, selector: _Sec
         tasks=tasks,
         gpus=int(resources.gpu.value or 0),
         cpus=math.ceil(cpus) if cpus else None,
-        memory=memory if memory and memory.mib else None,  # for Slurm 0 means all memory of the node
+        memory=memory if isinstance(memory, Memory) and memory.mib else None,  # for Slurm 0 means all of it
+        all_memory=memory == "all",
         node_selector=tuple((key, str(value)) for key, value in selector.entry.node_selector.items()),
         path=(*needs.path, "resources") if needs.entry.resources else needs.path,
         selector_path=(*selector.path, "node_selector") if selector.entry.node_selector else (),

@@ -85,8 +85,7 @@ class _Folder:
         self._members: list[_Member] = []
 
     def write(self, show: Show) -> int:
-        params = {name: value for item in self._items for name, value in item.params.items()}
-        texts, masked = shareable.read(self._run.directory, params)
+        texts, masked = shareable.read(self._run.directory, *(item.params for item in self._items))
         self._add("README.md", _README.format(name=self._run.name, version=__version__, mask=shareable.MASK))
         for name, text in texts.items():
             self._add(name, text)

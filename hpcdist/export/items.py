@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
-from hpcdist.runs import attempts, events
+from hpcdist.runs import attempts, events, packed
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status, split_id
 from hpcdist.tracking import comparison, outputs, series
@@ -87,17 +88,19 @@ class Item(NamedTuple):
                 yield name, step, at if 0 < at < events.LATEST else 0.0, value
 
 
-def read(run: Run, status: Status, now: float) -> tuple[list[Item], list[Problem]]:
+def read(report: Report, now: float) -> tuple[list[Item], list[Problem]]:
     """Return a run, followed by the elements of its array that started, and warnings.
-
-    ``status`` is that of the whole job.
 
     Raises:
         OSError: if its files cannot be read.
     """
+    run, status = report.run, report.status
     plan = run.directory.plan()
     found = series.read(run.directory, plan)
-    jobs = _jobs(attempts.read(run, now, status), found)
+    started = attempts.read(report, now)
+    if plan.workers:
+        started = packed.attempts(run.directory, plan, started, now)
+    jobs = _jobs(started, found)
     ids = _by_element(jobs)
     item = _item(run, plan, ids.pop("", []), jobs, status.state)
     trials = comparison.trial_params(run) if ids else {}

@@ -7,7 +7,7 @@ one plot. The file has a name of its own, and is written as a whole: what else i
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ from hpcdist.export import items
 from hpcdist.export.files import replacing
 from hpcdist.export.items import Item
 from hpcdist.runs import shareable
+from hpcdist.runs.shareable import Masked
 
 _NEEDS: Final = "--tensorboard needs the package tensorboard"
 _HINT: Final = "install it with `pip install 'hpcdist[tensorboard]'`"
@@ -30,8 +31,8 @@ class _Event(NamedTuple):
     value: float
 
 
-def write(item: Item, folder: Path) -> int:
-    """Write the event files of an item into this folder and return how many values they have.
+def write(found: Sequence[Item], folder: Path) -> Iterator[tuple[Item, Path, int]]:
+    """Write the event files of a run and its elements; yield each with its folder and its number of values.
 
     Values are floats of 32 bits there. One without a time has that of the start.
 
@@ -43,19 +44,24 @@ def write(item: Item, folder: Path) -> int:
         import tensorboard.plugins.hparams.summary_v2  # noqa: F401 - before anything is written
     except ImportError as error:
         raise ConfigError(Problem(f"{_NEEDS}: {error}", hint=_HINT)) from None
+    _, masked = shareable.read(found[0].run.directory, *(item.params for item in found))
+    for item in found:
+        yield item, folder / item.name, _write(item, folder / item.name, masked)
+
+
+def _write(item: Item, folder: Path, masked: Masked) -> int:
     ranks: dict[int, list[_Event]] = {0: []}
     for name, step, at, value in item.points():
         event = _Event(at or item.begin, items.whole(step), _utf8(name.metric), value)
         ranks.setdefault(name.rank, []).append(event)
     for rank, events in ranks.items():
         place = folder / f"rank-{rank}" if rank else folder
-        _write_file(place, item, sorted(events, key=itemgetter(0, 1)), {} if rank else _params(item))
+        _write_file(place, item, sorted(events, key=itemgetter(0, 1)), {} if rank else _params(item, masked))
     return sum(map(len, ranks.values()))
 
 
-def _params(item: Item) -> dict[str, Any]:
+def _params(item: Item, masked: Masked) -> dict[str, Any]:
     """Return the params as TensorBoard's HParams takes them: numbers, booleans and text."""
-    _, masked = shareable.read(item.run.directory, item.params)
     return {
         _utf8(name): value if _is_number(value) else _utf8(masked(str(value)))
         for name, value in item.params.items()

@@ -58,6 +58,19 @@ def is_regular(path: Path) -> bool:
     return False
 
 
+def own_target(path: Path) -> Path:
+    """Return the regular file that a link names where both belong to one user; else the path itself.
+
+    Such a link reveals nothing that its creator may not read.
+    """
+    with contextlib.suppress(OSError, RuntimeError):
+        link = path.lstat()
+        target = path.stat()
+        if stat.S_ISLNK(link.st_mode) and stat.S_ISREG(target.st_mode) and target.st_uid == link.st_uid:
+            return path.resolve()
+    return path
+
+
 def read(path: str | Path, limit: int, *, at: int | None = None) -> bytes:
     """Return the contents of a regular file of at most ``limit`` bytes.
 

@@ -125,7 +125,7 @@ _OF_TOOLS: Final = (
     _Kind("a task of SkyPilot", _WRITE, keys="resources.accelerators|cloud|infra"),
     _Kind("a configuration of dstack", "write its `commands` as `run.cmd` of an experiment",
           keys="type commands|ide"),
-    _Kind("a cluster of Ray", "start Ray on the nodes of a job, from `run.cmd` of an experiment",
+    _Kind("a cluster of Ray", "write an experiment with `framework: ray`, and the driver as its command",
           keys="cluster_name provider|head_node_type|available_node_types"),
     _Kind("an experiment of Determined",
           "write its `entrypoint`, without a launcher, as `run.cmd` of an experiment",

@@ -1,4 +1,4 @@
-"""Params of searches: names that templates can have, and values of one whose own are refused."""
+"""What searches of all forms have: names of params that templates can have, and Bayesian optimization."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hpcdist.documents.tree import Map
 from hpcdist.errors import Place
 from hpcdist.importers.reading import placed
 
+RUNS_ON: Final = "no running trial is stopped early: all that start run to their end"
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 
 
@@ -26,3 +27,29 @@ def refused_space(place: Place | None) -> Map:
     space = Map(place=place)
     space.put("values", placed([1], place), place)
     return space
+
+
+def put_bayes(search: Map, total: int, initial: int, other: str) -> str:
+    """Put Bayesian optimization by the metric of the search; a random search if all its trials are random.
+
+    ``initial``: how many trials are random at first. ``other``: whose algorithm is another one.
+
+    Returns:
+        What is not as in the file, "" if nothing.
+    """
+    section, place = Map(place=search.place), search.place
+    if total <= initial:
+        section.put("n_experiments", total, place)
+        search.put("random_search", section, place)
+        return f"all {total} trials are random ones, since the first {initial} of such a search are"
+    section.put("n_initial_trials", initial, place)
+    section.put("n_iterations", total - initial, place)
+    if "metric" in search:
+        section.copy_from(search, "metric")
+        search.drop("metric")
+    search.put("bo", section, place)
+    return (
+        f"Optuna's TPE chooses the trials, and not {other}; the first {initial} are random ones"
+        if other
+        else ""
+    )

@@ -5,7 +5,7 @@ The launch line is ``launcher words + task wrapper + container words + framework
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from hpcdist.documents.fields import Model
@@ -92,7 +92,7 @@ class Launcher(Protocol):
     """A program that starts the tasks; one file each in ``layers/launchers/``.
 
     ``reserved_options``: those that hpcdist sets, and that no file may give. ``lists_cpus``: it takes a list
-    of CPUs for each task.
+    of CPUs for each task. ``can_go_on``: it can leave the other tasks running when one fails.
 
     ``rank_variables`` None: it starts the program itself, without the task wrapper. ``frameworks``: those
     whose processes it connects itself; empty: it starts all, and connects none. ``site_options`` are the keys
@@ -123,6 +123,7 @@ class Launcher(Protocol):
     site_options: frozenset[str]
     reserved_options: frozenset[str]
     lists_cpus: bool
+    can_go_on: bool
     hostfile_line: str
     unequal_nodes: bool
     provides_mpi: bool
@@ -152,16 +153,29 @@ class AdvisingLauncher(Protocol):
 
 
 @runtime_checkable
+class AbbreviatingLauncher(Protocol):
+    """What a launcher may have besides: options in short forms, as getopt_long(3) reads them.
+
+    ``bare_options``: the letters of those without a value, behind which others may stand (``-uN2``). Long
+    ones may be abbreviated.
+    """
+
+    bare_options: str
+
+
+@runtime_checkable
 class ContainerRuntime(Protocol):
     """A container runtime; one file each in ``layers/containers/``.
 
-    ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that
-    start tasks in it; empty: all. ``runtime`` is the ``container`` section of the site file.
+    ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that start
+    tasks in it; empty: all. ``single_options``: launcher options that it sets, and takes only once, with
+    what to write instead. ``runtime`` is the ``container`` section of the site file.
     """
 
     name: str
     program: str
     launchers: frozenset[str]
+    single_options: Mapping[str, str]
 
     def image(self, image: Image) -> str:
         """Return the image as the runtime names it.
@@ -179,6 +193,29 @@ class ContainerRuntime(Protocol):
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return the words between the task wrapper and what runs inside."""
+        ...
+
+
+@runtime_checkable
+class PreparesContainers(Protocol):
+    """What a container runtime may have besides: lines that the job's shell runs before its tasks."""
+
+    def prepare(
+        self, job: JobSpec, container: Container, variables: Sequence[Variable], runtime: Runtime
+    ) -> Iterable[Word]:
+        """Yield these lines; ``variables``: those of all tasks."""
+        ...
+
+
+@runtime_checkable
+class FetchesImages(Protocol):
+    """What a container runtime may have besides: it makes a file of an image, once for all tasks."""
+
+    def fetch(self, container: Container) -> tuple[str, ...]:
+        """Return the file's suffix and what makes it, without its name, which stands before the last word.
+
+        Nothing, where the image is a file already. The runtime's own words name the file ``$hpcdist_image``.
+        """
         ...
 
 

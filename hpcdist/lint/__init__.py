@@ -1,9 +1,10 @@
-"""The lint: checks a job's variables for NCCL, RCCL, oneCCL, libfabric, UCX and Open MPI.
+"""The lint: checks a job's variables for NCCL, RCCL, oneCCL, libfabric, UCX, Open MPI and Horovod.
 
 Its tables are imported only where such a variable is set, so that other renders stay fast.
 
     entry kinds    a known variable, and its allowed values
-    nccl nccl_debugging nccl_others libfabric others    tables of known variables
+    nccl nccl_debugging nccl_others libfabric others horovod    tables of known variables
+    prefixes    how their names begin
     knowledge    all tables, by name
     finding values combinations openmpi site_values rules    the checks
 """
@@ -11,21 +12,15 @@ Its tables are imported only where such a variable is set, so that other renders
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from hpcdist.lint.finding import Finding, LintContext, summarized, versions_of
+from hpcdist.lint.prefixes import PREFIXES, misspelt_prefix
 from hpcdist.lint.site_values import constant_site_values, site_values_of
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.site.model import Site
-
-PREFIXES: Final = (
-    "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
-    "PMIX_MCA_", "CCL_", "RDMAV_",
-)  # fmt: skip
-"""The prefixes of the variables that the lint knows."""
 
 __all__ = [
     "PREFIXES",
@@ -52,7 +47,7 @@ def findings(variables: Iterable[Variable], context: LintContext) -> tuple[Findi
 
 def _is_checked(variable: Variable, context: LintContext) -> bool:
     overrides = variable.name in context.site_values and variable.origin.kind != "site"
-    return overrides or variable.name.upper().startswith(PREFIXES)
+    return overrides or variable.name.upper().startswith(PREFIXES) or bool(misspelt_prefix(variable.name))
 
 
 def of_job(
@@ -60,7 +55,7 @@ def of_job(
 ) -> tuple[Finding, ...]:
     """Return the findings on the variables of a job, and on the ``--mca`` parameters of mpirun."""
     context = LintContext(
-        network=site.fabric.network,
+        network=site.network_of(job.facts.node_types),
         library=job.facts.library,
         nodes=job.facts.nodes,
         words=(*_directives(job, directives), *job.request.site_directives, *words),

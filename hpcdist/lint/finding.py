@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.plan.origin import Origin, joined
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.fabric import Library, Network
+from hpcdist.site.conditions import Library
+from hpcdist.site.fabric import Network
 
 Severity = Literal["note", "warning", "error"]
 
@@ -104,6 +106,14 @@ class LintContext(NamedTuple):
 
 
 def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Return the versions in names of modules, such as ``NCCL/2.22.3-CUDA-12``."""
-    found = (_MODULE.match(module) for module in modules)
+    """Return the versions in names of the modules that are loaded in the end: ``NCCL/2.22.3-CUDA-12``."""
+    loaded: list[str] = []
+    for module in modules:
+        if module in MODULE_RESETS:
+            loaded = []
+        elif module.startswith("-"):
+            loaded = [other for other in loaded if module[1:] not in (other, other.partition("/")[0])]
+        else:
+            loaded.append(module)
+    found = (_MODULE.match(module) for module in loaded)
     return {match[1].lower(): tuple(map(int, match[2].split("."))) for match in found if match}

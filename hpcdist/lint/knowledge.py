@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hpcdist.lint import libfabric, nccl, nccl_debugging, nccl_others, others
+from hpcdist.lint import horovod, libfabric, nccl, nccl_debugging, nccl_others, others
 from hpcdist.lint.entry import GUIDE, Entry
+from hpcdist.lint.prefixes import misspelt_prefix
 from hpcdist.spelling import closest
 
 TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
@@ -21,6 +22,7 @@ TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     others.UCX,
     others.OPEN_MPI,
     others.ONECCL,
+    horovod.HOROVOD,
 )
 KNOWN: Final = {entry.name: entry for table in TABLES for entry in table}
 
@@ -64,12 +66,21 @@ FAMILIES: Final = (
     Family("UCX_", "UCX", others.UCX_SOURCE),
     Family("OMPI_MCA_", "Open MPI", others.MPI_SOURCE),
     Family("CCL_", "oneCCL", others.ONECCL_SOURCE),
+    Family("HOROVOD_", "Horovod", horovod.SOURCE, near=2),
 )
 
 
 def family_of(name: str) -> Family | None:
     """Return the family of a name."""
     return next((family for family in FAMILIES if name.startswith(family.prefix)), None)
+
+
+def with_prefix(name: str) -> tuple[str, Family] | None:
+    """Return the known name, and its family, of one that begins wrong: ``OROVOD_CACHE_CAPACITY``."""
+    begin = misspelt_prefix(name)
+    found = begin and begin + name.partition("_")[2]
+    family = family_of(found) if found in KNOWN else None
+    return (found, family) if found and family else None
 
 
 def near(name: str, family: Family, library: str | None = None) -> str | None:

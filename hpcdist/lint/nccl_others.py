@@ -65,8 +65,8 @@ UNDOCUMENTED: Final = (
     Entry("NCCL_HOSTID", never=_HOST, source=SOURCE),
 )
 
-PLUGINS: Final = ("NCCL_GPUDIRECTTCPX_", "NCCL_FASTRAK_", "NCCL_GIB_")
-"""How names begin that Google's network plug-ins read."""
+OTHER_READERS: Final = ("NCCL_GPUDIRECTTCPX_", "NCCL_FASTRAK_", "NCCL_GIB_", "NCCL_TESTS_")
+"""How names begin that Google's network plug-ins read, and nccl-tests (NVIDIA/nccl-tests, README.md)."""
 
 VENDORS: Final = (
     "NCCL_PROXY_PROFILE", "NCCL_NET_MAX_REQUESTS", "NCCL_IBEXT_DISABLE", "NCCL_TUNER_CONFIG_PATH",

@@ -19,6 +19,6 @@ def all_findings(variables: Sequence[Variable], context: LintContext) -> Iterato
         yield from variable_findings(variable, context)
         if major and not variable.shell:
             yield from open_mpi_findings(variable, major[0])
-    certain = {item.name: item for item in variables if not item.shell and item.found is None}
+    certain = {item.name: item for item in variables if not item.shell and not item.is_late}
     yield from combination_findings(certain, context)
     yield from differing_values(certain, context)

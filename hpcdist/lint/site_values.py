@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from hpcdist.lint.finding import Finding, LintContext, SiteValue, finding_on
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts, ResolvedSetting, resolve_settings
+from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import ResolvedSetting, resolve_settings
 from hpcdist.site.model import Site
 
 
 def site_values_of(site: Site, job: JobFacts) -> dict[str, SiteValue]:
     """Return the values that the site always sets: none that depends on a file being there."""
-    items = (item for item in resolve_settings(site.fabric, job) if item.found is None)
+    items = (item for item in resolve_settings(site.fabric, job) if item.found is None and item.links is None)
     return {item.name: _site_value(item, site) for item in items}
 
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.lint.entry import GUIDE, Entry
 from hpcdist.lint.finding import Finding, LintContext, finding_on
-from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled
-from hpcdist.lint.nccl_others import MISTAKEN, PLUGINS, VENDORS
+from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled, with_prefix
+from hpcdist.lint.nccl_others import MISTAKEN, OTHER_READERS, VENDORS
 from hpcdist.plan.values import Variable
 
 _ONECCL: Final = "github.com/argonne-lcf/user-guides @ 7d04a3f9, docs/aurora"
@@ -53,6 +53,10 @@ _FOREIGN: Final = (
     _Foreign("RCCL_", ("nccl", "oneccl"), "the GPUs here use {}, which reads no such variable", _RCCL),
     _Foreign("CCL_", ("nccl", "rccl"), "the GPUs here use {}, which reads no such variable", _ONECCL),
 )  # fmt: skip
+_OF_ANY_NETWORK: Final = frozenset(
+    ("NCCL_IB_DISABLE", "UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_LOG_LEVEL")
+)
+"""What centres recommend where it is superfluous, and what UCX does in programs that only link it."""
 _NAMES: Final = {
     "slingshot": "Slingshot", "infiniband": "InfiniBand", "omni-path": "Omni-Path", "efa": "EFA",
     "roce": "RoCE",
@@ -80,7 +84,7 @@ def variable_findings(variable: Variable, context: LintContext) -> Iterator[Find
 
 
 def _foreign(variable: Variable, context: LintContext) -> Finding | None:
-    if variable.name == "NCCL_IB_DISABLE":  # it is superfluous without verbs, and centres recommend it
+    if variable.name in _OF_ANY_NETWORK:
         return None
     for rule in _FOREIGN:
         for what in (context.network, context.library):
@@ -96,7 +100,11 @@ def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
         happens = "names of variables are case-sensitive, so nothing reads it"
         yield finding_on(variable, happens, f"write {meant}", KNOWN[meant].where)
         return
-    if family is None or name.startswith(PLUGINS) or name in VENDORS:
+    if family is None and (found := with_prefix(name)):
+        happens = f"{found[1].program} reads no such variable"
+        yield finding_on(variable, happens, f"write {found[0]}", found[1].source)
+        return
+    if family is None or name.startswith(OTHER_READERS) or name in VENDORS:
         return
     certain = family.all_known and not (family.prefix == "NCCL_" and context.library == "rccl")
     if name in MISTAKEN:

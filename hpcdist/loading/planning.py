@@ -46,11 +46,14 @@ class ExperimentOptions(NamedTuple):
 
     @property
     def changes(self) -> list[str]:
-        """The options that change the file or its reading, as command-line words."""
+        """The options that change the file or its reading, or name files of sites, as command-line words."""
         words = [word for name, text in self.params for word in ("-p", f"{name}={text}")]
         words += [word for name, text in self.settings for word in ("--set", f"{name}={text}")]
         words += ["--from", self.form] if self.form else []
         words += ["--name", self.job] if self.job else []
+        own = self.site if self.site and FilePath(self.site).is_file() else None
+        words += ["--site", str(FilePath(own).absolute())] if own else []
+        words += [word for path in self.site_path for word in ("--site-path", str(FilePath(path).absolute()))]
         return words
 
 
@@ -109,6 +112,55 @@ def plan_experiment(
     warned = (note for note in plan.notes if note.severity == "warning")
     warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
     return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials)
+
+
+def loaded(options: ExperimentOptions) -> Loaded:
+    """Load the experiment alone: no site is chosen, and nothing is planned.
+
+    Raises:
+        ConfigError: when the experiment is invalid.
+    """
+    return _loaded(options, _document(options))
+
+
+def in_jobs(made: Planned, first: int = 1) -> list[Planned]:
+    """Return the plan of each job; a search has several where one array cannot have all its trials.
+
+    So has a training whose attempts are jobs that follow each other.
+
+    ``first``: the number of the first of them in its run.
+
+    Raises:
+        PlanError: as `plan_experiment`.
+    """
+    restarts = made.plan.completion.restarts
+    if restarts and restarts.by == "follow":
+        return [_numbered(made, number) for number in range(first, first + restarts.max + 1)]
+    array, sweep = made.plan.request.array, made.plan.sweep
+    size = array.size if sweep and array and not sweep.pack else max(1, len(made.trials))
+    if len(made.trials) <= size:
+        return [_numbered(made, first)]
+    parts = (made.trials[place : place + size] for place in range(0, len(made.trials), size))
+    return [of_trials(made, part, number) for number, part in enumerate(parts, first)]
+
+
+def of_trials(made: Planned, chosen: Sequence[TrialTexts], number: int) -> Planned:
+    """Return the plan of the run's job with this number, which runs these trials of the search.
+
+    Raises:
+        PlanError: as `plan_experiment`.
+    """
+    search = made.experiment.hptuning
+    only = search and search.of_trials([dict(trial.params) for trial in chosen])
+    experiment = msgspec.structs.replace(made.experiment, hptuning=only)
+    with located(lambda problem: _located(problem, made.document)):
+        plan = make_plan(experiment, made.machine.site, origins(made.document))
+    return _numbered(made._replace(plan=plan, trials=chosen), number)
+
+
+def _numbered(made: Planned, number: int) -> Planned:
+    identity = msgspec.structs.replace(made.plan.identity, number=number)
+    return made._replace(plan=msgspec.structs.replace(made.plan, identity=identity))
 
 
 def _document(options: ExperimentOptions) -> Document:

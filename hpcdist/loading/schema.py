@@ -80,7 +80,7 @@ class _Writer:
             found = _or_template(found)
         if not field.required:
             found = _or_null(found)
-        about = {"description": text} if (text := meaning(model, field.name)) else {}
+        about = {"description": text} if (text := meaning(model, field.encode_name)) else {}
         has_default = isinstance(field.default, (str, int, float, bool))
         return found | about | ({"default": field.default} if has_default else {})
 

@@ -12,11 +12,13 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import ConfigError, Key, Problem, unknown
 from hpcdist.errors import Path as Keys
 from hpcdist.layers.containers import containers
+from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.load import load_model
 from hpcdist.planner.launcher_choice import REMOVED_LAUNCHERS
 from hpcdist.registry import Registry
 from hpcdist.schedulers import UNSUPPORTED, schedulers
+from hpcdist.site.conditions import NO_FRAMEWORK
 from hpcdist.site.detection import Candidate
 from hpcdist.site.model import Detect, LauncherOptions, Site
 from hpcdist.site.problems import problems_of
@@ -79,11 +81,16 @@ def problems_in(site: Site) -> Iterator[Problem]:
 
 
 def _unknown_names(site: Site) -> Iterator[Problem]:
-    """Yield unknown schedulers, launchers, launcher options and container runtimes."""
+    """Yield unknown schedulers, launchers, launcher options, container runtimes and frameworks."""
     yield from _missing(schedulers, site.scheduler, ("scheduler",), UNSUPPORTED)
     yield from _missing(launchers, site.launcher, ("launcher",), REMOVED_LAUNCHERS)
-    if site.container:
-        yield from _missing(containers, site.container.runtime, ("container", "runtime"), {})
+    for path, section in site.containers():
+        yield from _missing(containers, section.runtime, (*path, "runtime"), {})
+    for path, condition in site.conditions():
+        for key in ("frameworks", "not_frameworks"):
+            for index, name in enumerate(getattr(condition, key)):
+                if name != NO_FRAMEWORK:
+                    yield from _missing(frameworks, name, (*path, key, index), {})
     for name, options in site.launchers.items():
         yield from _missing(launchers, name, ("launchers", Key(name)), REMOVED_LAUNCHERS)
         if name in launchers:

@@ -11,14 +11,17 @@ import msgspec
 from hpcdist.documents import fields
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import Path, Problem, errors_in, warning
+from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.launch.problems import with_own_hostfile
+from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import Run
 from hpcdist.experiment.search.model import Search, Space
 from hpcdist.experiment.search.problems import search_problems
 from hpcdist.experiment.search.trials import Trial, trials
 from hpcdist.layers import polyaxon_variables
+from hpcdist.layers.frameworks import framework_of
 from hpcdist.loading import inputs, templates
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.trials import TrialTexts
@@ -26,6 +29,8 @@ from hpcdist.plan.trials import TrialTexts
 _SEARCH: Final = ("hptuning",)
 _MATRIX: Final = ("hptuning", "matrix")
 _VARIABLES: Final = ("environment", "env_vars")
+_OWN: Final = (("run", "cmd"), ("run", "args"), _VARIABLES)
+"""What each trial has of its own."""
 
 
 class Searched(NamedTuple):
@@ -49,7 +54,7 @@ def searched(document: Document) -> Searched:
     if not isinstance(section, Map):
         return Searched(document)
     search, problems = fields.build(Search, section)
-    if search is None or problems or search.is_adaptive or errors_in([*search_problems(search, _SEARCH)]):
+    if search is None or problems or errors_in([*search_problems(search, _SEARCH)]):
         return Searched(document, unknown=search.names if search else ())
     found = [inputs.whole(document.data.get("inputs"), one) for one in trials(_as_spelt(search, section))]
     data = document.data.copy()
@@ -81,14 +86,14 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
         own, problems = maker.texts(_params(document, trial))
         if problems:
             return (), [_of_trial(number, problems[0], search)]
-        found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own))
+        found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own, number))
     return found, [*unused, *searched.warnings]
 
 
 def _misused(document: Document, name: str) -> Iterator[Problem]:
     """Yield the problem of each text that a param changes beside the program."""
     for path in _uses(document, name):
-        if path[:1] != ("run",) and path[:2] != _VARIABLES:
+        if path[:2] not in _OWN:
             message = f"the trials of a search have one job, which the param {name!r} would change"
             yield Problem(message, path, "use it in `run.cmd` and in `environment.env_vars`")
 
@@ -146,7 +151,8 @@ class _Maker:
     def __init__(self, document: Document, experiment: Experiment) -> None:
         self._data, self._experiment = document.data, experiment
         self._filler = templates.Filler({})
-        self._launch = _launch(experiment)
+        self._launches = framework_of(experiment).topology(experiment).task == "node"
+        self._launch = self._launch_of(experiment)
 
     def texts(self, params: Map) -> tuple[tuple[str, Mapping[str, str]], list[Problem]]:
         """Return the command and the variables of a trial with these params, and its problems."""
@@ -157,21 +163,24 @@ class _Maker:
         if problems or self._filler.problems or run is None:
             return ("", {}), [*problems, *self._filler.problems]
         experiment = with_own_hostfile(msgspec.structs.replace(self._experiment, run=run))
-        if _launch(experiment) != self._launch:
+        if self._launch_of(experiment) != self._launch:
             message = "its launch differs from that of trial 1, and both would have to be one job"
             return ("", {}), [Problem(message, ("run", "cmd"), "submit an experiment for each")]
         own = {name: variables.texts.get(name, text_of(value)) for name, value in variables.items()}
-        return (experiment.run.command, {**polyaxon_variables.of_params(values), **own}), []
+        return (
+            own_commands.command(experiment, launches=self._launches),
+            {**polyaxon_variables.of_params(values), **own},
+        ), []
+
+    def _launch_of(self, experiment: Experiment) -> object:
+        """Return what the command says of its launch, beside the program, and where that begins."""
+        launch = user_launch(experiment.run.command)
+        starts = self._launches and START in own_commands.command(experiment, launches=True)
+        return starts, launch and (launch.program, launch.words[: launch.head + launch.end])
 
     def _own_variables(self) -> Map:
         found = self._data.get("environment", {}).get("env_vars") or Map()
         return Map({name: text for name, text in found.items() if [*_templates(text, _VARIABLES)]})
-
-
-def _launch(experiment: Experiment) -> object:
-    """Return what the command says of its own launch, beside the program that it starts."""
-    launch = user_launch(experiment.run.command)
-    return launch and (launch.program, launch.words[: launch.head + launch.end])
 
 
 def _as_spelt(search: Search, section: Map) -> Search:

@@ -11,17 +11,21 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.tracking import Tracking
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.steps import Step
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.site.conditions import JobFacts, Library
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.sge import Sge
-from hpcdist.site.fabric import JobFacts, Library
 from hpcdist.site.model import RankVariables
 from hpcdist.units import Walltime
 
 
 class Identity(Model, frozen=True, kw_only=True):
-    """What the job is: its name, where it runs, what it runs."""
+    """What the job is: its name, where it runs, what it runs.
+
+    ``number``: which job of its run it is, from 1, if that has several.
+    """
 
     name: str
     description: str | None = None
@@ -32,6 +36,7 @@ class Identity(Model, frozen=True, kw_only=True):
     command: str
     params: dict[str, Any] = {}
     tracking: Tracking = Tracking()
+    number: int = 1
 
 
 class Request(Model, frozen=True, kw_only=True):
@@ -39,7 +44,9 @@ class Request(Model, frozen=True, kw_only=True):
 
     ``submit_environment``: whether the job inherits the variables of the shell that submits it.
     ``site_directives``: what the site requires of such a job; ``extra_directives``: the experiment's own.
-    ``gpu_request`` and ``gpu_name``: how GPUs are requested on the site. ``lsf`` and ``sge`` are for those
+    ``submit_options``: those of the command that submits the script.
+    ``output`` and ``error``: the job's own log files, with ``%j`` and the like. ``gpu_request`` and
+    ``gpu_name``: how GPUs are requested on the site. ``lsf`` and ``sge`` are for those
     schedulers alone.
     """
 
@@ -52,9 +59,12 @@ class Request(Model, frozen=True, kw_only=True):
     signal: SignalSpec | None = None
     requeue: bool | None = None
     mail: Mail | None = None
+    output: str | None = None
+    error: str | None = None
     submit_environment: Literal["inherit", "clean"] = "inherit"
     site_directives: tuple[Word, ...] = ()
     extra_directives: tuple[str, ...] = ()
+    submit_options: tuple[str, ...] = ()
     gpu_request: str = "gres"
     gpu_name: str = "gpu"
     lsf: Lsf = Lsf()
@@ -114,16 +124,44 @@ class Launch(Model, frozen=True, kw_only=True):
         return self.launcher == "once"
 
 
+class Restarts(Model, frozen=True, kw_only=True):
+    """After which ends of the program another attempt follows.
+
+    ``by``: how it gets nodes again; None where the batch system gives the job none. ``notice``: seconds
+    before the time limit at which the program gets ``signal``.
+    """
+
+    by: Literal["requeue", "follow"] | None = None
+    on: tuple[str, ...]
+    max: int
+    notice: int
+    signal: str
+    no_progress: int
+    stop_on_exit: tuple[int, ...] = ()
+    stop_file: str | None = None
+    spare_nodes: int = 0
+    exclude_bad_nodes: bool = True
+
+    @property
+    def summary(self) -> str:
+        """How many attempts there may be, and where: ``at most 4 attempts by requeue``."""
+        where = {"requeue": "by requeue", "follow": "in jobs that follow each other", None: "in this job"}
+        return f"at most {self.max + 1} attempts {where[self.by]}"
+
+
 class Completion(Model, frozen=True, kw_only=True):
     """When the job is over.
 
     ``required_roles``: the roles whose end is the end of the job; empty for all. ``elastic``: the job goes on
-    when it loses a node.
+    when it loses a node. ``kill_on_failure``: the launcher ends all other tasks when one fails.
+    ``max_restarts``: how often the program runs again in the same allocation, where ``restarts`` do not say.
     """
 
     required_roles: tuple[str, ...] = ()
     elastic: bool = False
+    kill_on_failure: bool = True
     max_restarts: int = 0
+    restarts: Restarts | None = None
 
 
 class Rendezvous(Model, frozen=True, kw_only=True):
@@ -138,7 +176,9 @@ class Container(Model, frozen=True, kw_only=True):
     """The runtime in which tasks find the image, named as it wants it.
 
     ``binds``: each ``SRC:DST`` as it stands between double quotes. ``entrypoint``: the program is the image's
-    own, which starts in ``workdir`` if there is one.
+    own, which starts in ``workdir`` if there is one. ``fetch``: the suffix of the file that the job makes of
+    the image, and the words that make it, with the image behind the file's name; empty for none. ``key``:
+    that of the site file's section of the runtime.
     """
 
     runtime: str
@@ -146,6 +186,8 @@ class Container(Model, frozen=True, kw_only=True):
     binds: tuple[Word, ...] = ()
     entrypoint: bool = False
     workdir: str | None = None
+    fetch: tuple[str, ...] = ()
+    key: str = "container"
 
 
 class Environment(Model, frozen=True, kw_only=True):
@@ -180,8 +222,15 @@ class JobSpec(Model, frozen=True, kw_only=True):
     completion: Completion = Completion()
     rendezvous: Rendezvous = Rendezvous()
     container: Container | None = None
+    steps: tuple[Step, ...] = ()
     sweep: Sweep | None = None
     origins: dict[str, Origin] = {}
+
+    @property
+    def own_nodes(self) -> int:
+        """The number of nodes without tasks: one for each program that has its own, and spare ones."""
+        spare = self.completion.restarts.spare_nodes if self.completion.restarts else 0
+        return sum(step.on == "own_node" for step in self.steps) + spare
 
     @property
     def required_tasks(self) -> int:
@@ -189,14 +238,24 @@ class JobSpec(Model, frozen=True, kw_only=True):
         return sum(row.tasks for row in self.placement.rows if row.role in self.completion.required_roles)
 
     @property
+    def labels_output(self) -> bool:
+        """Whether lines of output are to have their rank; workers of packed trials print none of these."""
+        return self.placement.size > 1 and not (self.sweep and self.sweep.pack)
+
+    @property
     def summary(self) -> str:
         """A short summary: ``8 tasks by srun, 2 nodes, 8 GPUs``."""
         tasks, nodes = self.placement.size, self.placement.nodes
         gpus = sum(shape.nodes * shape.gpus for shape in self.placement.shapes())
         launcher = "the command" if self.launch.by_user else self.launch.launcher
-        text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}, {nodes} node{'s' * (nodes != 1)}"
+        text = f"{tasks} task{'s' * (tasks != 1)} by {launcher}"
+        if self.sweep and (pack := self.sweep.pack):
+            text, gpus = f"{pack.workers} at once by {launcher}", gpus * pack.nodes // nodes
+            nodes = pack.nodes
+        text = f"{text}, {nodes} node{'s' * (nodes != 1)}"
         text = f"{text}, {gpus} GPU{'s' * (gpus != 1)}" if gpus else text
-        return f"{self.sweep.number}, each of {text}" if self.sweep else text
+        text = f"{text}, {self.completion.restarts.summary}" if self.completion.restarts else text
+        return f"{self.sweep.number}, {'each of ' * (not self.sweep.pack)}{text}" if self.sweep else text
 
 
 class PreparedJob(JobSpec, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.documents.fields import Model
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.site.affinity import cpus_next_to
@@ -99,9 +101,10 @@ class Group(Model, frozen=True, kw_only=True):
     """Nodes of one type in one partition: the whole job, or one component of a heterogeneous one.
 
     ``partition`` is the scheduler's name of it, None where no directive names one; ``site_partition`` is
-    the site's. ``cpus``, ``gpus`` and ``memory`` (MiB) are requested on each node; ``tasks_per_node`` is that
-    of the fullest one. ``even``: every node holds the same number of tasks, all with the same CPUs;
-    ``gpus_per_task`` is None where tasks differ in their GPUs. ``reason``: the reason for this partition.
+    the site's. ``cpus``, ``gpus`` and ``memory`` (MiB) are requested on each node; ``all_memory``: all that
+    it has, which is ``memory`` where that is known. ``tasks_per_node`` is that of the fullest one.
+    ``even``: every node holds the same number of tasks, all with the same CPUs; ``gpus_per_task`` is None
+    where tasks differ in their GPUs. ``reason``: the reason for this partition.
     """
 
     partition: str | None
@@ -119,6 +122,7 @@ class Group(Model, frozen=True, kw_only=True):
     memory: int | None
     gpus_per_task: int | None
     even: bool
+    all_memory: bool = False
     site_partition: str | None = None
     origin: Origin = DEFAULT
     reason: str = ""
@@ -207,3 +211,20 @@ class Placement(Model, frozen=True, kw_only=True):
         for node, end in pairwise(edges):
             here = [*(row for row in here if node < row.node + row.nodes), *begin.get(node, ())]
             yield Shape(node, end - node, tuple(here))
+
+
+def with_own_nodes(placement: Placement, count: int) -> Placement:
+    """Return what a batch system is asked for where programs beside the tasks have nodes of their own.
+
+    Those are as the node with the most tasks is. A placement of several groups has none.
+    """
+    if not count or len(placement.groups) > 1:
+        return placement
+    shape, rank, rows = max(placement.shapes(), key=lambda shape: shape.tasks), placement.size, []
+    for row in shape.rows:
+        tasks = row.tasks_per_node * count
+        rows.append(replace(row, role="beside", index=0, rank=rank, tasks=tasks, node=placement.nodes))
+        rank += tasks
+    [group] = placement.groups
+    groups = (replace(group, nodes=group.nodes + count, tasks=rank),)
+    return Placement(groups=groups, rows=(*placement.rows, *rows))

@@ -6,18 +6,47 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
+from hpcdist.plan.origin import Origin
+
+
+class Pack(Model, frozen=True):
+    """How trials share nodes: each worker, one task of a job, runs one trial after another.
+
+    ``workers``: how many trials run at once, on so many ``nodes``; ``per_node``: on each of them at most.
+    ``origin``: why they are packed.
+    """
+
+    workers: int
+    nodes: int
+    per_node: int
+    origin: Origin
+
+    def rounds(self, trials: int) -> int:
+        """Return how many trials a worker runs one after another, if all take as long."""
+        return -(-trials // self.workers)
 
 
 class Sweep(Model, frozen=True):
     """How many trials there are, the names of their params, and how many run at once (None: all).
 
-    ``order``: the metric by which the best one comes first, with ``-`` where more is better.
+    ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
+    may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
+    that one of them takes at most. ``stop_at``: by metric, the value at which no further one starts, behind 1
+    where it is to be at least that, and -1 where at most. ``order``: the metric by which the best one comes
+    first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an element of
+    an array.
     """
 
     trials: int
     params: tuple[str, ...]
     at_once: int | None = None
     order: str | None = None
+    jobs: int = 1
+    max_failures: int | None = None
+    stop_at: dict[str, tuple[int, float]] = {}
+    budget: int | None = None
+    cost: int | None = None
+    pack: Pack | None = None
 
     @property
     def number(self) -> str:
@@ -28,12 +57,21 @@ class Sweep(Model, frozen=True):
     def summary(self) -> str:
         """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
         trials = f"{self.number} of {' and '.join(self.params)}"
-        return f"{trials}, {self.at_once} at once" if self.at_once else trials
+        trials = f"{trials}, {self.at_once} at once" if self.at_once else trials
+        trials = f"{trials}, in {self.jobs} job arrays" if self.jobs > 1 else trials
+        if self.budget is None or self.cost is None:
+            return trials
+        most = f"of which each takes at most {self.cost / 3600:.3g}"
+        return f"{trials}, within {self.budget / 3600:g} GPU-hours, {most}"
 
 
 class TrialTexts(NamedTuple):
-    """One trial: its params as text, its command, and its variables, all of them beside the plan's own."""
+    """One trial: its params as text, its command, and its variables, all of them beside the plan's own.
+
+    ``number``: its number in the search, from 1.
+    """
 
     params: Mapping[str, str]
     command: str
     variables: Mapping[str, str]
+    number: int

@@ -21,7 +21,8 @@ class Directive(Model, frozen=True, kw_only=True):
 class Variable(Model, frozen=True, kw_only=True):
     """A variable and its value; ``shell``: bash expands it, as its ``template`` says. ``role``: tasks, or "".
 
-    ``found``: where this file is not found when the job runs, it is ``otherwise`` (None: not set).
+    ``found`` and ``links``: where this file is not found when the job runs, or no program of the command
+    links this library, it is ``otherwise`` (None: not set).
     """
 
     name: str
@@ -31,7 +32,13 @@ class Variable(Model, frozen=True, kw_only=True):
     template: Template | None = None
     role: str = ""
     found: str | None = None
+    links: str | None = None
     otherwise: str | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the job itself decides whether it is set."""
+        return self.found is not None or self.links is not None
 
     @classmethod
     def filled(cls, name: str, template: Template, origin: Origin, role: str = "") -> Variable:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from hpcdist.errors import Problem, warning
+from hpcdist.errors import Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Replica
@@ -14,13 +14,14 @@ from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import container_choice, launch_advice
+from hpcdist.planner import container_choice, gpu_shares, launch_advice
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
-from hpcdist.schedulers import AdvisingScheduler, LimitsArrays, schedulers
+from hpcdist.schedulers import AdvisingScheduler, schedulers
+from hpcdist.schedulers.arrays import LimitsArrays
 from hpcdist.site.model import Site
 
 
@@ -50,7 +51,10 @@ def _unused(
             yield warning(f"{variable.name} has no effect: hpcdist sets it for each task", path)
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     groups = [*_groups_of(kinds, job)]
+    yield from dict.fromkeys(_unlisted_partitions(groups, site, experiment))
+    yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
     yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
+    yield from dict.fromkeys(found for kind in groups for found in gpu_shares.advice(*kind, site))
     yield from dict.fromkeys(_memory(groups, site, job))
 
 
@@ -63,18 +67,52 @@ def _selectors(replica: Replica, site: Site) -> Iterator[Problem]:
             yield warning(f"{what}{known}", (*replica.selector_path, key))
 
 
+def _unlisted_partitions(
+    groups: Sequence[tuple[Replica, Group]], site: Site, experiment: Experiment
+) -> Iterator[Problem]:
+    """Yield a warning for each partition that the site's file lacks, which its user may know better."""
+    for replica, group in groups:
+        name = group.site_partition
+        if name and site.partitions and name not in site.partitions:
+            own = "partition" in dict(replica.node_selector)
+            path = (*replica.selector_path, "partition") if own else ("batch", "partition")
+            message = f"the file of site {site.name} has no partition {name!r}, and {site.scheduler} decides"
+            if group.node_type:
+                message += f"; its nodes are taken to be {group.node_type}, of which all others are"
+            elif group.nodes > 1 and not NodeCounts.of(experiment).paths:
+                message += "; how large its nodes are is not known, so each replica gets one (`batch.nodes`)"
+            yield Problem(message, path, did_you_mean(name, site.partitions), "warning")
+
+
+def _limits_of_another_qos(
+    groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJob
+) -> Iterator[Problem]:
+    """Yield a warning for what a job exceeds of its partition by a QOS that the partition does not name."""
+    qos, walltime = job.request.qos, job.request.walltime
+    for _, group in groups:
+        partition = site.partitions.get(group.site_partition or "")
+        if partition is None or qos == partition.qos:
+            continue
+        unknown = f"whether {qos} allows more is not known"
+        limit, most = partition.walltime_of(group.nodes), partition.max_nodes
+        if limit and walltime and walltime > limit:
+            known = f"partition {group.site_partition} allows {limit}, {walltime} requested"
+            yield warning(f"{known}; {unknown}", ("batch", "walltime"))
+        if most and group.nodes > most:
+            known = f"partition {group.site_partition} gives a job {most} nodes, {group.nodes} are needed"
+            yield warning(f"{known}; {unknown}", ("batch", "qos"))
+
+
 def _memory(groups: Sequence[tuple[Replica, Group]], site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning for each memory request that the batch system does not get.
 
     Whole nodes whose memory is known need none.
     """
     for replica, group in groups:
-        if (
-            replica.memory
-            and group.memory is None
-            and not (job.request.exclusive and _is_counted(group, site))
-        ):
-            silent = [other for other, own in groups if own == group and not other.memory]
+        counted = replica.all_memory or _is_counted(group, site)
+        lacks = group.memory is None and not (group.all_memory and site.scheduler == "slurm")
+        if (replica.memory or replica.all_memory) and lacks and not (job.request.exclusive and counted):
+            silent = [other for other, own in groups if own == group and replica.memory and not other.memory]
             if silent and memory_in(site, group.site_partition)[0]:
                 yield _of_some(silent[0])
             else:
@@ -111,10 +149,14 @@ def _is_counted(group: Group, site: Site) -> bool:
 
 def _without_memory(site: Site, group: Group) -> str:
     _, key = memory_in(site, group.site_partition)
+    if group.all_memory:
+        return f"{site.scheduler} takes a number, and how much a node has is not known; write the amount"
     if key == "sge.memory":
         return (
             f"site {site.name} does not name the memory resource; write it as `sge.memory` in the site file"
         )
+    if key == "directives.size":
+        return f"site {site.name} requests nodes by their type (`{key}`), which have what memory they have"
     setting = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
     return f"site {site.name} says `{setting}`; a job gets the site's default"
 
@@ -138,11 +180,6 @@ def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Probl
         yield warning(
             f"what {' and '.join(asked)} give is outside of the container: the program sees what is in "
             f"{container.image}; give --no-container to run with them"
-        )
-    if container and container.image.startswith("docker://") and job.placement.size > 1:
-        yield warning(
-            f"each of the {job.placement.size} tasks fetches and unpacks {container.image}: do it once, by "
-            f"`{container.runtime} pull NAME.sif {container.image}`, and write the file as `build.image`"
         )
 
 
@@ -176,7 +213,7 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
 def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning where the batch system refuses the array unless the site has raised its limit."""
     scheduler = schedulers.get(site.scheduler)
-    if job.request.array is None or not isinstance(scheduler, LimitsArrays):
+    if job.request.array is None or job.sweep or not isinstance(scheduler, LimitsArrays):
         return
     largest = job.request.array.largest
     if largest > scheduler.array_limit.largest:
@@ -184,7 +221,7 @@ def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
         yield warning(
             f"{scheduler.name} takes indices up to {most}, unless the site has raised {setting}; "
             f"{largest} may be refused",
-            ("hptuning",) if job.sweep else ("batch", "array"),
+            ("batch", "array"),
         )
 
 

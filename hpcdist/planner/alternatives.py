@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from hpcdist.errors import Problem
 from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.experiment.replica import Block
-from hpcdist.planner.feasibility import Refusal, Request, counted, nodes_on, refusals_in
+from hpcdist.planner.feasibility import Refusal, Request, counted, is_within, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
-from hpcdist.site.model import Partition, Site
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import Partition
 from hpcdist.units import Walltime
 
 _KEYS: Final = {"worker": "n_workers", "ps": "n_ps"}
@@ -164,7 +165,7 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
         most = pool.min_nodes * pool.capacity(need_of(run.first, request.site, pool))
         count = 1 + _last(most, lambda n: nodes_on(_with(request, run, n), pool) < pool.min_nodes)
     else:
-        count = _last(most, lambda n: nodes_on(_with(request, run, n), pool) <= pool.nodes)
+        count = _last(most, lambda n: is_within(_with(request, run, n), pool))
     return count if count and not refusals_in(_with(request, run, count), pool) else 0
 
 

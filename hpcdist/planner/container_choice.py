@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import image as images
 from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.containers import containers, site_words
-from hpcdist.layers.protocols import ContainerRuntime, Launcher, StartsEntrypoints
+from hpcdist.layers.protocols import (
+    ContainerRuntime,
+    FetchesImages,
+    Launcher,
+    PreparesContainers,
+    StartsEntrypoints,
+)
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.origin import Origin, Where
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Variable, Word
+from hpcdist.planner.steps import uses_local_disk
+from hpcdist.site.conditions import ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import in_double_quotes, quote
+from hpcdist.words import in_double_quotes, join, quote
 
 _PATH: Final = ("build", "image")
 _GIVEN: Final = "--set run.cmd='python train.py'"
 _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
 
-def container_of(experiment: Experiment, site: Site, launch: UserLaunch | None) -> Container | None:
+def in_its_partition(site: Site, placement: Placement) -> tuple[Site, str]:
+    """Return the site with the container runtime of the job's partition, and the key of that.
+
+    Raises:
+        PlanError: where the job is in several, with different ones.
+    """
+    found = [site.container_in(group.site_partition) for group in placement.groups]
+    if any(runtime != found[0][0] for runtime, _ in found):
+        names = " and ".join(dict.fromkeys(str(group.site_partition) for group in placement.groups))
+        message = f"the nodes of this job are in {names}, with different container runtimes"
+        raise PlanError(Problem(message, _PATH, f"choose a partition (`batch.partition`), or {_OUTSIDE}"))
+    runtime, key = found[0]
+    return replace(site, container=runtime), key
+
+
+def container_of(
+    experiment: Experiment, site: Site, launch: UserLaunch | None, key: str = "container"
+) -> Container | None:
     """Return the container of an experiment, None for one without an image, or by ``--no-container``.
 
     Raises:
@@ -49,53 +77,83 @@ def container_of(experiment: Experiment, site: Site, launch: UserLaunch | None) 
     container = Container(
         runtime=runtime.name,
         image=runtime.image(images.read(text)),
-        binds=tuple(_binds(experiment, site)),
         entrypoint=run.starts_entrypoint,
-        workdir=run.workdir if run.starts_entrypoint else None,
+        workdir=run.workdir,
+        key=key,
     )
     if container.entrypoint:
         _check_entrypoint(container, runtime, site)
-    return container
+    own = experiment.build.fetch_once if experiment.build else None
+    once = site.container.fetch_once if own is None else own
+    return replace(
+        container, fetch=runtime.fetch(container) if once and isinstance(runtime, FetchesImages) else ()
+    )
 
 
 def _check_entrypoint(container: Container, runtime: ContainerRuntime, site: Site) -> None:
     """Check that the runtime can start the entrypoint of the image.
 
     Raises:
-        PlanError: where it cannot, or not with the site's libraries.
+        PlanError: where it cannot, or not with what the site has in front of the program.
     """
     if not isinstance(runtime, StartsEntrypoints):
         raise _no_entrypoint(f"{runtime.name} does not start the entrypoint of an image")
-    if site.container and site.container.library_path and not runtime.entrypoint(container):
-        what = "container.library_path, which a shell inside sets before the program"
-        raise _no_entrypoint(
-            f"site {site.name} has {what}, and {runtime.name} itself starts the image's entrypoint"
-        )
+    own = site.container
+    for key, what in (
+        ("library_path", "which a shell inside sets before the program"),
+        ("prefix", "which starts the program inside"),
+    ):
+        if getattr(own, key, ()) and not runtime.entrypoint(container):
+            itself = f"{runtime.name} itself starts the image's entrypoint"
+            raise _no_entrypoint(f"site {site.name} has container.{key}, {what}, and {itself}")
 
 
 def _no_entrypoint(message: str) -> PlanError:
     return PlanError(Problem(message, ("run", "entrypoint"), f"write the program as `run.cmd` (`{_GIVEN}`)"))
 
 
-def must_start_containers(container: Container | None, launcher: Launcher, site: Site) -> None:
+def with_binds(
+    container: Container | None, experiment: Experiment, site: Site, job: JobFacts, where: Where
+) -> Container | None:
+    """Return the container with what is mounted into it."""
+    if container is None:
+        return None
+    return replace(container, binds=tuple(_binds(experiment, site, job, where, container.key)))
+
+
+def lines(site: Site, key: str, texts: Iterable[str | ConditionalText], job: JobFacts) -> Iterator[Word]:
+    """Yield the texts of a key of the site file that such a job has, for bash."""
+    for text, notes in applying(texts, job):
+        yield Word.raw(text, Origin("site", site.name, key, notes=notes))
+
+
+def must_start_containers(
+    experiment: Experiment, container: Container | None, launcher: Launcher, site: Site
+) -> None:
     """Check that the launcher can start tasks in the container.
 
     Raises:
-        PlanError: where the runtime needs another launcher.
+        PlanError: where the runtime needs another launcher, or sets an option of the experiment itself.
     """
     runtime = _runtime(container.runtime, site) if container else None
+    for index, text in enumerate(experiment.batch.launcher_args if runtime else ()):
+        if hint := runtime.single_options.get(text.partition("=")[0]) if runtime else None:
+            message = f"{text} is set by hpcdist, and {runtime and runtime.name} takes it once"
+            raise PlanError(Problem(message, ("batch", "launcher", "args", index), hint))
     if runtime and runtime.launchers and launcher.name not in runtime.launchers:
         able = " or ".join(sorted(runtime.launchers))
         message = f"{runtime.name} starts its containers by {able}, not by {launcher.name}"
         raise PlanError(Problem(message, _PATH, f"write `batch: {{launcher: {able}}}`, or {_OUTSIDE}"))
 
 
-def setup(job: JobSpec, site: Site) -> Iterator[Word]:
+def setup(job: JobSpec, site: Site, variables: Sequence[Variable]) -> Iterator[Word]:
     """Yield the lines that make the job's shell ready for its container, and check that it can run."""
     if job.container and site.container:
-        for line in site.container.setup:
-            yield Word.raw(line, Origin("site", site.name, "container.setup"))
-        yield from _checks(job.container, _runtime(job.container.runtime, site))
+        runtime = _runtime(job.container.runtime, site)
+        yield from lines(site, f"{job.container.key}.setup", site.container.setup, job.facts)
+        yield from _checks(job.container, runtime)
+        if isinstance(runtime, PreparesContainers):
+            yield from runtime.prepare(job, job.container, variables, site.container)
 
 
 def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[Word, ...]:
@@ -122,20 +180,22 @@ def words(job: PreparedJob, site: Site) -> Iterator[Word]:
     starts = starter(job)
     inside = starts.entrypoint(job.container) if starts else ()
     if inside or not starts:
-        yield from _library_path(site, site.container.library_path)
+        for text in site.container.prefix:
+            yield Word(text=text, origin=Origin("site", site.name, f"{job.container.key}.prefix"))
+        key = Origin("site", site.name, f"{job.container.key}.library_path")
+        yield from _library_path(site.container.library_path, key)
         own = tuple(site_words.variables(job, site.container))
         if own:
             # env sets them inside, whatever the runtime and the image do with variables.
-            yield Word(text="env", origin=Origin("site", site.name, "container.env"))
+            yield Word(text="env", origin=Origin("site", site.name, f"{job.container.key}.env"))
         yield from own
     yield from inside
 
 
-def _library_path(site: Site, folders: tuple[str, ...]) -> Iterator[Word]:
+def _library_path(folders: tuple[str, ...], origin: Origin) -> Iterator[Word]:
     """Yield a shell that prepends these folders to the image's own LD_LIBRARY_PATH, known only inside."""
     if folders:
         line = 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"'
-        origin = Origin("site", site.name, "container.library_path")
         for text in ("bash", "-c", line, "hpcdist"):
             yield Word(text=text, origin=origin)
         yield Word.raw(f'"{":".join(folders)}"', origin)
@@ -148,20 +208,27 @@ def _runtime(name: str, site: Site) -> ContainerRuntime:
     return containers.get(name)
 
 
-def _binds(experiment: Experiment, site: Site) -> Iterator[Word]:
-    """Yield ``SRC:DST``, for double quotes: submit directory, run directory, data, the site's binds."""
+def _binds(experiment: Experiment, site: Site, job: JobFacts, where: Where, key: str) -> Iterator[Word]:
+    """Yield ``SRC:DST``, for double quotes: submit and run directory, data, the site's binds, own ones."""
     for name in ("PWD", "HPCDIST_RUN_DIR"):
         yield Word.raw(f"${name}:${name}", Origin("default", "what every task reads and writes"))
+    if uses_local_disk(experiment):
+        yield Word.raw("$HPCDIST_STAGE:$HPCDIST_STAGE", Origin("site", site.name, "node_local"))
     persistence = experiment.environment.persistence
     named = (*(persistence.data if persistence else ()), *experiment.environment.data_refs)
     for name in dict.fromkeys(named):
         if path := site.volumes.get(name):
             safe = in_double_quotes(path)
             yield Word.raw(f"{safe}:{safe}", Origin("site", site.name, f"volumes.{name}"))
-    for bind in site.container.binds if site.container else ():
-        yield Word.raw(
-            bind if ":" in bind else f"{bind}:{bind}", Origin("site", site.name, "container.binds")
-        )
+    for bind in lines(site, f"{key}.binds", site.container.binds if site.container else (), job):
+        yield replace(bind, text=_with_target(bind.text))
+    for index, own in enumerate(experiment.build.binds if experiment.build else ()):
+        source = own if own.startswith(("/", "$")) else f"$PWD/{own}"
+        yield Word.raw(_with_target(source), where(("build", "binds", index)))
+
+
+def _with_target(bind: str) -> str:
+    return bind if ":" in bind else f"{bind}:{bind}"
 
 
 def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
@@ -174,6 +241,8 @@ def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
     if image.form == "file":
         name = quote(image.text)
         yield Word.raw(f'[[ -e {name} ]] || fail there is no image {name} on "$(uname -n)"', origin)
+    if container.fetch:
+        yield Word.raw(str(join(("fetch_image", *container.fetch))), origin)
     # Both separate the parts of a bind, in every runtime.
     line = '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"'
     yield Word.raw(line, origin)

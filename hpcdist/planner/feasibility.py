@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,7 +12,8 @@ from hpcdist.experiment.node_counts import ANY_NODES, NODES, PER_NODE, NodeCount
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.origin import Origin, Where
-from hpcdist.plan.placement import Placement
+from hpcdist.plan.placement import Group, Placement, with_own_nodes
+from hpcdist.planner.gpu_shares import over_share
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need, Pool, Shortfall, need_of, with_memory
@@ -25,7 +26,8 @@ REPLICAS: Path = ("environment", "replicas")
 class Request(NamedTuple):
     """What a job requests of a site: replicas in rank order, on so many nodes, and a walltime.
 
-    ``where`` returns origins.
+    ``where`` returns origins. ``qos``: the QOS that the experiment names, which has limits of its own.
+    ``own_nodes``: further nodes, for programs beside the tasks.
     """
 
     runs: Sequence[Block]
@@ -34,6 +36,17 @@ class Request(NamedTuple):
     topology: Topology
     where: Where
     counts: NodeCounts = ANY_NODES
+    qos: str | None = None
+    own_nodes: int = 0
+
+    def is_lifted(self, pool: Pool) -> bool:
+        """Whether the pool's limits may not be the job's: they are those of the partition's own QOS.
+
+        A QOS may allow more than its partition (https://slurm.schedmd.com/qos.html, ``OverPartQOS`` and
+        ``PartitionTimeLimit``).
+        """
+        partition = self.site.partitions.get(pool.partition or "")
+        return bool(self.qos and partition and self.qos != partition.qos)
 
 
 class Refusal(NamedTuple):
@@ -65,7 +78,7 @@ def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement |
     if refusals := [*_count_refusals(request, placement, choice)]:
         return None, refusals
     placement = by_node(placement) if request.topology.task == "node" else placement
-    refusals = [*_size_refusals(request, placement, choice)]
+    refusals = [*_size_refusals(request, with_own_nodes(placement, request.own_nodes), choice)]
     return (None if refusals else placement), refusals
 
 
@@ -85,6 +98,13 @@ def nodes_on(request: Request, pool: Pool) -> int:
     return _placed(request, [pool] * len(request.runs)).nodes
 
 
+def is_within(request: Request, pool: Pool) -> bool:
+    """Whether the job needs no more nodes and GPUs of this pool than one may have."""
+    placement = _placed(request, [pool] * len(request.runs))
+    gpus = sum(group.nodes * group.gpus for group in placement.groups)
+    return placement.nodes <= pool.nodes and (pool.max_gpus is None or gpus <= pool.max_gpus)
+
+
 def title(pool: Pool) -> str:
     """Return the name of a pool for messages."""
     if pool.partition is None:
@@ -100,7 +120,18 @@ def counted(number: int, what: str) -> str:
 def _placed(request: Request, choice: Sequence[Pool]) -> Placement:
     if request.counts.paths:
         choice = [replace(pool, packed=True) for pool in choice]
-    return place(_replica_groups(request, choice), request.counts, spread=request.topology.spread)
+    placed = place(_replica_groups(request, choice), request.counts, spread=request.topology.spread)
+    pairs = zip(request.runs, choice, strict=True)
+    whole = {(pool.partition, pool.node_type): pool for run, pool in pairs if run.first.all_memory}
+    return replace(placed, groups=tuple(_with_all_memory(group, whole) for group in placed.groups))
+
+
+def _with_all_memory(group: Group, whole: Mapping[tuple[str | None, str | None], Pool]) -> Group:
+    """Return a group with all memory of its nodes, if these pools have it, and jobs request memory there."""
+    pool = whole.get((group.site_partition, group.node_type))
+    if pool is None or not pool.request_memory:
+        return group
+    return replace(group, all_memory=True, memory=pool.shared_memory)
 
 
 def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
@@ -127,6 +158,9 @@ def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal
     for run, pool in zip(request.runs, choice, strict=True):
         for shortfall in pool.shortfalls(need_of(run.first, request.site, pool)):
             yield Refusal(_lacking(request.site, pool, shortfall, run), pool, shortfall, run)
+        if pool.max_per_gpu and pool.max_per_gpu.over == "refused":
+            found = over_share(run.first, pool.max_per_gpu, title(pool))
+            yield from (Refusal(problem, pool) for problem in found)
         yield from map(Refusal, _sharing_problems(run.first))
 
 
@@ -152,7 +186,7 @@ def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> 
     for pool in dict.fromkeys(choice):
         partition = request.site.partitions.get(pool.partition or "")
         limit = partition and (partition.walltime_of(nodes) if nodes else partition.longest)
-        if request.walltime and limit and request.walltime > limit:
+        if request.walltime and limit and request.walltime > limit and not request.is_lifted(pool):
             size = f" to a job of {counted(nodes, 'node')}" if nodes else ""
             message = f"{title(pool)} allows {limit}{size}, {request.walltime} requested"
             problem = Problem(message, ("batch", "walltime"))
@@ -195,6 +229,8 @@ def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool
             if (group.site_partition, group.node_type) == (pool.partition, pool.node_type)
         ]
         nodes = sum(group.nodes for group in groups)
+        if request.is_lifted(pool):
+            continue
         if nodes > pool.nodes:
             each = counted(max(group.tasks_per_node for group in groups), "task")
             message = f"{title(pool)} gives a job {counted(pool.nodes, 'node')}, {nodes} are needed"
@@ -202,5 +238,17 @@ def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool
         elif nodes < pool.min_nodes:
             message = f"{title(pool)} requires at least {pool.min_nodes} nodes, this job needs {nodes}"
             yield Refusal(Problem(message, path), pool, nodes=nodes)
+        elif (gpus := sum(group.nodes * group.gpus for group in groups)) < pool.min_gpus or (
+            pool.max_gpus is not None and gpus > pool.max_gpus
+        ):
+            yield _gpu_refusal(pool, gpus, nodes, path)
         else:
             yield from _time_refusals(request, [pool], nodes)
+
+
+def _gpu_refusal(pool: Pool, gpus: int, nodes: int, path: Path) -> Refusal:
+    few = gpus < pool.min_gpus
+    limit = (
+        f"requires at least {counted(pool.min_gpus, 'GPU')}" if few else f"gives a job {pool.max_gpus} GPUs"
+    )
+    return Refusal(Problem(f"{title(pool)} {limit}, {gpus} requested", path), pool, nodes=nodes)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from hpcdist.errors import independent
+from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.fabric_variables import job_facts
-from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous
+from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous, Request
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Word
-from hpcdist.planner.container_choice import must_start_containers
-from hpcdist.planner.launcher_choice import LaunchChoice, must_provide_mpi, own_arguments, pmi_of
+from hpcdist.planner import container_choice
+from hpcdist.planner.budget import budget_of, cost_of
+from hpcdist.planner.launcher_choice import (
+    LaunchChoice,
+    must_go_on,
+    must_provide_mpi,
+    must_start_replicas,
+    own_arguments,
+    pmi_of,
+)
 from hpcdist.planner.origins import origins
 from hpcdist.planner.placement import beside_gpus
-from hpcdist.planner.request import request_of
-from hpcdist.planner.visibility import binding_words, gpu_visibility
+from hpcdist.planner.request import gpus_of, request_of
+from hpcdist.planner.restarts import restarts_of
+from hpcdist.planner.steps import steps_of
+from hpcdist.planner.visibility import binding_words, gpu_visibility, visible_by
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
+from hpcdist.site.nodes import VisibleBy
 
 
 def job_spec(
@@ -36,57 +49,78 @@ def job_spec(
         PlanError: when the site cannot take the experiment; all reasons at once where they are independent.
     """
     placement, container = place
-    facts = job_facts(site, placement, container=container is not None)
+    asked, _ = gpus_of(site, placement)
+    facts = job_facts(site, placement, container=container is not None, framework=experiment.framework)
 
-    def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"]]:
+    def words() -> tuple[tuple[Word, ...], Literal["task", "node", "launcher"], VisibleBy]:
+        must_go_on(experiment, site, choice)
+        must_start_replicas(experiment, choice)
         arguments = own_arguments(experiment, site, choice, facts, where)
         binding = binding_words(site.options(choice.launcher.name), placement)
         texts = (*binding, *(word.text for word in arguments))
-        return arguments, gpu_visibility(experiment, site, choice, texts)
+        visibility = gpu_visibility(experiment, site, choice, texts, asked)
+        return arguments, visibility, visible_by(site, placement, asked)
 
-    request, (arguments, visibility), _, _ = independent(
-        lambda: request_of(experiment, site, placement, facts),
+    request, (arguments, visibility, visible), _, _ = independent(
+        lambda: request_of(experiment, site, placement, asked, facts),
         words,
         lambda: must_provide_mpi(choice, site) if _connects_by_mpi(choice, placement) else None,
-        lambda: must_start_containers(container, choice.launcher, site),
+        lambda: container_choice.must_start_containers(experiment, container, choice.launcher, site),
     )
     scheduler = schedulers.get(site.scheduler)
     gpus = Gpus(
         visibility=visibility,
-        variable=site.gpus.visible,
-        library=facts.library if any(group.gpus for group in placement.groups) else None,
+        variable=visible,
+        library=facts.library if facts.gpus else None,
         shared_nodes=scheduler.is_batch_system and not request.exclusive,
         named=scheduler.names_gpus,
     )
     if choice.launcher.lists_cpus and gpus.visibility != "launcher" and choice.mode == "tasks":
         placement = beside_gpus(placement, site, exclusive=request.exclusive)
     return JobSpec(
-        identity=_identity(experiment, site),
+        identity=_identity(experiment, site, launches=choice.topology.task == "node"),
         placement=placement,
         facts=facts,
         request=request,
         gpus=gpus,
-        launch=_launch(experiment, site, placement, choice, arguments),
-        completion=_completion(experiment, placement, choice),
+        launch=_launch(experiment, site, (placement, container), choice, arguments),
+        completion=_completion(experiment, site, placement, choice),
         rendezvous=Rendezvous(
             suffix=site.head_node.suffix,
             by_address=site.head_node.resolve or choice.topology.by_address,
             ports=_ports(placement),
         ),
-        container=container,
-        sweep=_sweep(experiment),
+        container=container_choice.with_binds(container, experiment, site, facts, where),
+        steps=steps_of(experiment, site, placement, where),
+        sweep=_sweep(experiment, request, placement),
         origins=dict(origins(experiment, site, placement, choice, where)),
     )
 
 
-def _sweep(experiment: Experiment) -> Sweep | None:
-    search = experiment.hptuning
+def _sweep(experiment: Experiment, request: Request, placement: Placement) -> Sweep | None:
+    search, trials = experiment.hptuning, len(experiment.trials)
+    elements = request.array.size if request.array else 1
+    budget = budget_of(experiment, placement, request.walltime, 1 if search else elements)
     if search is None:
         return None
-    return Sweep(len(experiment.trials), search.names, search.concurrency, search.order)
+    return Sweep(
+        trials=trials,
+        params=search.names,
+        at_once=search.concurrency,
+        order=search.order,
+        jobs=math.ceil(trials / elements),
+        max_failures=search.max_failures,
+        stop_at={
+            stop.metric: (1 if stop.optimization == "maximize" else -1, stop.value)
+            for stop in search.early_stopping
+            if stop.value is not None
+        },
+        budget=budget,
+        cost=cost_of(placement, request.walltime) if budget else None,
+    )
 
 
-def _identity(experiment: Experiment, site: Site) -> Identity:
+def _identity(experiment: Experiment, site: Site, *, launches: bool) -> Identity:
     return Identity(
         name=experiment.name,
         description=experiment.description,
@@ -94,7 +128,7 @@ def _identity(experiment: Experiment, site: Site) -> Identity:
         site=site.name,
         scheduler=site.scheduler,
         framework=experiment.framework,
-        command=experiment.run.command,
+        command=own_commands.command(experiment, launches=launches),
         params=experiment.params,
         tracking=experiment.tracking,
     )
@@ -103,13 +137,14 @@ def _identity(experiment: Experiment, site: Site) -> Identity:
 def _launch(
     experiment: Experiment,
     site: Site,
-    placement: Placement,
+    place: tuple[Placement, Container | None],
     choice: LaunchChoice,
     arguments: tuple[Word, ...],
 ) -> Launch:
+    placement, container = place
     launcher, topology, launch = choice.launcher, choice.topology, choice.launch
     connects_by_mpi = _connects_by_mpi(choice, placement)
-    mpi = pmi_of(experiment, site, choice, placement) if launcher.provides_pmi else None
+    mpi = pmi_of(experiment, site, choice, placement, container) if launcher.provides_pmi else None
     own = site.options(launcher.name).rank_variables or launcher.rank_variables
     return Launch(
         launcher="once" if choice.by_user else launcher.name,
@@ -140,12 +175,14 @@ def _labelled(choice: LaunchChoice, placement: Placement) -> bool | None:
     return placement.size > 1
 
 
-def _completion(experiment: Experiment, placement: Placement, choice: LaunchChoice) -> Completion:
+def _completion(experiment: Experiment, site: Site, placement: Placement, choice: LaunchChoice) -> Completion:
     roles, required = {row.role for row in placement.rows}, choice.topology.required_roles
     return Completion(
         required_roles=() if choice.mode == "once" or roles <= required else tuple(sorted(required & roles)),
         elastic=choice.topology.elastic,
+        kill_on_failure=experiment.batch.kill_on_failure is not False,
         max_restarts=experiment.environment.max_restarts or 0,
+        restarts=restarts_of(experiment, site, choice.topology),
     )
 
 

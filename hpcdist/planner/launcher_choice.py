@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -10,14 +11,17 @@ import msgspec
 from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment.launch.line import UNSPECIFIED, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.own_commands import own_commands
 from hpcdist.experiment.replica import Block, blocks
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
-from hpcdist.layers.protocols import Framework, Launcher, Topology
+from hpcdist.layers.protocols import AbbreviatingLauncher, Framework, Launcher, Topology
+from hpcdist.plan.model import Container
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
-from hpcdist.site.fabric import JobFacts, active_groups
+from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")
@@ -141,19 +145,32 @@ def _arguments(
             yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
     for index, text in enumerate(experiment.batch.launcher_args):
         flag, *more = text.partition("=")[0].split() or [""]
-        if flag in launcher.reserved_options or (not flag.startswith("-") and not index):
-            message = (
-                f"{text} is set by hpcdist"
-                if flag in launcher.reserved_options
-                else f"{text!r} is not an option"
-            )
+        reserved = flag in launcher.reserved_options or _is_joined(flag, launcher)
+        if reserved or (not flag.startswith("-") and not index):
+            message = f"{text} is set by hpcdist" if reserved else f"{text!r} is not an option"
+            kill = flag.startswith(("-K", "--kill", "-X", "--exit_on_error"))
             hint = f"{launcher.name} gets its counts and hosts from the plan"
+            hint = "write `batch: {kill_on_failure: ...}`" if kill else hint
+            hint = f"write `batch: {{directives: [{text}]}}`" if flag == "--distribution" else hint
             raise PlanError(Problem(message, (*path, index), hint))
         if flag.startswith("-") and more:
             hint = f"write it as items of their own: {', '.join(text.split())}"
             message = f"{launcher.name} gets {text!r} as one word, with its blanks"
             raise PlanError(Problem(message, (*path, index), hint))
         yield Word(text=text, origin=where((*path, index)))
+
+
+def _is_joined(flag: str, launcher: Launcher) -> bool:
+    """Whether it is a reserved option in short: ``-n4``, ``-wHOST``, ``-uN2``, ``--ntas``."""
+    if isinstance(launcher, AbbreviatingLauncher):
+        if flag.startswith("--"):
+            return any(option.startswith(flag) for option in launcher.reserved_options)
+        letters = takewhile(lambda letter: letter in launcher.bare_options, flag[1:])
+        upto = flag[1 : len([*letters]) + 2]
+        return any(f"-{letter}" in launcher.reserved_options for letter in upto)
+    short = flag[:2] in launcher.reserved_options and not flag.startswith("--")
+    words = any(len(name) > len("-n") and name[1] != "-" for name in launcher.reserved_options)
+    return short and (flag[2:].isdecimal() or not words)
 
 
 def must_provide_mpi(choice: LaunchChoice, site: Site) -> None:
@@ -171,7 +188,45 @@ def must_provide_mpi(choice: LaunchChoice, site: Site) -> None:
         )
 
 
-def pmi_of(experiment: Experiment, site: Site, choice: LaunchChoice, placement: Placement) -> str | None:
+def must_start_replicas(experiment: Experiment, choice: LaunchChoice) -> None:
+    """Check that each replica is a task of its own, where one has a command of its own.
+
+    Raises:
+        PlanError: where it is not.
+    """
+    path = next(iter(own_commands(experiment)), None)
+    together = choice.mode == "once" or choice.launch is not None or choice.topology.task == "node"
+    if path and (together or experiment.hptuning or experiment.run.starts_entrypoint):
+        message = "a replica can have a command of its own only where hpcdist starts each by itself"
+        what = "in a search, nor with `entrypoint`" if not together else "with a launcher as the command"
+        raise PlanError(Problem(f"{message}: not {what}", path, "write one command as `run.cmd`"))
+
+
+def must_go_on(experiment: Experiment, site: Site, choice: LaunchChoice) -> None:
+    """Check that the launcher can let the other tasks go on when one fails, where the file wants that.
+
+    Raises:
+        PlanError: where it cannot.
+    """
+    if experiment.batch.kill_on_failure is False and (choice.by_user or not choice.launcher.can_go_on):
+        path = ("batch", "kill_on_failure")
+        if choice.by_user:
+            hint = "remove it, and write the launcher's own option in the command"
+            raise PlanError(Problem("the command is a launch already", path, hint))
+        here = (launcher for launcher in launchers.objects() if site.scheduler in launcher.schedulers)
+        able = " or ".join(launcher.name for launcher in here if launcher.can_go_on)
+        message = f"launcher {choice.launcher.name} ends all tasks when one fails"
+        hint = f"remove it{f', or write `batch: {{launcher: {able}}}`' * bool(able)}"
+        raise PlanError(Problem(message, path, hint))
+
+
+def pmi_of(
+    experiment: Experiment,
+    site: Site,
+    choice: LaunchChoice,
+    placement: Placement,
+    container: Container | None,
+) -> str | None:
     """Return the type of PMI that the launcher provides: the site's, where tasks may use MPI.
 
     Tasks that connect in another way need none, and the machine may have no such type: they get it where the
@@ -179,6 +234,7 @@ def pmi_of(experiment: Experiment, site: Site, choice: LaunchChoice, placement: 
     what the launcher provides there (``pmi_over_components``).
     """
     mpi = site.options(choice.launcher.name).mpi
+    mpi = site.container.mpi or mpi if container and site.container else mpi
     if choice.topology.needs_mpi or not experiment.framework:
         return mpi
     if len(placement.groups) > 1:

@@ -7,26 +7,31 @@ Pure: no clock, no environment, no process. ``where`` turns a path of the experi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
 from hpcdist import lint
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
+from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.origin import Where
+from hpcdist.plan.placement import with_own_nodes
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
-from hpcdist.planner import container_choice
+from hpcdist.planner import accounts, container_choice, packing
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
 from hpcdist.planner.launcher_choice import LaunchChoice, launch_request, launcher_of
-from hpcdist.planner.request import account_of
 from hpcdist.planner.selection import select
+from hpcdist.planner.steps import check_free_nodes
 from hpcdist.planner.variables import located
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
+
+_NO_ARRAYS: Final = "write `pack: true`, or choose another site"
 
 
 def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
@@ -37,26 +42,47 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     """
     asked = launch_request(experiment)
     walltime = experiment.batch.walltime or site.walltime
+    alike = not any(partition.container for partition in site.partitions.values())
     launcher, placement, container, _ = independent(
         lambda: launcher_of(experiment, site, asked),
         lambda: select(experiment, site, walltime, where, asked),
-        lambda: container_choice.container_of(experiment, site, asked.launch),
-        lambda: account_of(experiment, site),
+        lambda: container_choice.container_of(experiment, site, asked.launch) if alike else None,
+        lambda: accounts.account_of(experiment, site),
     )
+    if not alike:
+        site, key = container_choice.in_its_partition(site, placement)
+        container = container_choice.container_of(experiment, site, asked.launch, key)
     choice = LaunchChoice(*asked, launcher)
     spec = job_spec(experiment, site, choice, (placement, container), where)
-    job = prepared(spec, experiment, site, choice, where)
-    words = tuple(_launch_line(job, experiment, site, choice, where))
-    notes = (*advice(experiment, site, job, choice), *choice.framework.advice(job, experiment, site))
+    trial = packing.packed(prepared(spec, experiment, site, choice, where), experiment, site, choice, where)
+    job = packing.with_workers(trial, experiment)
+    words = tuple(_launch_line((job, trial), experiment, site, choice, where))
+    check_free_nodes(job, words, experiment)
+    whole = msgspec.structs.replace(job, placement=with_own_nodes(job.placement, job.own_nodes))
+    notes = (
+        *advice(experiment, site, trial, choice),
+        *accounts.advice(experiment, site, job.facts),
+        *packing.advice(trial, experiment),
+        *choice.framework.advice(trial, experiment, site),
+    )
     with with_places(_of_search if job.sweep else lambda problem: problem):
-        directives = schedulers.get(site.scheduler).directives(job, site)
+        directives = schedulers.get(site.scheduler).directives(whole, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 
 def _launch_line(
-    job: PreparedJob, experiment: Experiment, site: Site, choice: LaunchChoice, where: Where
+    jobs: tuple[PreparedJob, PreparedJob],
+    experiment: Experiment,
+    site: Site,
+    choice: LaunchChoice,
+    where: Where,
 ) -> Iterator[Word]:
+    """Yield the words that start the tasks of the first job, then those of what each task runs: the second.
+
+    That is a trial, where the tasks are the workers of a packed search.
+    """
+    job, trial = jobs
     if not choice.by_user:
         yield from choice.launcher.words(job, site.options(choice.launcher.name))
         if job.launch.mode == "tasks":
@@ -64,8 +90,11 @@ def _launch_line(
         if experiment.run.starts_entrypoint:
             # Bash on the node expands its arguments; what starts it are those of that shell.
             yield Word.raw(PROGRAM, where(("run", "entrypoint")))
-        yield from container_choice.words(job, site)
-        for word in _framework_words(job, experiment, site, choice):
+        yield from container_choice.words(trial, site)
+        if choice.topology.task == "node" and START in job.identity.command:
+            # What starts the processes comes behind the command's first lines: the arguments of its shell.
+            yield Word.raw(PROGRAM, where(("run", "cmd")))
+        for word in _framework_words(trial, experiment, site, choice):
             yield msgspec.structs.replace(word, origin=located(word.origin, where))
     if not experiment.run.starts_entrypoint:
         yield Word.raw(PROGRAM, where(("run", "cmd")))
@@ -92,7 +121,7 @@ def _of_search(problem: Problem) -> Problem:
     if problem.path != ("batch", "array"):
         return problem
     message = f"the trials of a search are a job array, and {problem.message}"
-    return problem._replace(message=message, path=("hptuning",), hint="choose another site with --site")
+    return problem._replace(message=message, path=("hptuning",), hint=_NO_ARRAYS)
 
 
 def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:

@@ -12,12 +12,13 @@ from hpcdist.plan.origin import DEFAULT, Origin, Where, joined
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
-from hpcdist.planner.request import whole_nodes
+from hpcdist.planner.request import gpus_of, whole_nodes
+from hpcdist.planner.restarts import requeues
 from hpcdist.site.model import Site
 
 _BATCH_FIELDS = (
     "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
-    "signal", "requeue", "mail", "directives", "gpu_visibility",
+    "signal", "requeue", "output", "error", "mail", "directives", "gpu_visibility",
 )  # fmt: skip
 _SITE_FIELDS = {
     "walltime": "walltime",
@@ -45,23 +46,34 @@ def origins(
             yield field, DEFAULT
     if experiment.hptuning:
         yield "array", where(("hptuning",))
-    for field in ("gpus", "environment", "request_memory", "head_node"):
+    yield "gpus", Origin("site", site.name, gpus_of(site, placement)[1])
+    for field in ("environment", "request_memory", "head_node"):
         yield field, Origin("site", site.name, field)
     if counts := [where(path) for path in NodeCounts.of(experiment).paths]:
         yield "nodes", joined(counts, " and ")
     yield from _of_partitions(experiment, site, placement, choice.replicas)
     yield from _of_selectors(experiment, choice.replicas, where)
-    yield from _of_program(experiment, site, where)
+    yield from _of_program(experiment, site, placement, where)
     yield from _of_framework(experiment, topology, where)
-    if experiment.environment.max_restarts:
-        yield "max_restarts", where(("environment", "max_restarts"))
+    yield from _of_restarts(experiment, site, where)
 
 
-def _of_program(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, Origin]]:
+def _of_restarts(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, Origin]]:
+    for field in ("max_restarts", "restart"):
+        if getattr(experiment.environment, field):
+            yield field, where(("environment", field))
+    if requeues(experiment, site):
+        yield "requeue", where(("environment", "restart"))
+
+
+def _of_program(
+    experiment: Experiment, site: Site, placement: Placement, where: Where
+) -> Iterator[tuple[str, Origin]]:
     yield "command", where(("run", "entrypoint" if experiment.run.starts_entrypoint else "cmd"))
     if experiment.build and experiment.build.image:
         yield "image", where(("build", "image"))
-        yield "container", Origin("site", site.name, "container.runtime")
+        _, key = site.container_in(placement.groups[0].site_partition)
+        yield "container", Origin("site", site.name, f"{key}.runtime")
 
 
 def _of_framework(experiment: Experiment, topology: Topology, where: Where) -> Iterator[tuple[str, Origin]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,7 +12,8 @@ from hpcdist.experiment.replica import Replica
 from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import schedulers
 from hpcdist.site.affinity import cpus_of_each_gpu
-from hpcdist.site.model import Partition, Site
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import NodeType, Partition, PerGpu
 
 UNLIMITED = 1_000_000_000
 
@@ -55,7 +56,9 @@ class Pool(Model, frozen=True):
     ``submit_as`` is the scheduler's name of the partition, None where no directive names one; ``nodes`` is
     how many a job may have, ``UNLIMITED`` where the site does not say; ``request_memory``: jobs request
     memory there; ``share``: those without a request ask for a share of the node's. ``packed``: replicas share
-    nodes of unknown size, since it is known otherwise how many do.
+    nodes of unknown size, since it is known otherwise how many do. ``shared_memory``: the memory of which
+    replicas without a request get their share. ``min_gpus`` and ``max_gpus``: the fewest and most of a job.
+    ``max_per_gpu``: the most that it may have for each. ``request_cpus``: whether jobs request CPUs.
     """
 
     partition: str | None
@@ -73,6 +76,11 @@ class Pool(Model, frozen=True):
     gpus_unknown: bool = False
     request_memory: bool | Literal["share"] = True
     packed: bool = False
+    shared_memory: int | None = None
+    min_gpus: int = 0
+    max_gpus: int | None = None
+    max_per_gpu: PerGpu | None = None
+    request_cpus: bool = True
 
     def capacity(self, need: Need) -> int:
         """Return how many such replicas one empty node takes; 0 when it does not fit at all.
@@ -111,33 +119,38 @@ class Pool(Model, frozen=True):
 
 def whole_nodes_in(site: Site, partition: str | None) -> tuple[bool, str]:
     """Return whether jobs in a partition get nodes of their own, and the key that says so."""
-    return _setting_of(site, partition, "whole_nodes")
+    own = getattr(site.partitions.get(partition or ""), "whole_nodes", None)
+    return (site.whole_nodes, "whole_nodes") if own is None else (own, f"partitions.{partition}.whole_nodes")
 
 
 def memory_in(site: Site, partition: str | None) -> tuple[bool | Literal["share"], str]:
     """Return whether jobs in a partition request memory, and the key of the site file that decides it."""
+    if size := site.directives.size:
+        return any("{memory}" in text for text in size), "directives.size"
     if key := schedulers.get(site.scheduler).memory_refused_by(site):
         return False, key
-    return _setting_of(site, partition, "request_memory")
-
-
-def _setting_of(site: Site, partition: str | None, name: str) -> tuple[Any, str]:
-    """Return a setting of a partition, else of its site, and its key."""
-    own = getattr(site.partitions.get(partition or ""), name, None)
-    return (getattr(site, name), name) if own is None else (own, f"partitions.{partition}.{name}")
+    return site.memory_in(partition)
 
 
 def pools(site: Site) -> tuple[Pool, ...]:
     """Return every pool of the site, those of the default partition first."""
     names = sorted(site.partitions, key=lambda name: name != site.default_partition)
     found = tuple(pool for name in names for pool in _of_partition(site, name))
-    return found or (_anywhere(site),)
+    return found or (anywhere(site, "no partitions"),)
 
 
-def _anywhere(site: Site) -> Pool:
-    """Return the pool of a site whose file describes no nodes."""
-    origin, (memory, _) = Origin("site", site.name, reason="no partitions"), memory_in(site, None)
+def anywhere(site: Site, reason: str) -> Pool:
+    """Return nodes of which the site's file says nothing."""
+    origin, (memory, _) = Origin("site", site.name, reason=reason), memory_in(site, None)
     return Pool(None, None, None, None, None, None, None, None, UNLIMITED, origin, request_memory=memory)
+
+
+def unlisted(site: Site, name: str | None) -> Pool:
+    """Return the nodes of a partition that the site's file lacks: of its only type, else of any kind."""
+    if name is None or len(site.node_types) != 1:
+        return anywhere(site, "not in its file")
+    [pool] = _of_node_types(site, name, Partition(nodes=dict.fromkeys(site.node_types)))
+    return pool
 
 
 def _of_partition(site: Site, name: str) -> Iterator[Pool]:
@@ -162,14 +175,34 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             constraint="&".join(constraint) or None,
             cpus=node.cpus,
             gpus=None if node.gpus == "unknown" else node.gpus,
-            memory=node.memory.mib if node.memory else None,
+            memory=_memory(node),
             nodes=min(limits, default=UNLIMITED),
             origin=Origin("site", site.name, f"partitions.{name}"),
             gpu_cpus=node.gpu_cpus,
             min_nodes=partition.min_nodes,
             gpus_unknown=node.gpus == "unknown",
             request_memory=memory_in(site, name)[0],
+            shared_memory=_shared_memory(node),
+            min_gpus=partition.min_gpus,
+            max_gpus=partition.max_gpus,
+            max_per_gpu=node.max_per_gpu,
+            request_cpus=partition.request_cpus,
         )
+
+
+def _memory(node: NodeType) -> int | None:
+    found = node.job_memory or node.memory
+    return found.mib if found else None
+
+
+def _shared_memory(node: NodeType) -> int | None:
+    """Return the memory that replicas share: where the site does not say, all but a sixteenth.
+
+    Nobody gets all that is built in: of the 256 GB of Delta's nodes 240 (https://github.com/ncsa/eidolon/pull/504).
+    """
+    if node.job_memory or not node.memory:
+        return _memory(node)
+    return node.memory.mib * 15 // 16
 
 
 def _any_node(partition: Partition, kinds: Sequence[Pool]) -> Pool:
@@ -184,8 +217,10 @@ def _any_node(partition: Partition, kinds: Sequence[Pool]) -> Pool:
         cpus=_least(pool.cpus for pool in kinds),
         gpus=_least(pool.gpus for pool in kinds),
         memory=_least(pool.memory for pool in kinds),
+        shared_memory=_least(pool.shared_memory for pool in kinds),
         nodes=min(UNLIMITED, nodes, partition.max_nodes or UNLIMITED),
         gpus_unknown=any(pool.gpus_unknown for pool in kinds),
+        max_per_gpu=kinds[0].max_per_gpu if len({pool.max_per_gpu for pool in kinds}) == 1 else None,
     )
 
 
@@ -204,17 +239,21 @@ def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
     if pool.gpu_cpus and share:
         share = min(share, gpus * min(map(len, cpus_of_each_gpu(pool.gpu_cpus))))
-    cpus = replica.cpus or site.replica.cpus or share or replica.tasks
+    if pool.max_per_gpu and pool.max_per_gpu.cpus:
+        share = min(share, gpus * pool.max_per_gpu.cpus)
+    asked = replica.cpus or site.replica.cpus if pool.request_cpus or not share else None
+    cpus = asked or share or replica.tasks
     memory = replica.memory or site.replica.memory
     each = max(1, cpus // replica.tasks)
     return Need(replica.tasks, each * replica.tasks, gpus, memory.mib if memory else None)
 
 
 def with_memory(need: Need, pool: Pool) -> Need:
-    """Give a need without memory its CPUs' share of the node's, of which the system keeps a sixteenth.
-
-    Nobody gets all that is built in: of the 256 GB of Delta's nodes 240 (https://github.com/ncsa/eidolon/pull/504).
-    """
-    if need.memory is not None or not (pool.memory and pool.cpus):
+    """Give a need without memory its CPUs' share of the node's."""
+    if need.memory is not None or not (pool.shared_memory and pool.cpus):
         return need
-    return replace(need, memory=pool.memory * 15 // 16 * need.cpus // pool.cpus)
+    memory = pool.shared_memory * need.cpus // pool.cpus
+    most = pool.max_per_gpu
+    if need.gpus and most and most.memory and most.over == "refused":
+        memory = min(memory, most.memory.mib * need.gpus)
+    return replace(need, memory=memory)

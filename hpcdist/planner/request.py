@@ -1,11 +1,11 @@
-"""The request to the scheduler besides nodes: account, QOS, walltime, array, mail and so on."""
+"""The request to the scheduler besides nodes: QOS, walltime, array, mail and so on."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment import log_files
 from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange, SignalSpec
 from hpcdist.experiment.model import Experiment
@@ -13,17 +13,27 @@ from hpcdist.plan.model import Request
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
+from hpcdist.planner import accounts
+from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.site.fabric import JobFacts, active_groups
+from hpcdist.planner.restarts import requeues
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.arrays import LimitsArrays
+from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site
+from hpcdist.site.nodes import Gpus
 
 
-def request_of(experiment: Experiment, site: Site, placement: Placement, job: JobFacts) -> Request:
-    """Return the request; `account_of` checks the account.
+def request_of(
+    experiment: Experiment, site: Site, placement: Placement, gpus: Gpus, job: JobFacts
+) -> Request:
+    """Return the request.
 
     Raises:
-        PlanError: where the partitions have different QOS.
+        PlanError: where the partitions have different QOS, or the account is none for such a job.
     """
+    accounts.must_suit(experiment, site, job)
     batch = experiment.batch
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(
@@ -32,27 +42,56 @@ def request_of(experiment: Experiment, site: Site, placement: Placement, job: Jo
         qos=batch.qos or _qos_of_partition(site, placement),
         exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
         dependency=tuple(map(Dependency.parse, waits)),
-        array=_array(experiment),
+        array=_array(experiment, site, placement),
         signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
-        requeue=batch.requeue,
+        requeue=requeues(experiment, site) or batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,
+        output=batch.output and log_files.with_name(batch.output, experiment.name),
+        error=batch.error and log_files.with_name(batch.error, experiment.name),
         submit_environment=site.environment,
         site_directives=tuple(_site_directives(site, job)),
         extra_directives=batch.directives,
-        gpu_request=site.gpus.request,
-        gpu_name=site.gpus.gres,
+        submit_options=_submit_options(site, batch.account),
+        gpu_request=gpus.request,
+        gpu_name=gpus.gres,
         lsf=site.lsf,
         sge=site.sge,
     )
 
 
-def _array(experiment: Experiment) -> ArraySpec | None:
-    """Return the array of the job; that of a search has an element for each trial, from 1 on."""
+def _submit_options(site: Site, account: str | None) -> tuple[str, ...]:
+    """Return the options of the submission that no script can hold."""
+    by_option = site.scheduler == "sge" and site.sge.account == "-g"
+    return ("-g", account) if by_option and account else ()
+
+
+def has_arrays(site: Site) -> bool:
+    """Whether a job may be an array there."""
+    return schedulers.get(site.scheduler).has_arrays and "--array" not in site.directives.forbidden
+
+
+def most_elements(site: Site) -> int | None:
+    """Return how many elements from 1 on an array may have; None where the batch system has no limit."""
+    scheduler = schedulers.get(site.scheduler)
+    if site.max_array_elements or not isinstance(scheduler, LimitsArrays):
+        return site.max_array_elements
+    return scheduler.array_limit.largest
+
+
+def _array(experiment: Experiment, site: Site, placement: Placement) -> ArraySpec | None:
+    """Return the array of the job; that of a search has an element for each trial, from 1 on.
+
+    Where the batch system cannot take so many, it is that of the first ones.
+    """
     search, text = experiment.hptuning, experiment.batch.array
     if search is None:
         return None if text is None else ArraySpec.parse(str(text))
-    trials = len(experiment.trials)
-    return ArraySpec((IndexRange(1, trials),), search.concurrency and min(search.concurrency, trials))
+    trials = min(len(experiment.trials), most_elements(site) or len(experiment.trials))
+    budget, cost = experiment.batch.budget, cost_of(placement, experiment.batch.walltime or site.walltime)
+    payable = int(budget * 3600 // cost) if budget and cost else None
+    limits = [limit for limit in (search.concurrency, payable) if limit and limit < trials]
+    at_once = search.concurrency and min(search.concurrency, trials)
+    return ArraySpec((IndexRange(1, trials),), min(limits) if limits else at_once)
 
 
 def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
@@ -60,25 +99,6 @@ def _site_directives(site: Site, job: JobFacts) -> Iterator[Word]:
     for index, group in active_groups(site.fabric, job):
         for text in group.directives:
             yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
-
-
-def account_of(experiment: Experiment, site: Site) -> str | None:
-    """Return the account that pays for the job.
-
-    Raises:
-        PlanError: where the site wants one, or another.
-    """
-    account, rule = experiment.batch.account, site.account
-    path = ("batch", "account")
-    hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
-    if account is None and rule.required:
-        always = f"`sites: {{{site.name}: {{account: NAME}}}}` in ~/.config/hpcdist/config.yml"
-        message = f"site {site.name} requires an account"
-        raise PlanError(Problem(message, path, f"{hint}; for all experiments {always}"))
-    if account is not None and rule.pattern and not re.fullmatch(rule.pattern, account):
-        message = f"site {site.name} has no accounts like {account!r} ({rule.pattern})"
-        raise PlanError(Problem(message, path, rule.hint or ""))
-    return account
 
 
 def _qos_of_partition(site: Site, placement: Placement) -> str | None:
@@ -89,6 +109,20 @@ def _qos_of_partition(site: Site, placement: Placement) -> str | None:
         message = f"the partitions {' and '.join(filter(None, names))} have different QOS, and a job has one"
         raise PlanError(Problem(message, ("batch", "qos"), "write the one that both take"))
     return next(iter(found), None)
+
+
+def gpus_of(site: Site, placement: Placement) -> tuple[Gpus, str]:
+    """Return how GPUs are requested in the chosen partitions, and the key of the site file that says so.
+
+    Raises:
+        PlanError: where they differ, as a job has one way.
+    """
+    names = dict.fromkeys(group.site_partition for group in placement.groups)
+    found = dict(map(site.gpus_in, names))
+    if len(found) > 1:
+        message = f"the partitions {' and '.join(filter(None, names))} request GPUs in different ways"
+        raise PlanError(Problem(message, ("batch", "partition"), "write the one for all replicas"))
+    return next(iter(found.items()))
 
 
 def whole_nodes(site: Site, placement: Placement) -> str | None:

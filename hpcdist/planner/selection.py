@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean
+from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Block, Replica
@@ -25,7 +25,7 @@ from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
 from hpcdist.planner.gpu_types import gpu_type_of, is_model, pools_of_type
 from hpcdist.planner.launcher_choice import LaunchRequest
-from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools
+from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools, unlisted
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
@@ -43,7 +43,12 @@ def select(
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
     counts = NodeCounts.of(experiment)
-    request = Request(asked.replicas, site, walltime, asked.topology, where, counts)
+    restart = experiment.environment.restart
+    own_nodes = sum(one.on == "own_node" for one in experiment.run.beside)
+    own_nodes += restart.spare_nodes if restart else 0
+    request = Request(
+        asked.replicas, site, walltime, asked.topology, where, counts, experiment.batch.qos, own_nodes
+    )
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [*map(_without_gpus, allowed)]
@@ -135,11 +140,8 @@ def _partition(
 
 def _allowed(experiment: Experiment, site: Site, replica: Replica, where: Where) -> list[Pool]:
     """Return the pools that the file leaves open for this replica, in the order to try."""
-    partition, _, path = _partition(experiment, site, replica, where)
-    if partition and site.partitions and partition not in site.partitions:
-        hint = did_you_mean(partition, site.partitions)
-        raise PlanError(Problem(f"site {site.name} has no partition {partition!r}", path, hint))
-    open_ones = [pool for pool in pools(site) if _is_open(pool, partition)]
+    partition, *_ = _partition(experiment, site, replica, where)
+    open_ones = [pool for pool in pools(site) if _is_open(pool, partition)] or [unlisted(site, partition)]
     constraints = _constraints(experiment, site, replica)
     found = [_constrained(pool, partition, constraints) for pool in _named(open_ones, constraints, site)]
     return [_unshared(pool) for pool in found] if experiment.batch.exclusive else found

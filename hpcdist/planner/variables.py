@@ -11,7 +11,9 @@ from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.origin import DEFAULT, Origin, Where
+from hpcdist.plan.placeholders import JOB_ID, template
 from hpcdist.plan.values import Variable
+from hpcdist.planner.steps import uses_local_disk
 from hpcdist.site.model import Site
 
 
@@ -25,12 +27,20 @@ def variables(
         *of_fabric(site, job.facts),
         *polyaxon_variables.variables(experiment, job, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
+        *_of_stage(experiment, site),
         *_own_variables(experiment, where),
     ):
         earlier = found.pop(variable.name, None)
         origin = variable.origin.with_note(f"instead of {earlier.origin}") if earlier else variable.origin
         found[variable.name] = msgspec.structs.replace(variable, origin=origin)
     yield from found.values()
+
+
+def _of_stage(experiment: Experiment, site: Site) -> Iterator[Variable]:
+    """Yield the folder on a local disk of each node, where the job has one."""
+    if uses_local_disk(experiment):
+        folder = template(f"{site.node_local}/hpcdist-", JOB_ID)
+        yield Variable.filled("HPCDIST_STAGE", folder, Origin("site", site.name, "node_local"))
 
 
 def located(origin: Origin, where: Where) -> Origin:

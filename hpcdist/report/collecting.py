@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import bytes_text
-from hpcdist.report import code, limits, nodes, plan_lines, text
+from hpcdist.report import code, limits, nodes, plan_lines, search, text
 from hpcdist.report.code import CodeState
 from hpcdist.report.curves import Series
 from hpcdist.report.limits import Limits, Share
 from hpcdist.report.nodes import Map
 from hpcdist.report.plan_lines import Section
+from hpcdist.report.search import Search
 from hpcdist.report.timeline import Timeline, timeline
 from hpcdist.runs import attempts, history, logs, rundir
 from hpcdist.runs.rundir import Run
@@ -59,11 +60,12 @@ class RunView(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """A run, what it recorded under the names of its elements, and its metrics."""
+    """A run, what it recorded under the names of its elements, its metrics, and the search that it is."""
 
     view: RunView
     tracked: Sequence[Tracked]
     series: Sequence[Series]
+    search: Search | None = None
 
 
 def collected(report: Report, first_item: int, share: Limits, now: float) -> Collected:
@@ -79,7 +81,8 @@ def collected(report: Report, first_item: int, share: Limits, now: float) -> Col
     numbers = {item.name: first_item + number for number, item in enumerate(items)}
     names = {job: name for job, name in comparison.job_names(run, found).items() if name in numbers}
     view = _view(_Source(report, stored, now), found, share)
-    return Collected(view, items, [*_series(found, names, numbers)])
+    searched = search.search(report, items, stored, now, share.trials)
+    return Collected(view, items, [*_series(found, names, numbers)], searched)
 
 
 def _series(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Series]:
@@ -105,7 +108,7 @@ class _Source:
         self.directory = report.run.directory
         self.events = self.directory.events()
         self.plan = plan_lines.read(self.directory)
-        self.attempts = attempts.read(self.run, now, report.status)
+        self.attempts = attempts.read(report, now)
 
     def state(self) -> tuple[str, str]:
         """Return the state and why; where the batch system does not answer, what the event log shows."""

@@ -18,6 +18,7 @@ LONGEST_NAME: Final = 200
 """Characters of the name of a metric or param, which stands in several places."""
 
 _TASKS: Final = 10_000
+_TRIALS: Final = 20_000
 _CELLS: Final = 12_000
 _POINTS: Final = 100_000
 POINTS_OF_A_SERIES: Final = 2000
@@ -37,19 +38,21 @@ class Share(NamedTuple, Generic[T]):
 
 
 class Limits(NamedTuple):
-    """How many characters each part of a run may have, and how many tasks are drawn."""
+    """How many characters each part of a run may have, and how many tasks and trials are drawn."""
 
     log: int
     plan: int
     others: int
     tasks: int
+    trials: int
 
     @classmethod
     def of(cls, runs: int) -> Limits:
         """Return the limits of each of so many runs."""
         each = min(_CHARACTERS_OF_A_RUN, _CHARACTERS // max(runs, 1))
         tasks = min(400, _TASKS // max(runs, 1))
-        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20, tasks=tasks)
+        trials = min(MOST_ITEMS, _TRIALS // max(runs, 1))
+        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20, tasks=tasks, trials=trials)
 
 
 def points(series: int) -> int:

@@ -19,6 +19,7 @@ from hpcdist.report import collecting, curves, limits, text
 from hpcdist.report.collecting import Collected, RunView
 from hpcdist.report.curves import Plot
 from hpcdist.report.limits import Share
+from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
@@ -46,6 +47,7 @@ class Content(NamedTuple):
     metrics: Share[str]
     same: Share[tuple[str, Any]]
     plots: Share[Plot]
+    searches: Sequence[Search]
     models: Share[Tracked]
     secrets: frozenset[str] = frozenset()
 
@@ -84,6 +86,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         ),
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
+        searches=[one.search for one in found if one.search],
         models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )
@@ -131,8 +134,9 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "duration": collecting.duration,
     }
     try:
-        style, *scripts = (_asset(environment, name) for name in ("report.css", "report.js"))
-        if shown.plots.items:
+        names = ("report.css", "report.js", *(("search.js",) if shown.searches else ()))
+        style, *scripts = (_asset(environment, name) for name in names)
+        if shown.plots.items or shown.searches:
             scripts.insert(0, _inline(library))
         sources = " ".join(map(_hash, scripts))
         return environment.get_template("report.html.j2").render(
@@ -155,6 +159,7 @@ def _data(shown: Content, cut: Callable[[object], str]) -> dict[str, Any]:
     return {
         "items": len(shown.tracked.items),
         "plots": [{"name": cut(plot.name), "traces": plot.traces} for plot in shown.plots.items],
+        "searches": [one.data(cut) for one in shown.searches],
     }
 
 

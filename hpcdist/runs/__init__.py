@@ -1,9 +1,9 @@
 """Runs: each is one submission with its directory, record, event log, state and output.
 
-rundir record stored_plan events    the files of a run
-control cancelling removing services    submit, cancel and remove, and the services that they need
+rundir record stored_plan events finding    the files of a run, and runs by their names
+control interrupted cancelling stopping removing services    submit, stop and remove, and what they need
 elements endings deadline querying states waiting logs    the state of a job, and its output
-accounting attempts history    what happened to it
-code_record    what its program is made of
+accounting attempt attempts packed history    what happened to it
+code_record job_files    what its program is made of, and the files of its jobs
 shareable    its files without values that look like secrets
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hpcdist.runs import endings, events
+from hpcdist.runs import elements, endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.accounting import HasAccounting, Usage
@@ -33,13 +33,16 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
 
 
 def keep(runs: Iterable[Run], services: Services) -> None:
-    """Query the accounting of the jobs that have ended and of which nothing is kept, for a minute in all."""
+    """Query the accounting of the jobs that have ended and of which nothing is kept, for a minute in all.
+
+    Of a run of several jobs that of each.
+    """
     from hpcdist.runs.deadline import with_deadline  # for what shows details of many runs
 
     services = services._replace(runner=with_deadline(services.runner, services.now))
-    for run in runs:
-        if run.record.ended:
-            query(run, services)
+    for job in (job for run in runs for job in run.jobs):
+        if job.record.ended:
+            query(job, services)
 
 
 def query(run: Run, services: Services) -> tuple[Usage, ...]:
@@ -58,8 +61,14 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
     is_late = all(completed.ok for completed, _ in answers) and _has_been_over(run, services.now())
     if run.record.ended and (is_late or _is_complete(run, found)):
         with contextlib.suppress(OSError):
-            run.directory.write(FILE, _encode(found))
+            run.directory.write(run.directory.own(FILE), _encode(found))
     return found
+
+
+def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
+    """Return a function from each job of a run to what `query` returns of it, which is queried once."""
+    found = {job.directory: query(job, services) for job in run.jobs}
+    return lambda job: found[job.directory]
 
 
 def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
@@ -78,8 +87,10 @@ def _is_complete(run: Run, found: Sequence[Usage]) -> bool:
 def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:
     """Return the starts of each job or element, by its id in the event log."""
     found: dict[str, list[Usage]] = {}
+    trials = elements.numbers(run.record.trials)
     for each in usage:
-        job = run.event_id if each.element is None else element_id(run.event_id, each.element)
+        number = each.element and (trials.at(each.element) or each.element)
+        job = run.event_id if number is None else element_id(run.event_id, number)
         found.setdefault(job, []).append(each)
     return found
 
@@ -101,7 +112,7 @@ def read(directory: RunDirectory) -> tuple[Usage, ...] | None:
     import json
 
     try:
-        return tuple(map(_usage, json.loads(directory.read(FILE, _MAX_BYTES))))
+        return tuple(map(_usage, json.loads(directory.read(directory.own(FILE), _MAX_BYTES))))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 

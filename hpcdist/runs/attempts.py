@@ -6,79 +6,49 @@ A job has several where the batch system starts it again, and where its script r
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
-from itertools import pairwise, zip_longest
-from typing import Final, NamedTuple
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Final
 
 from hpcdist.runs import accounting, endings
+from hpcdist.runs.attempt import ENDED, REQUEUED, Attempt, Log, submitted, with_gpus
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status, split_id
 
-REQUEUED: Final = "requeued"
-ENDED: Final = "ended"
+if TYPE_CHECKING:
+    from hpcdist.runs.states import Report
+
+__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "of_events", "read", "with_accounting"]
+
+UsageOf = Callable[[Run], Sequence[Usage]]
+
 _VAGUE: Final = frozenset(
     {REQUEUED, ENDED, *(state.value for state in (JobState.UNKNOWN, JobState.RUNNING, JobState.FAILED))}
 )
 """States of which the accounting may know more."""
-_COUNT: Final = re.compile(r"[0-9]{1,9}")
-
-
-class Attempt(NamedTuple):
-    """One run of the program of a job, or of an element of an array; times are in seconds since 1970.
-
-    ``number``: how often the batch system had started the job before, and its script the program; what the
-    program recorded is in ``tracking/JOB/N.M``. ``state``: a final state, ``running``, ``requeued`` where
-    the batch system started the job again, ``ended`` where the exit code is unknown, or ``unknown``.
-    ``queued`` is when it began to wait for its nodes; an attempt in an allocation that an earlier one had
-    did not wait: it is when it started. ``gpu_seconds`` are those of the GPUs that the plan requests, up to
-    now while it runs. ``max_memory`` in bytes is what the batch system measured of its start of the job.
-    """
-
-    job: str
-    number: tuple[int, int]
-    state: str
-    queued: float | None = None
-    started: float | None = None
-    ended: float | None = None
-    hosts: tuple[str, ...] | None = None
-    exit_code: int | None = None
-    gpu_seconds: float | None = None
-    max_memory: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Its numbers as in the folder of its records: ``0.1``."""
-        return ".".join(map(str, self.number))
-
-    @property
-    def waited(self) -> float | None:
-        """Seconds in the queue; clocks of two hosts may differ, but no time is below zero."""
-        if self.queued is None or self.started is None:
-            return None
-        return max(0.0, self.started - self.queued)
-
-    @property
-    def elapsed(self) -> float | None:
-        """Seconds from start to end; None while it runs."""
-        return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
 
 
 def read(
-    run: Run, now: float, status: Status | None = None, usage: Sequence[Usage] | None = None
+    report: Report, now: float, usage: UsageOf | None = None, *, hosts: bool = True
 ) -> tuple[Attempt, ...]:
     """Return the attempts of a run with all that is known of them, in the order of their starts.
 
-    ``status`` and ``usage`` are what the batch system has of the job, if that was queried; else what is kept
-    of its accounting is used. What the event log lacks is taken from there.
+    ``usage`` queries the accounting of each of its jobs; else what is kept of it is used. What the event log
+    lacks is taken from there. ``hosts``: read them, too, from a file for each attempt.
     """
-    plan = run.directory.plan()
-    found = [*_with_hosts(run, of_events(run, plan, run.directory.events(), now, status))]
-    return with_accounting(run, plan, found, now, usage)
+    events = report.run.directory.events()
+    found: list[Attempt] = []
+    for run, job, log in zip(report.run.jobs, report.jobs, report.run.by_job(events), strict=True):
+        plan = run.directory.plan()
+        own: Iterable[Attempt] = _of_job(run, log, plan, now, job.status)
+        own = [*_with_hosts(run, plan, own)] if hosts else [*own]
+        found += with_accounting(run, plan, own, now, usage and usage(run))
+    if report.run.is_followed:  # a follower that has not started is none yet
+        found = [attempt for attempt in found if attempt.started is not None] or found[:1]
+    return tuple(sorted(found, key=_order))
 
 
 def with_accounting(
@@ -86,7 +56,7 @@ def with_accounting(
 ) -> tuple[Attempt, ...]:
     """Return the attempts with what the accounting has of them, by default what is kept of it."""
     usage = (accounting.read(run.directory) or ()) if usage is None else usage
-    known = (_with_gpus(each, plan, now) for each in _with_usage(run, found, usage))
+    known = (with_gpus(each, plan, now) for each in _with_usage(run, found, usage))
     return tuple(sorted(known, key=_order))
 
 
@@ -97,6 +67,14 @@ def of_events(
 
     A submitted job that has not started has one attempt; what was not submitted has none.
     """
+    logs = zip(run.jobs, run.by_job(events), strict=True)
+    return tuple(sorted(chain.from_iterable(_of_job(*each, plan, now, status) for each in logs), key=_order))
+
+
+def _of_job(
+    run: Run, events: Sequence[Event], plan: StoredPlan, now: float, status: Status | None
+) -> tuple[Attempt, ...]:
+    """Return the attempts of one job, whose events these are."""
     status = run.record.ended or status
     logs: dict[str, list[Event]] = {}
     for event in events:
@@ -104,11 +82,11 @@ def of_events(
     found = [
         attempt
         for job, log in logs.items()
-        for attempt in _Log(run, plan, job, _cancelled(job, logs), now, status).attempts(log)
+        for attempt in Log(run, plan, job, _cancelled(job, logs), now, status).attempts(log)
     ]
     if found or run.job is None:
         return tuple(sorted(found, key=_order))
-    waiting = Attempt(run.event_id, (0, 0), JobState.UNKNOWN.value, _submitted(run))
+    waiting = Attempt(run.event_id, (0, 0), JobState.UNKNOWN.value, submitted(run))
     return (waiting._replace(state=status.state.value, exit_code=status.exit_code) if status else waiting,)
 
 
@@ -119,76 +97,7 @@ def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
 def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
     """Return when a job was cancelled; all elements of an array are, by its id."""
     events = (*logs[job], *logs.get(split_id(job)[0], ()))
-    return max((event.at for event in events if event.what == "cancelled"), default=None)
-
-
-def _submitted(run: Run) -> float | None:
-    at = run.record.submitted_at
-    return datetime.fromisoformat(at).timestamp() if at else None
-
-
-class _Log(NamedTuple):
-    """What the event log of one job, or of an element of an array, is read with."""
-
-    run: Run
-    plan: StoredPlan
-    job: str
-    cancelled: int | None
-    now: float
-    status: Status | None
-
-    def attempts(self, log: Sequence[Event]) -> Iterator[Attempt]:
-        """Yield the attempts of these events."""
-        places = [place for place, event in enumerate(log) if event.what == "started"]
-        is_own = self.run.event_id in (self.job, split_id(self.job)[0])
-        queued = _submitted(self.run) if is_own else None
-        for count, (first, end) in enumerate(pairwise([*places, len(log)])):
-            part = log[first:end]
-            yield from self._start(part, count, queued, is_last=end == len(log))
-            queued = next((float(event.at) for event in part if event.what == "ended"), None)
-
-    def _start(
-        self, log: Sequence[Event], count: int, queued: float | None, *, is_last: bool
-    ) -> Iterator[Attempt]:
-        """Yield the attempts of one start of the job, whose first event this is."""
-        number = _count(log[0])
-        began, number = float(log[0].at), count if number is None else number
-        restarts = [event for event in log if event.what == "restarted"]
-        for again, event in enumerate(restarts):
-            failed = Attempt(self.job, (number, again), JobState.FAILED.value, queued, began, float(event.at))
-            yield _with_gpus(failed._replace(exit_code=_count(event)), self.plan, self.now)
-            began = queued = float(event.at)
-        last = Attempt(self.job, (number, len(restarts)), REQUEUED, queued, began)
-        ended = next((event for event in log if event.what == ENDED), None)
-        if ended:
-            last = last._replace(ended=float(ended.at), exit_code=_count(ended))
-        yield _with_gpus(self._with_end(last, log) if is_last else last, self.plan, self.now)
-
-    def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
-        """Add how the last attempt of a job ended, or that it runs."""
-        status = self.status if self.job == self.run.event_id else None
-        if status and status.state.is_final:
-            code = status.exit_code if attempt.exit_code is None else attempt.exit_code
-            return attempt._replace(state=status.state.value, exit_code=code)
-        if status and status.state is JobState.PENDING:
-            return attempt
-        if ended := endings.end_of(log, self.cancelled, self.plan):
-            return attempt._replace(state=ended.state.value)
-        if attempt.ended is not None:
-            may_live = attempt.exit_code is not None and self.plan.requeue
-            return attempt._replace(state=JobState.UNKNOWN.value if may_live else ENDED)
-        if status is None or status.state is JobState.UNKNOWN:
-            state = JobState.UNKNOWN if self.run.record.ended else JobState.RUNNING
-            return attempt._replace(state=state.value)
-        return attempt._replace(state=status.state.value)
-
-
-def _with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:
-    """Add the GPU-seconds, if its end is known or it runs."""
-    end = now if attempt.state == JobState.RUNNING.value else attempt.ended
-    if plan.gpus is None or attempt.started is None or end is None:
-        return attempt
-    return attempt._replace(gpu_seconds=plan.gpus * max(0.0, end - attempt.started))
+    return endings.cancelled_at(events)
 
 
 def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> Iterator[Attempt]:
@@ -239,16 +148,14 @@ def _filled(attempt: Attempt, usage: Usage) -> Attempt:
     )
 
 
-def _count(event: Event) -> int | None:
-    return int(event.value) if _COUNT.fullmatch(event.value) else None
-
-
-def _with_hosts(run: Run, found: Iterable[Attempt]) -> Iterator[Attempt]:
+def _with_hosts(run: Run, plan: StoredPlan, found: Iterable[Attempt]) -> Iterator[Attempt]:
     """Yield the attempts with the nodes that the script recorded; earlier versions did at the last start."""
+    mark = "+" if plan.workers else "_"  # beside trials
     for starts in _starts(found).values():
         for group in starts:
             names = (f"nodes.{group[0].number[0]}", *(("nodes",) if group is starts[-1] else ()))
-            files = (f"jobs/{group[0].job}/{name}" for name in names)
+            folder = mark.join(filter(None, split_id(group[0].job)))
+            files = (f"jobs/{folder}/{name}" for name in names)
             hosts = next(filter(None, (_nodes(run, file) for file in files)), None)
             yield from (attempt._replace(hosts=hosts) for attempt in group)
 

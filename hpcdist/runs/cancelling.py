@@ -10,6 +10,7 @@ from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
+from hpcdist.schedulers.arrays import CancelsElements
 from hpcdist.schedulers.job import Job
 
 
@@ -23,7 +24,8 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
     Raises:
         SchedulerError: if the batch system refused or did not answer, or the job of a run is unknown.
     """
-    reports = status(runs, services)
+    whole = status(runs, services)
+    reports = [job for report in whole for job in report.jobs]
     problems: list[Problem] = []
     ended: list[Run] = []
     for group in _groups(reports):
@@ -33,7 +35,32 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
     problems += _no_reply(reports)
     if problems:
         raise SchedulerError(*problems)
-    return [report.run for report in reports if report.run in ended]
+    return [report.run for report in whole if any(job.run in ended for job in report.jobs)]
+
+
+def cancel_element(report: Report, element: int, index: int, services: Services) -> bool:
+    """Cancel an element of the job of this report; return whether the batch system was asked to.
+
+    ``element``: its number in the run; ``index``: that in the array of its job.
+
+    Raises:
+        SchedulerError: if the batch system cannot, refused or did not answer.
+    """
+    scheduler, job = schedulers.get(report.run.record.scheduler), report.run.job
+    if problems := [*_no_reply([report])]:
+        raise SchedulerError(*problems)
+    if job is None or not _can_be_cancelled(report):
+        return False
+    if not isinstance(scheduler, CancelsElements):
+        message = f"{scheduler.name} cannot cancel an element of an array alone"
+        raise SchedulerError(Problem(message, hint=f"`hpcdist cancel {job.name}` cancels all of them"))
+    at = services.now()
+    completed = services.runner.run(scheduler.cancel_element(job, index))
+    if not completed.ok:
+        why = completed.stderr.strip() or f"exit code {completed.returncode}"
+        raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
+    endings.record_cancelled(job, at, element)
+    return True
 
 
 def _groups(reports: Sequence[Report]) -> list[list[Report]]:
@@ -57,6 +84,7 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
     """Cancel these jobs of one batch system; yield why they could not be cancelled."""
     name = group[0].run.record.scheduler
     jobs = [report.run.job for report in group if report.run.job is not None]
+    at = services.now()
     try:
         completed = services.runner.run(schedulers.get(name).cancel(jobs))
     except SchedulerError as error:
@@ -67,7 +95,7 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
         yield _not_listed(name, jobs, why) if group[0].is_missing else _refused(why)
         return
     for job in jobs:
-        endings.record_cancelled(job, services.now())
+        endings.record_cancelled(job, at)
 
 
 def _refused(why: str) -> Problem:
@@ -84,8 +112,9 @@ def _not_listed(name: str, jobs: Sequence[Job], why: str) -> Problem:
 def _no_reply(reports: Sequence[Report]) -> Iterator[Problem]:
     """Yield why jobs were not cancelled: no answer of the batch system, or a job that may not exist."""
     unanswered: dict[str, list[str]] = {}
-    for run, reported in (report for report in reports if report.no_reply and report.run.job):
-        unanswered.setdefault(reported.reason, []).append(f"{run.record.job_id} ({run.name})")
+    for report in (report for report in reports if report.no_reply and report.run.job):
+        job = f"{report.run.record.job_id} ({report.run.name})"
+        unanswered.setdefault(report.status.reason, []).append(job)
     for reason, jobs in unanswered.items():
         yield Problem(f"not cancelled: {', '.join(jobs)}: {reason}", hint="cancel them again when it answers")
     if lost := [report.run for report in reports if _is_lost(report.run)]:

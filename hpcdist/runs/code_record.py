@@ -9,14 +9,18 @@ from hpcdist.code.prepare import RECORD
 from hpcdist.runs.rundir import RunDirectory
 
 _MAX_BYTES: Final = 1 << 24
-_TEXTS: Final = ("source", "folder", "commit", "branch", "remote")
+_TEXTS: Final = ("source", "folder", "start", "commit", "branch", "remote")
 
 
 class CodeRecord(NamedTuple):
-    """Where the code was, its commit, and the files that differed from it; None is unknown."""
+    """Where the code was, its commit, and the files that differed from it; None is unknown.
+
+    ``folder``: where it was submitted. ``start``: where its jobs start, if that is a copy.
+    """
 
     source: str | None = None
     folder: str | None = None
+    start: str | None = None
     commit: str | None = None
     branch: str | None = None
     remote: str | None = None

@@ -10,11 +10,14 @@ This process may die between two steps of a submission. The phase in the run dir
 A submission that stops between `submitting` and `submitted` is interrupted. The next `submit` of the same
 experiment completes it: it prints the id of the existing job and submits no other. Repeating `submit` until
 it succeeds therefore makes one job; only `again` submits a second one.
+
+A run of several jobs has a record for each before the first is submitted. One that is interrupted between two
+of them is completed in the same way: the next `submit` submits those that are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,15 +25,14 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import removing, rundir
+from hpcdist.runs import interrupted, removing, rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.services import Services, reread
-from hpcdist.runs.states import GRACE, Report, age, find_tokens, status
+from hpcdist.runs.services import Services, renewed
+from hpcdist.runs.states import Report, find_tokens, status
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import Scheduler, Submission, schedulers
-from hpcdist.schedulers.job import JobState
 
 __all__ = [
     "Output",
@@ -46,10 +48,7 @@ __all__ = [
 _LIMIT: Final = 120.0
 """Seconds that a submission may take; `states.GRACE` is longer."""
 
-_UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
 _BUSY: Final = "another `hpcdist submit` of the same experiment is running; waiting for it to finish"
-_AGAIN: Final = "to submit it a second time, use --again"
-
 _LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
 
@@ -65,6 +64,9 @@ class SubmitRequest(NamedTuple):
     """What to submit; ``files`` returns the run's files (name and text) for its directory.
 
     ``code`` puts the code of the job into the run directory, or records that of the current folder.
+    ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
+    `Record`; ``one_by_one``: each begins when the one before has ended;
+    ``followed``: it goes on with what that did not complete.
     """
 
     name: str
@@ -73,6 +75,10 @@ class SubmitRequest(NamedTuple):
     experiment: str
     files: Callable[[RunDirectory], Mapping[str, str]]
     code: Callable[[RunDirectory], Code] = lambda _: Code()
+    options: tuple[str, ...] = ()
+    jobs: Sequence[str] = ("",)
+    one_by_one: bool = False
+    followed: bool = False
 
 
 class Output(NamedTuple):
@@ -107,24 +113,62 @@ def submit(
         Interrupted: on Ctrl-C, if the job may exist.
     """
     if again:
-        return _submit_and_print(*_create_run(request, runs_dir, services), services, output)
+        run, code = _create_run(request, runs_dir, services)
+        return _submit_and_print(request, run, code, services, output)
     ownership.make(runs_dir)
-    with locks.exclusive(
-        runs_dir, rundir.digest(request.experiment), services.sleep, lambda: output.note(_BUSY)
-    ):
-        found = _find_interrupted(request, runs_dir, services, output)
+    digest = rundir.digest(request.experiment)
+    with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
+        found = interrupted.find((digest, request.site), runs_dir, services, output.note)
         run, code = (found, Code()) if found else _create_run(request, runs_dir, services)
-        return _submit_and_print(run, code, services, output)
+        return _submit_and_print(request, run, code, services, output)
 
 
-def _submit_and_print(run: Run, code: Code, services: Services, output: Output) -> Run:
+def _submit_and_print(
+    request: SubmitRequest, run: Run, code: Code, services: Services, output: Output
+) -> Run:
     for text in code.notes:
         output.note(text)
     try:
-        submitted = run if run.job else _submit_script(run, code.folder, services, output)
-        return _print_id(submitted, services, output)
+        submitted = submit_jobs(run, code.folder, services, output, one_by_one=request.one_by_one)
+        return print_jobs(submitted, services, output)
     except KeyboardInterrupt as error:
-        raise Interrupted(reread(run)) from error
+        raise Interrupted(renewed(run)) from error
+
+
+def submit_jobs(
+    run: Run, folder: str, services: Services, output: Output = SILENT, *, one_by_one: bool = False
+) -> Run:
+    """Submit the jobs of a run that have none yet, in their order; return the run with their ids.
+
+    Raises:
+        SchedulerError: as `submit`; what was submitted before stays so.
+    """
+    found: list[Run] = []
+    for job in run.jobs:
+        # A batch system may have forgotten a job that has ended.
+        waits = found and one_by_one and found[-1].record.ended is None
+        after = (found[-1].record.job_id or "") if waits else ""
+        try:
+            new = job if job.job else _submit_script(_anew(job, services), folder, services, output, after)
+        except SubmissionUnknown:
+            raise
+        except SchedulerError as error:
+            if not found or not run.is_followed:
+                raise
+            output.note(f"{run.name} has {len(found)} of {len(run.jobs)} jobs; the next was refused: {error}")
+            found[0] = services.update(found[0], jobs=len(found))
+            break
+        found.append(new)
+    return found[0]._replace(later=tuple(found[1:]))
+
+
+def _anew(job: Run, services: Services) -> Run:
+    """Return a job that was refused as one that was not submitted yet; its record is saved first."""
+    if job.record.phase is not Phase.REFUSED:
+        return job
+    record = job.record._replace(phase=Phase.CREATED, message="")
+    services.save(job.directory, record)
+    return job._replace(record=record)
 
 
 def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, Code]:
@@ -137,23 +181,37 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> t
         scheduler=request.scheduler,
         digest=rundir.digest(request.experiment),
         created_at=rundir.timestamp(services.now()),
+        jobs=len(request.jobs),
+        trials=request.jobs[0],
     )
+    run = Run(directory, record, tuple(_further(directory, record, request, services)))
     try:
         files = {"experiment.yml": request.experiment, **request.files(directory)}
         code = request.code(directory)
         for name, text in {**files, **code.files}.items():
             directory.write(name, text)
-        services.save(directory, record)
+        for job in reversed(run.jobs):
+            services.save(job.directory, job.record)
     except (Exception, KeyboardInterrupt):
         removing.remove_directory(directory)
         raise
-    return Run(directory, record), code
+    return run, code
 
 
-def _submit_script(run: Run, folder: str, services: Services, output: Output) -> Run:
+def _further(
+    directory: RunDirectory, first: Record, request: SubmitRequest, services: Services
+) -> Iterator[Run]:
+    """Yield the jobs of a new run behind its first one."""
+    for number, trials in enumerate(request.jobs[1:], 2):
+        own = first.further(services.token(), first.created_at, trials)
+        yield Run(directory._replace(number=number), own._replace(goes_on=request.followed))
+
+
+def _submit_script(run: Run, folder: str, services: Services, output: Output, after: str) -> Run:
     """Submit the script in this folder; return the run with its job id, saved if the disk permits."""
     scheduler = schedulers.get(run.record.scheduler)
-    submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
+    paths = str(run.directory.script), str(run.directory.path)
+    submission = Submission(*paths, run.record.token, after, run.directory.plan().submit_options)
     run = services.update(
         run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(services.now()), clock=services.host
     )
@@ -168,15 +226,20 @@ def _submit_script(run: Run, folder: str, services: Services, output: Output) ->
         return run._replace(record=run.record._replace(phase=Phase.ACCEPTED, job_id=job_id))
 
 
-def _print_id(run: Run, services: Services, output: Output) -> Run:
-    """Print the id of the run's job, and record that it was printed."""
+def print_jobs(run: Run, services: Services, output: Output) -> Run:
+    """Print the ids of the run's jobs, and record that they were printed.
+
+    Raises:
+        OutputError: as `submit`.
+    """
     try:
         output.result(run)
     except OSError as error:
         message = f"standard output cannot be written ({error.strerror}), but {run.name} is submitted"
         hint = f"it is job {run.record.job_id}, in `{run.directory.path}`; do not submit it again"
         raise OutputError(Problem(message, hint=hint)) from error
-    return services.try_update(run, phase=Phase.SUBMITTED, job_id=run.record.job_id)
+    jobs = [services.try_update(job, phase=Phase.SUBMITTED, job_id=job.record.job_id) for job in run.jobs]
+    return jobs[0]._replace(later=tuple(job._replace(later=()) for job in jobs[1:]))
 
 
 def submit_command(scheduler: Scheduler, submission: Submission, folder: str) -> Command:
@@ -215,43 +278,3 @@ def _look_up_job(run: Run, scheduler: Scheduler, services: Services, error: Subm
         f"do not submit it again: `hpcdist status {run.name}` shows in a few minutes whether the job exists"
     )
     raise SubmissionUnknown(*error.problems[:-1], Problem(error.problems[-1].message, hint=hint)) from error
-
-
-def _find_interrupted(
-    request: SubmitRequest, runs_dir: Path, services: Services, output: Output
-) -> Run | None:
-    """Return the run of an interrupted submission of the same experiment that this one completes, if any."""
-    runs, _ = rundir.list_runs(runs_dir)
-    identity = (rundir.digest(request.experiment), request.site)
-    interrupted = [
-        run
-        for run in runs
-        if run.record.phase in _UNFINISHED and (run.record.digest, run.record.site) == identity
-    ]
-    for report in status(interrupted, services):
-        run, state = report.run, report.status.state
-        if state is JobState.UNSUBMITTED:
-            output.note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
-        elif run.job is None:
-            hint = f"check `hpcdist status {run.name}` later, or submit with --again"
-            message = f"run {run.name} of the same experiment may have a job: {report.status.reason}"
-            raise SubmissionUnknown(Problem(message, hint=hint))
-        elif _is_this_submission(report, services):
-            found = f"the same experiment is {state.value} as job {run.job.id}, run {run.name}"
-            output.note(
-                f"{found}; its submission was interrupted, and is completed now without another job; {_AGAIN}"
-            )
-            return run
-        else:
-            output.note(
-                f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}"
-            )
-            services.try_update(run, phase=Phase.SUBMITTED)
-    return None
-
-
-def _is_this_submission(report: Report, services: Services) -> bool:
-    """Whether an earlier job is the one of this submission: it is alive, or was submitted just now."""
-    state = report.status.state
-    may_be_alive = report.no_reply or not (state.is_final or state is JobState.UNKNOWN)
-    return may_be_alive or (state is not JobState.CANCELLED and age(report.run, services) < GRACE)

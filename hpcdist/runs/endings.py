@@ -4,55 +4,75 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.runs.elements import Elements
+from hpcdist.runs.elements import Elements, numbers
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, split_id
+from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, element_id, split_id
 
 _CANCELLED: Final = "cancelled"
+RESUMED: Final = "resumed"
+"""The event of a search whose trials may fail again as often as at its beginning."""
+
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
 NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NODES_BYTES: Final = 1 << 22
 
 
-def record_cancelled(job: Job, at: float) -> None:
+def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
     """Add to the event log that the user cancelled the job, as a batch system may forget why a job ended.
 
-    A log that cannot be written is ignored.
+    ``at``: before the batch system was asked to, or the end would seem to come first; scripts write whole
+    seconds. ``element``: the one that was cancelled alone. A log that cannot be written is ignored.
     """
-    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    number, directory = job.id.partition(";")[0], _directory(job)
+    number = number if element is None else element_id(number, element)
     if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
         return
     with contextlib.suppress(OSError):
-        directory.append_event(Event(_CANCELLED, number, round(at), "0"))
+        directory.append_event(Event(_CANCELLED, number, int(at), "0"))
+
+
+def _directory(job: Job) -> RunDirectory:
+    return RunDirectory(Path(job.directory), job.number)
 
 
 def elements(job: Job) -> Elements:
-    """Return an array's elements, from its plan; none for other jobs."""
-    array = RunDirectory(Path(job.directory)).plan().array
+    """Return an array's elements, by the numbers of their trials or from its plan; none for other jobs."""
+    plan = _directory(job).plan()
+    if job.trials and not plan.workers:  # elements run packed trials as workers, and are none of them
+        return numbers(job.trials)
+    array = plan.array
     return Elements(part.indices for part in array.ranges) if array else Elements()
 
 
 def has_ended(job: Job) -> bool:
     """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
-    last = {event.job_id: event.what for event in RunDirectory(Path(job.directory)).events()}
+    last = {event.job_id: event.what for event in _own_events(job) if event.what != RESUMED}
     ended = sum(what in _ENDS for what in last.values())
-    return _CANCELLED in last.values() or ended >= max(1, elements(job).size, len(last))
+    is_cancelled = last.get(job.id.partition(";")[0]) == _CANCELLED
+    return is_cancelled or ended >= max(1, elements(job).size, len(last))
 
 
 def has_started(job: Job) -> bool:
     """Return whether the job, or an element of it, has an event of its start."""
-    return any(event.what == "started" for event in RunDirectory(Path(job.directory)).events())
+    return any(event.what == "started" for event in _own_events(job))
+
+
+def _own_events(job: Job) -> Iterator[Event]:
+    """Yield the events of the job and of its elements; its run may have other jobs."""
+    number = job.id.partition(";")[0]
+    events = _directory(job).events()
+    return (event for event in events if number in (event.job_id, split_id(event.job_id)[0]))
 
 
 def nodes(job: Job) -> tuple[str, ...]:
     """Return the nodes that the job recorded at its start."""
-    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    number, directory = job.id.partition(";")[0], _directory(job)
     with contextlib.suppress(OSError):
         return read_nodes(directory, f"jobs/{number}/nodes")
     return ()
@@ -76,7 +96,7 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     The log does not show whether a job was terminated to be requeued: for jobs that may be, exit code 143
     (TERM) is ignored, unless hpcdist's user cancelled the job.
     """
-    number, directory = job.id.partition(";")[0], RunDirectory(Path(job.directory))
+    number, directory = job.id.partition(";")[0], _directory(job)
     by_index: dict[int | None, list[Event]] = {None: []}
     for event in directory.events():
         job_id, element = split_id(event.job_id)
@@ -84,16 +104,21 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
             by_index[None].append(event)
         elif job_id == number and element and int(element) in indices:
             by_index.setdefault(int(element), []).append(event)
-    cancelled = max((event.at for event in by_index[None] if event.what == _CANCELLED), default=None)
+    cancelled = cancelled_at(by_index[None])
     if indices:
         del by_index[None]
     plan = directory.plan() if any(by_index.values()) else StoredPlan()
-    ends = {index: end_of(log, cancelled, plan) for index, log in by_index.items()}
+    ends = {index: end_of(log, cancelled or cancelled_at(log), plan) for index, log in by_index.items()}
     found: dict[int | None, Status] = {index: status for index, status in ends.items() if status}
     others = end_of([], cancelled, plan) if indices else None
     if others and len(found) < len(ends):  # one that may run again is none of the others
         return dict.fromkeys(indices.outside(ends), others) | found, None
     return found, others
+
+
+def cancelled_at(log: Iterable[Event]) -> int | None:
+    """Return when the user cancelled the last of what has these events; None if it was not cancelled."""
+    return max((event.at for event in log if event.what == _CANCELLED), default=None)
 
 
 def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from hpcdist.runs import endings
+from hpcdist.runs.attempt import REQUEUED
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import TERMINATED, JobState, split_id
+from hpcdist.schedulers.job import TERMINATED, JobState, Status, fold, split_id
 
 RUNNING: Final = JobState.RUNNING.value
 ENDED: Final = "ended"
@@ -24,14 +25,30 @@ def state(run: Run, events: Sequence[Event]) -> str:
     """Return the final state in the record, else what the events show: ``running`` or ``ended``.
 
     A job that wrote its start and no end is ``running``, though a lost node writes none either; one that
-    wrote nothing is ``unknown``, as it may be pending. So is one that may have been requeued or cancelled.
+    wrote nothing is ``unknown``, as it may be pending. So is one that may have been requeued or cancelled,
+    or that has put itself into the queue again.
+    Of several jobs it is that of the first which decides, as in `states`.
     """
+    if not run.later:
+        return _state(run, events)
+    if (last := run.last_attempt(events)) is not None:
+        return _state(run.jobs[last], run.by_job(events)[last])
+    logs = enumerate(zip(run.jobs, run.by_job(events), strict=True))
+    counted = [own for place, own in logs if place >= run.continued or not own[0].record.ended]
+    found = sorted((_state(*own) for own in counted), key=ENDED.__ne__)
+    states = (JobState.COMPLETED if each == ENDED else JobState(each) for each in found)
+    return fold([Status(state, each) for state, each in zip(states, found, strict=True)]).native
+
+
+def _state(run: Run, events: Sequence[Event]) -> str:
     if run.record.ended:
         return run.record.ended.state.value
     if run.record.phase in (Phase.CREATED, Phase.REFUSED):
         return JobState.UNSUBMITTED.value
-    last = {event.job_id: event for event in events if event.what in ("started", "ended")}
+    last = {event.job_id: event for event in events if event.what in ("started", "ended", REQUEUED)}
     cancelled = any(event.what == "cancelled" for event in events)
+    if any(event.what == REQUEUED for event in last.values()):
+        return UNKNOWN
     if any(event.what == "started" for event in last.values()):
         return UNKNOWN if cancelled else RUNNING
     return ENDED if last and run.job and not _may_live(run, last.values()) else UNKNOWN
@@ -53,7 +70,7 @@ def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -
     from hpcdist.runs import attempts  # `list` alone has no use for it
 
     found = attempts.of_events(run, plan, events, now)
-    if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
+    if run.record.ended and not run.later and any(attempt.gpu_seconds is None for attempt in found):
         found = attempts.with_accounting(run, plan, found, now)
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [each for each in seconds if each is not None]

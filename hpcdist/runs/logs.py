@@ -21,15 +21,26 @@ _TAIL: Final = 1 << 26
 _FAILURE_LINES: Final = 100
 """Lines at the end of a log that are searched for the reason of a failure, which the script prints last."""
 
+_LINKS: Final = (".output.out", ".error.out")
 _MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
 _HEADLINE: Final = re.compile(r" \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
 def files(directory: RunDirectory, element: str = "") -> list[Path]:
-    """Return the output files, sorted by name; of one element of an array its own."""
-    pattern = f"job-{element}.out" if element else "*.out"
-    return sorted(path for path in directory.logs.glob(pattern) if untrusted.is_regular(path))
+    """Return the output files, sorted by name; of one element of an array its own.
+
+    Some may be links to the files that ``batch.output`` and ``batch.error`` name. What a batch system has
+    written beside them of a later job of the run (``2-job-1.out``) is often nothing, and then left out.
+    """
+    pattern = f"job-{element}.*out" if element else "*.out"
+    paths = directory.logs.glob(pattern)
+    found = (path for path in paths if untrusted.is_regular(_target(path)))
+    return sorted(path for path in found if not path.name[0].isdecimal() or path.stat().st_size)
+
+
+def _target(file: Path) -> Path:
+    return untrusted.own_target(file) if file.name.endswith(_LINKS) else file
 
 
 def tail(file: Path, count: int) -> list[str]:
@@ -40,7 +51,7 @@ def tail(file: Path, count: int) -> list[str]:
     """
     blocks: list[bytes] = []
     ends = 0
-    with untrusted.open_regular(file) as stream:
+    with untrusted.open_regular(_target(file)) as stream:
         position = end = stream.seek(0, 2)
         while position > 0 and end - position < _TAIL and ends <= count:
             size = min(_BLOCK, position)
@@ -98,12 +109,13 @@ def poll(
             sleep(pause)
 
 
-def failure_reason(directory: RunDirectory) -> str:
+def failure_reason(directory: RunDirectory, element: str = "") -> str:
     """Return the last message of the job script, why it failed (`rank 3 on n1 was the first to fail, ...`).
 
-    Empty if there is none; the headline of a job, which ends with its id, does not count.
+    Empty if there is none; the headline of a job, which ends with its id, does not count. ``element``: only
+    of this one.
     """
-    for file in files(directory):
+    for file in files(directory, element):
         with contextlib.suppress(OSError):
             found = [match[1] for line in tail(file, _FAILURE_LINES) if (match := _MESSAGE.fullmatch(line))]
             if found and not _HEADLINE.search(found[-1]):
@@ -116,7 +128,7 @@ def _new_lines(file: Path, position: int, *, rest: bool) -> Iterator[tuple[str, 
 
     The file is read to where it now ends: a job may print faster than that is read.
     """
-    with untrusted.open_regular(file) as stream:
+    with untrusted.open_regular(_target(file)) as stream:
         end = stream.seek(0, 2)
         stream.seek(position)
         while position < end and (data := stream.readline(_LONGEST)):

@@ -40,8 +40,12 @@ class JobStatuses:
 
     @cached_property
     def elements(self) -> Elements:
-        """The elements of the array, from the plan."""
+        """The elements of the array, from the plan; of a search the numbers of their trials."""
         return endings.elements(self.job)
+
+    def number(self, index: int) -> int:
+        """Return the number of the element with this index, which is that of its trial."""
+        return (self.elements.at(index) if self.job.trials else None) or index
 
     def add(self, index: int | None, status: Status, *, provisional: bool) -> None:
         """Add an answer, unless it lags behind the queue, or is about another job with the same id."""
@@ -172,7 +176,7 @@ class QueryResults:
             return
         job_id, index = split_id(key)
         if index and (known := self._known.get(job_id)):
-            known.add(int(index), status, provisional=provisional)
+            known.add(known.number(int(index)), status, provisional=provisional)
 
     def read_events(self) -> None:
         """Add ends from event logs, if the queue was comma_list and does not have the jobs."""

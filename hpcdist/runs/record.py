@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from hpcdist.runs import elements
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState, Status
 
@@ -21,7 +22,14 @@ _NULLABLE: Final = frozenset({"job_id", "submitted_at", "missing_since"})
 JOB_ID: Final = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
 """A valid job id, which is safe as an argument of commands and on a terminal. (\u0192: Flux.)"""
 
-_FORMS: Final = {"job_id": re.compile(JOB_ID), "token": re.compile(r"[A-Za-z0-9_]{1,64}")}
+_FORMS: Final = {
+    "job_id": re.compile(JOB_ID),
+    "token": re.compile(r"[A-Za-z0-9_]{1,64}"),
+    "trials": elements.NUMBERS,
+}
+_MOST_JOBS: Final = 10_000
+"""The most jobs of one run."""
+
 _TIMES: Final = ("created_at", "submitted_at", "missing_since")
 
 
@@ -46,11 +54,13 @@ class Phase(str, Enum):
 
 
 class Record(NamedTuple):
-    """The state of a submission.
+    """The state of the submission of one job of a run.
 
     ``submitted_at`` is the time of the call to the batch system. ``ended`` is the job's final state, once it
     cannot change any more. ``missing_since`` is when the batch system first did not list the job. ``clock``
-    is the host whose clock gave the later of these two times.
+    is the host whose clock gave the later of these two times. ``jobs``: how many jobs the run has, in the
+    record of its first one. ``trials``: those of the elements, as in `Job`. ``goes_on``: this job and
+    later ones do again what those before it did not complete, so that their ends are not that of the run.
     """
 
     name: str
@@ -66,6 +76,13 @@ class Record(NamedTuple):
     ended: Status | None = None
     missing_since: str | None = None
     clock: str = ""
+    jobs: int = 1
+    trials: str = ""
+    goes_on: bool = False
+
+    def further(self, token: str, created_at: str, trials: str) -> Record:
+        """Return the record of a further job of its run."""
+        return Record(self.name, token, self.site, self.scheduler, self.digest, created_at, trials=trials)
 
     def changed(self, **changes: Any) -> Record:
         """Return the record with these changes, or unchanged if they would set back its phase."""
@@ -101,8 +118,11 @@ def decode(text: bytes) -> Record:
         raise ValueError("its keys are not those of a record")
     ended = _ended(data.pop("ended", None))
     phase = _phase(data.pop("phase", Phase.CREATED))
+    jobs, goes_on = data.pop("jobs", 1), data.pop("goes_on", False)
+    if type(jobs) is not int or not 0 < jobs <= _MOST_JOBS or type(goes_on) is not bool:
+        raise ValueError(f"invalid jobs {_short(jobs)}, or goes_on {_short(goes_on)}")
     texts = {key: _text(key, value) for key, value in data.items()}
-    record = Record(**texts, phase=phase, ended=ended)
+    record = Record(**texts, phase=phase, ended=ended, jobs=jobs, goes_on=goes_on)
     if not phase.is_before(Phase.ACCEPTED) and record.job_id is None:
         raise ValueError(f"phase is {phase.value}, but job_id is missing")
     if record.scheduler not in schedulers:

@@ -17,7 +17,7 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.host import ownership, untrusted
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import NotOwner, Phase, Run, RunDirectory
-from hpcdist.runs.services import Services, reread
+from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import GRACE, Report, age
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
@@ -34,6 +34,11 @@ def check(report: Report, services: Services, *, force: bool = False) -> None:
         ConfigError: if the job is live, or left processes behind.
         SchedulerError: if its end is unknown.
     """
+    for job in report.jobs:
+        _check(job, services, force=force)
+
+
+def _check(report: Report, services: Services, *, force: bool) -> None:
     run, status = report.run, report.status
     if run.job and not status.state.is_final and (status.native or status.state is not JobState.UNKNOWN):
         state = "listed by the batch system" if status.state is JobState.UNKNOWN else status.state.value
@@ -61,8 +66,8 @@ def remove(run: Run) -> None:
     Raises:
         ConfigError: if it was submitted in the meantime, or cannot be removed.
     """
-    now = reread(run).record
-    if (now.phase, now.job_id) != (run.record.phase, run.record.job_id):
+    now = renewed(run)
+    if [_submission(job) for job in now.jobs] != [_submission(job) for job in run.jobs]:
         raise ConfigError(Problem(f"{run.name} was submitted in the meantime"))
     try:
         remove_directory(run.directory)
@@ -70,6 +75,10 @@ def remove(run: Run) -> None:
         where = f": {os.fsdecode(error.filename)}" if error.filename else ""
         message = f"{run.name} cannot be removed{where}: {error.strerror or error}"
         raise ConfigError(Problem(message)) from error
+
+
+def _submission(job: Run) -> tuple[Phase, str | None]:
+    return job.record.phase, job.record.job_id
 
 
 def remove_directory(directory: RunDirectory, remove_tree: Callable[[Path], object] = shutil.rmtree) -> None:
@@ -142,8 +151,7 @@ def _files(folder: Path) -> Iterator[os.stat_result]:
 
 def last_used(run: Run) -> float:
     """Return when it was created or submitted, or its job last wrote to its event log."""
-    record = run.record
-    times = [
-        datetime.fromisoformat(text).timestamp() for text in (record.created_at, record.submitted_at) if text
-    ]
+    records = (job.record for job in run.jobs)
+    texts = (text for record in records for text in (record.created_at, record.submitted_at))
+    times = [datetime.fromisoformat(text).timestamp() for text in texts if text]
     return max([*times, *(event.at for event in run.directory.events())])

@@ -6,8 +6,11 @@ RUNS/mnist-3/
     experiment.yml  plan.json   the experiment and its plan
     job.sh                      the job script
     record.json                 the state of the submission
+    plan.2.json  job.2.sh       of the run's second job, where it has several, as a search may; so have others
+    record.2.json               of these files
     events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
+    attempts/                   a file for each run of its program, and why none follows
     accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
     logs/                       the output of the job
     code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
@@ -20,20 +23,20 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist import words
-from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host import ownership, untrusted
 from hpcdist.host.ownership import Trust
 from hpcdist.runs import events, record, stored_plan
 from hpcdist.runs.events import Event
 from hpcdist.runs.record import Phase, Record, encode
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.job import Job, split_id
 
 __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
 
@@ -42,6 +45,7 @@ REMOVED: Final = ".removed-"
 """How the names of directories begin that are being removed."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_SCRIPT: Final = re.compile(r"job(\.[0-9]+)?\.sh")
 
 
 class NotOwner(PermissionError):  # noqa: N818 - runs of other users are not an error
@@ -49,24 +53,29 @@ class NotOwner(PermissionError):  # noqa: N818 - runs of other users are not an 
 
 
 class RunDirectory(NamedTuple):
-    """The paths of one run."""
+    """The paths of one run, and of one of its jobs: the first, or the one with this ``number``."""
 
     path: Path
+    number: int = 1
 
     @property
     def name(self) -> str:
         """The run's name, which is that of its directory."""
         return self.path.name
 
+    def own(self, name: str) -> str:
+        """Return the name of a file that each job has: ``job.sh``, of the second job ``job.2.sh``."""
+        return words.numbered(name, self.number)
+
     @property
     def script(self) -> Path:
         """The job script."""
-        return self.path / "job.sh"
+        return self.path / self.own("job.sh")
 
     @property
     def record_file(self) -> Path:
         """The record."""
-        return self.path / "record.json"
+        return self.path / self.own("record.json")
 
     @property
     def logs(self) -> Path:
@@ -85,7 +94,7 @@ class RunDirectory(NamedTuple):
             OSError: if it cannot be written, or the directory belongs to another user.
         """
         with self.opened() as handle:
-            untrusted.write(handle, name, text.encode(), 0o700 if name == self.script.name else 0o600)
+            untrusted.write(handle, name, text.encode(), 0o700 if _SCRIPT.fullmatch(name) else 0o600)
 
     def append_event(self, event: Event) -> None:
         """Add a line to the event log.
@@ -126,7 +135,7 @@ class RunDirectory(NamedTuple):
             ConfigError: if the file cannot be read or is invalid.
         """
         try:
-            return record.decode(self.read("record.json", record.MAX_BYTES, user))
+            return record.decode(self.read(self.record_file.name, record.MAX_BYTES, user))
         except NotOwner as error:
             raise self._no_record(str(error.strerror), hint="only its owner can query its job") from error
         except OSError as error:
@@ -135,7 +144,8 @@ class RunDirectory(NamedTuple):
             raise self._no_record(f"invalid record: {error}") from error
 
     def _no_record(self, message: str, hint: str = "") -> ConfigError:
-        hint = hint or f"remove `{self.path}` if its job has ended"
+        alone = f"remove `{self.path}` if its job has ended"
+        hint = hint or (alone if self.number == 1 else "restore it: without it the run's jobs are not known")
         return ConfigError(Problem(message, hint=hint, place=Place(str(self.record_file), 1, 1)))
 
     def events(self) -> tuple[Event, ...]:
@@ -150,17 +160,26 @@ class RunDirectory(NamedTuple):
         import json
 
         try:
-            data = json.loads(self.read("plan.json", _PLAN_BYTES))
+            data = json.loads(self.read(self.own("plan.json"), _PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
             data = None
         return stored_plan.read(data)
 
 
 class Run(NamedTuple):
-    """A run directory and its record as last read."""
+    """A run directory and its record as last read.
+
+    ``later``: its other jobs, each as a run of its own; the record is that of the first one.
+    """
 
     directory: RunDirectory
     record: Record
+    later: tuple[Run, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[Run, ...]:
+        """Each of its jobs as a run, in their order."""
+        return (self, *self.later)
 
     @property
     def name(self) -> str:
@@ -168,16 +187,44 @@ class Run(NamedTuple):
         return self.directory.name
 
     @property
+    def continued(self) -> int:
+        """How many of its jobs, from the first one on, a later one does again; their ends do not count."""
+        return max((place for place, job in enumerate(self.jobs) if job.record.goes_on), default=0)
+
+    @property
     def job(self) -> Job | None:
         """The job, None while its id is unknown."""
         if self.record.job_id is None:
             return None
-        return Job(self.record.job_id, self.name, str(self.directory.path), self.record.token)
+        path, number = self.directory
+        return Job(self.record.job_id, self.name, str(path), self.record.token, number, self.record.trials)
 
     @property
     def event_id(self) -> str:
         """The id of its job as in the event log; empty while it is unknown."""
         return (self.record.job_id or "").partition(";")[0]
+
+    def last_attempt(self, events: Iterable[Event]) -> int | None:
+        """Return the place of the job whose attempt was the last, where each follows the one before."""
+        log = [*events]
+        since = max((place for place, event in enumerate(log) if event.what == "resumed"), default=0)
+        over = {split_id(event.job_id)[0] for event in log[since:] if event.what == "over"}
+        found = (place for place, job in enumerate(self.jobs) if job.event_id in over)
+        return next(found, None) if self.is_followed else None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its jobs are attempts of one training, each after the one before."""
+        return any(job.record.goes_on and not job.record.trials for job in self.later)
+
+    def by_job(self, events: Iterable[Event]) -> list[list[Event]]:
+        """Return the events of each of its jobs; those of jobs that are none of it are its first job's."""
+        logs: list[list[Event]] = [[] for _ in self.jobs]
+        known = {job.event_id: log for job, log in zip(self.jobs, logs, strict=True)}
+        rest = logs[0] if self.directory.number == 1 else []
+        for event in events:
+            known.get(event.job_id, known.get(split_id(event.job_id)[0], rest)).append(event)
+        return logs
 
 
 def choose(option: str | None, environment: Mapping[str, str]) -> Path:
@@ -225,65 +272,19 @@ def save(directory: RunDirectory, record: Record) -> None:
         OSError: if it cannot be written, or the directory belongs to another user.
     """
     with directory.opened() as handle:
-        untrusted.write(handle, "record.json", encode(record))
+        untrusted.write(handle, directory.record_file.name, encode(record))
 
 
-def list_runs(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
-    """Return all runs, oldest first, and the errors of those that cannot be read."""
-    runs, errors = [], []
-    for path in runs_dir.iterdir() if runs_dir.is_dir() else ():
-        if path.name.startswith(REMOVED):
-            continue
-        directory = RunDirectory(path.absolute())
-        try:
-            runs.append(Run(directory, directory.record()))
-        except ConfigError as error:
-            absent = isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError))
-            if not absent or os.path.lexists(directory.record_file):
-                errors.append(error)
-    return tuple(sorted(runs, key=lambda run: (run.record.created_at, run.name))), tuple(errors)
-
-
-def find(runs_dir: Path, job: str) -> Run:
-    """Return a run by its name, its directory or its job id.
+def read(directory: RunDirectory) -> Run:
+    """Return the run in this directory, with all its jobs.
 
     Raises:
-        ConfigError: if there is none, or more than one (batch systems reuse ids).
+        ConfigError: if a record cannot be read or is invalid.
     """
-    for path in (runs_dir / job, Path(job)):
-        directory = RunDirectory(path.absolute())
-        if os.path.lexists(directory.record_file):
-            return Run(directory, directory.record())
-    runs, _ = list_runs(runs_dir)
-    found = [run for run in runs if run.record.job_id and job in (run.record.job_id, _number(run))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(run.name for run in found)
-        raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
-    hint = did_you_mean(job, [run.name for run in runs], most=5)
-    raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
-
-
-def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
-    """Return a run as `find` does, and the number of an element of its array, which may stand behind a slash.
-
-    Raises:
-        ConfigError: as `find` does.
-    """
-    run, slash, element = job.rpartition("/")
-    if (
-        slash
-        and _NUMBER.fullmatch(element)
-        and not os.path.lexists(runs_dir / job)
-        and not Path(job).exists()
-    ):
-        return find(runs_dir, run), element
-    return find(runs_dir, job), ""
-
-
-def _number(run: Run) -> str:
-    return re.split(r"[;.\[]", run.record.job_id or "", maxsplit=1)[0]  # of ``12;cluster``, ``12[].server``
+    first = directory.record()
+    numbers = range(2, first.jobs + 1)
+    others = (directory._replace(number=number) for number in numbers)
+    return Run(directory, first, tuple(Run(other, other.record()) for other in others))
 
 
 def digest(text: str) -> str:

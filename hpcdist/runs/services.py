@@ -57,3 +57,10 @@ def reread(run: Run) -> Run:
     with contextlib.suppress(ConfigError):
         return run._replace(record=run.directory.record())
     return run
+
+
+def renewed(run: Run) -> Run:
+    """Return the run with the records of all its jobs, to which others may have been added, or unchanged."""
+    with contextlib.suppress(ConfigError):
+        return rundir.read(run.directory)
+    return run

@@ -16,6 +16,9 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script import trial_table
 
 MASK: Final = "********"
+_OF_JOB: Final = re.compile(r"(plan\.[0-9]+\.json|job\.[0-9]+\.sh|trials\.[0-9]+\.tsv)")
+"""The files of the later jobs of a run."""
+
 NAMES: Final = ("experiment.yml", "plan.json", "job.sh", trial_table.FILE, "code.json", "code.diff")
 _SEARCHED: Final = NAMES[:4]
 """Where secrets are looked for; a diff is of a program, in which such names are variables."""
@@ -62,24 +65,31 @@ def secrets(directory: RunDirectory, params: Mapping[str, Any]) -> set[str]:
     return secrets_in(texts, params)
 
 
-def secrets_in(texts: Iterable[str], params: Mapping[str, Any]) -> set[str]:
+def secrets_in(texts: Iterable[str], *params: Mapping[str, Any]) -> set[str]:
     """Return the values in these texts, and in params, whose names are those of secrets."""
     parts = (text.partition(_RUNTIME)[0] for text in texts)
     found = {next(filter(None, match.groups()), "") for text in parts for match in _SECRET.finditer(text)}
-    found |= {value for name, value in params.items() if isinstance(value, str) and _PARAM.fullmatch(name)}
+    pairs = (pair for each in params for pair in each.items())
+    found |= {value for name, value in pairs if isinstance(value, str) and _PARAM.fullmatch(name)}
     return {text for text in found if len(text) >= _SHORTEST and not _HARMLESS.fullmatch(text)}
 
 
-def read(directory: RunDirectory, params: Mapping[str, Any]) -> tuple[dict[str, str], Masked]:
+def read(directory: RunDirectory, *params: Mapping[str, Any]) -> tuple[dict[str, str], Masked]:
     """Return the files that there are, masked, and what masked them, for other texts of the run.
+
+    ``params``: those of the run, and of each of its elements.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     texts: dict[str, str] = {}
     with directory.opened():
-        for name in NAMES:
+        for name in (*NAMES, *_of_jobs(directory)):
             with suppress(FileNotFoundError):
                 texts[name] = directory.read(name, _LIMIT).decode("utf-8", "replace")
-    masked = Masked(secrets_in((texts.get(name, "") for name in _SEARCHED), params))
+    masked = Masked(secrets_in((texts.get(name, "") for name in _SEARCHED), *params))
     return {name: masked(text) for name, text in texts.items()}, masked
+
+
+def _of_jobs(directory: RunDirectory) -> list[str]:
+    return sorted(path.name for path in directory.path.iterdir() if _OF_JOB.fullmatch(path.name))

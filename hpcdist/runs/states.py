@@ -15,7 +15,7 @@ from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, timestamp
 from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
-from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, split_id
+from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, fold, split_id
 
 GRACE: Final = 180.0
 """Seconds in which another process may still be submitting, or the job may not be comma_list yet.
@@ -34,10 +34,16 @@ _TERMINATED: Final = (JobState.FAILED, TERMINATED)
 
 
 class Report(NamedTuple):
-    """A run and the status of its job."""
+    """A run and the status of its job; of several jobs what they come to, with a report on each."""
 
     run: Run
     status: Status
+    several: tuple[Report, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[Report, ...]:
+        """A report on each job of the run."""
+        return self.several or (self,)
 
     @property
     def is_over(self) -> bool:
@@ -56,19 +62,41 @@ class Report(NamedTuple):
 
 
 def status(runs: Sequence[Run], services: Services) -> list[Report]:
-    """Return what is known of these runs, at the cost of one squeue (or its like) for all of them.
+    """Return what is known of these runs, at the cost of one squeue (or its like) for all of their jobs.
 
     A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
     its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
     Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.deadline`).
     """
     by_scheduler: dict[str, list[Run]] = {}
-    for run in runs:
-        by_scheduler.setdefault(run.record.scheduler, []).append(run)
+    for run in itertools.chain.from_iterable(run.jobs for run in runs):
+        by_scheduler.setdefault(run.record.scheduler, []).append(run._replace(later=()))
     calls = [partial(_of_scheduler, name, group, services) for name, group in by_scheduler.items()]
     found = itertools.chain.from_iterable(run_parallel(calls))
     reports = {report.run.directory: report for report in found}
-    return [reports[run.directory] for run in runs]
+    return [_of_run([reports[job.directory] for job in run.jobs]) for run in runs]
+
+
+def _of_run(jobs: Sequence[Report]) -> Report:
+    """Return the report on a run by those on its jobs; an end does not count where another job went on."""
+    first, *later = jobs
+    if not later:
+        return first
+    run = first.run._replace(later=tuple(job.run for job in later))
+    whole = _whole(run, jobs)
+    if not whole.state.is_final or whole.state is not JobState.COMPLETED:
+        which = next(job for job in jobs if job.status is whole)
+        name = which.run.record.job_id or f"{which.run.directory.number} of {len(jobs)}"
+        whole = whole._replace(reason=f"job {name}" + (f": {whole.reason}" if whole.reason else ""))
+    return Report(run, whole, tuple(jobs))
+
+
+def _whole(run: Run, jobs: Sequence[Report]) -> Status:
+    last = run.last_attempt(run.directory.events()) if run.is_followed else None
+    if last is not None and jobs[last].is_over:
+        return jobs[last].status
+    numbered = enumerate(job.status for job in jobs)
+    return fold([one for place, one in numbered if place >= run.continued or not one.state.is_final])
 
 
 def _of_scheduler(name: str, runs: Sequence[Run], services: Services) -> list[Report]:
@@ -130,6 +158,9 @@ def _is_trusted(seconds: float, run: Run, services: Services) -> bool:
 
 
 def _id_from_events(run: Run) -> str | None:
+    """Return the id of its job by the event log, which does not show which of several jobs it is."""
+    if run.record.jobs > 1 or run.directory.number > 1:
+        return None
     ids = (event.job_id for event in run.directory.events() if event.what in ("submitted", "started"))
     return next((split_id(job_id)[0] for job_id in ids), None)
 

@@ -23,7 +23,8 @@ class StoredPlan(NamedTuple):
     ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests. ``tasks``
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
-    search comes first.
+    search comes first. ``trials``: how many the job has. ``workers``: how many trials of a packed search run
+    at once; None for other runs.
     """
 
     description: str | None = None
@@ -32,29 +33,34 @@ class StoredPlan(NamedTuple):
     array: ArraySpec | None = None
     walltime: int | None = None
     requeue: bool = False
+    submit_options: tuple[str, ...] = ()
     gpus: int | None = None
     tasks: int | None = None
     labelled: bool | None = None
     metric_patterns: Mapping[str, str] = MappingProxyType({})
     step_pattern: str | None = None
     order: str | None = None
+    trials: int | None = None
+    workers: int | None = None
 
 
 def read(data: object) -> StoredPlan:
     """Return the plan of the file's data."""
     plan = data if isinstance(data, Mapping) else {}
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
-    patterns = _mapping(identity("tracking")).get
-    walltime, tags, params = request("walltime"), identity("tags"), identity("params")
+    patterns, sweep = _mapping(identity("tracking")).get, _mapping(plan.get("sweep"))
+    workers, trials = _mapping(sweep.get("pack")).get("workers"), sweep.get("trials")
+    walltime, params = request("walltime"), identity("params")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
     tasks = _tasks(plan) if launch("mode") == "tasks" else None
     return StoredPlan(
         description=_text(identity("description")),
-        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        tags=_texts(identity("tags")),
         params=_mapping(params),
         array=_array(request("array")),
         walltime=seconds if isinstance(seconds, int) else None,
         requeue=request("requeue") is True,
+        submit_options=_texts(request("submit_options")),
         gpus=_gpus(plan),
         tasks=tasks,
         labelled=_labelled(launch("labelled"), tasks),
@@ -62,8 +68,14 @@ def read(data: object) -> StoredPlan:
             str(name): text for name, text in _mapping(patterns("metrics")).items() if _text(text)
         },
         step_pattern=_text(patterns("step")),
-        order=_text(_mapping(plan.get("sweep")).get("order")),
+        order=_text(sweep.get("order")),
+        trials=trials if type(trials) is int else None,
+        workers=workers if type(workers) is int else None,
     )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import Services
+from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import Waits, schedulers
 from hpcdist.schedulers.job import JobState
@@ -51,11 +51,19 @@ def wait(
             reports[report.run.directory.path] = report
             if on_change and (old is None or state_and_reason(old) != state_and_reason(report)):
                 on_change(report)
-        left = [report.run for report in now if not report.is_over]
+        left = [run for report in now if (run := _unfinished(report))]
         if not left or silence.has_expired(now, pauses.slept):
             break
         pauses.pause(left)
     return [reports[run.directory.path] for run in runs]
+
+
+def _unfinished(report: Report) -> Run | None:
+    """Return a run whose jobs have not all ended, with what was added to it meanwhile; None if they have."""
+    if not report.is_over:
+        return report.run
+    now = renewed(report.run)
+    return now if len(now.jobs) > len(report.run.jobs) else None
 
 
 def is_local(runs: Sequence[Run]) -> bool:
@@ -143,7 +151,9 @@ class PollTimer:
     def _wait_by_scheduler(self, runs: Sequence[Run], length: float) -> float:
         """Wait for a single job by the scheduler's own command, if any; return the seconds waited."""
         scheduler = schedulers.get(runs[0].record.scheduler)
-        if len(runs) > 1 or self._refused or runs[0].job is None or not isinstance(scheduler, Waits):
+        if len(runs) > 1 or runs[0].later or runs[0].job is None:
+            return 0.0
+        if self._refused or not isinstance(scheduler, Waits):
             return 0.0
         began = self._services.now()
         completed = self._services.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
@@ -156,7 +166,7 @@ class PollTimer:
 
 def is_ending(run: Run) -> bool:
     """Return whether the event log has the end of the job, or of each element of an array."""
-    return run.job is not None and endings.has_ended(run.job)
+    return all(job.job is not None and endings.has_ended(job.job) for job in run.jobs)
 
 
 def _size(run: Run) -> int:

@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 
 
 class Submission(NamedTuple):
-    """A script about to be submitted; ``token`` is unique and lets the job be found again."""
+    """A script about to be submitted; ``token`` is unique and lets the job be found again.
+
+    ``after``: the id of a job that must have ended before this one begins, in whatever way; empty for none.
+    ``options``: those of the command that the script cannot hold.
+    """
 
     script: str
     directory: str
     token: str
+    after: str = ""
+    options: tuple[str, ...] = ()
 
 
 class Query(Protocol):
@@ -106,8 +112,18 @@ class Scheduler(Protocol):
         ...
 
     @property
+    def has_arrays(self) -> bool:
+        """Whether a job may be an array."""
+        ...
+
+    @property
     def rounds_cpus(self) -> bool:
         """Whether it requests CPUs in proportion to GPUs where a site has ``cpus_per_gpu``."""
+        ...
+
+    @property
+    def requeues(self) -> bool:
+        """Whether a script can put its own job into the queue again, by ``requeue_NAME`` of the runtime."""
         ...
 
     @property
@@ -186,23 +202,6 @@ class KnowsNodes(Protocol):
 
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
         """Return the nodes that are down or do not answer; none for unreadable output."""
-        ...
-
-
-class ArrayLimit(NamedTuple):
-    """The largest index of an array that a batch system takes by default, and its setting for that."""
-
-    largest: int
-    setting: str
-
-
-@runtime_checkable
-class LimitsArrays(Protocol):
-    """What a scheduler may have besides: a limit of arrays, which a site may have changed."""
-
-    @property
-    def array_limit(self) -> ArrayLimit:
-        """The default limit."""
         ...
 
 

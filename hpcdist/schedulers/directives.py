@@ -11,16 +11,20 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.errors import Path, Problem, did_you_mean
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
+from hpcdist.schedulers.sizes import size_lines, size_problems, unknown_names
 from hpcdist.site.model import Site
 
 Pair = tuple[str, str | None]
 """A flag and its value, None for a bare flag."""
 
 _PATH = ("batch", "directives")
+_MANDATORY: Final = "directives.mandatory"
 
 _ALWAYS: Final = frozenset({"name", "environment.replicas", "environment.replicas.per_node", "batch.nodes"})
 """The fields that decide what every job has."""
@@ -65,7 +69,7 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
         except ValueError:
             return ()
         flag, equals, value = first.partition("=")
-        known = re.fullmatch(r"--[a-z][a-z0-9-]+|-[A-Za-z]", flag)
+        known = re.fullmatch(r"--[a-z][a-z0-9_-]+|-[A-Za-z]", flag)
         if not known or len(rest) > (0 if equals else 1):
             return ()
         return ((short.get(flag, flag), value if equals else next(iter(rest), None)),)
@@ -76,7 +80,14 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
 def further_directives(
     syntax: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
-    """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``."""
+    """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``.
+
+    The experiment's value replaces that of ``directives.mandatory``, but for those that belong to settings
+    which are correct only together.
+    """
+    if wrong := [*size_problems(job, site)]:
+        problems += wrong
+        return
     values = {line.flag: line.value for line in own}
     required: dict[str, Directive] = {}
     for text, origin in site_directives(job, site):
@@ -88,25 +99,39 @@ def further_directives(
                 problems.append(problem)
             elif line.flag not in values and other is None:
                 required[_key(syntax, line)] = line
-                yield line
-    for text in job.request.extra_directives:
-        for line in _read(
-            syntax, text, job.origins.get("directives", Origin("key", "batch.directives")), problems
-        ):
-            other = _required_by_site(syntax, line, required)
-            if problem := _reserved(syntax, line.flag, values) or _unknown(syntax, line, site):
-                problems.append(problem)
-            elif other is None:
-                yield line
-            elif other.value != line.value:
-                problems.append(_conflicting(line, other))
+    yield from _with_own(syntax, job, site, values, required, problems)
+
+
+def _with_own(  # noqa: PLR0913, PLR0917 - what a line may contradict
+    syntax: DirectiveSyntax,
+    job: JobSpec,
+    site: Site,
+    values: Mapping[str, str | None],
+    required: dict[str, Directive],
+    problems: list[Problem],
+) -> Iterator[Directive]:
+    """Yield the site's directives, those of the experiment in their place, and what it adds."""
+    added: list[Directive] = []
+    origin = job.origins.get("directives", Origin("key", "batch.directives"))
+    found = (line for text in job.request.extra_directives for line in _read(syntax, text, origin, problems))
+    for line in found:
+        other = _required_by_site(syntax, line, required)
+        if problem := _reserved(syntax, line.flag, values) or _unknown(syntax, line, site):
+            problems.append(problem)
+        elif other is None:
+            added.append(line)
+        elif other.value != line.value and other.origin.key == _MANDATORY:
+            instead = line.origin.with_note(f"instead of {_written(other.flag, other.value)} of the site")
+            required[_key(syntax, other)] = replace(other, value=line.value, origin=instead)
+        elif other.value != line.value:
+            problems.append(_conflicting(line, other))
+    yield from (*required.values(), *added)
 
 
 def site_directives(job: JobSpec, site: Site) -> Iterator[tuple[str, Origin]]:
     """Yield each directive that the site requires of this job, with its origin."""
-    yield from (
-        (text, Origin("site", site.name, "directives.mandatory")) for text in site.directives.mandatory
-    )
+    yield from size_lines(job, site)
+    yield from ((text, Origin("site", site.name, _MANDATORY)) for text in site.directives.mandatory)
     yield from ((word.text, word.origin) for word in job.request.site_directives)
 
 
@@ -135,10 +160,12 @@ def site_directive_problems(syntax: DirectiveSyntax, site: Site) -> Iterator[Pro
     for number, group in enumerate(site.fabric.together):
         place = ("fabric", "together", number, "directives")
         texts += [((*place, index), text) for index, text in enumerate(group.directives)]
+    yield from unknown_names(site)
+    texts += [(("directives", "size", index), text) for index, text in enumerate(site.directives.size)]
     for path, text in texts:
         found: list[Problem] = []
         for line in _read(syntax, text, Origin("site", site.name), found):
-            problem = _unknown(syntax, line, site) or _always_set(syntax, line.flag)
+            problem = _unknown(syntax, line, site) or (path[1] != "size" and _always_set(syntax, line.flag))
             found += [problem] if problem else []
         yield from (problem._replace(path=path) for problem in found)
 
@@ -198,6 +225,7 @@ def embedded_directives(syntax: DirectiveSyntax, job: PreparedJob) -> Iterator[P
         (("environment", "env_vars", item.name), item.name, item.value.partition("\n")[2])
         for item in job.environment.variables
     ]
+    texts += [((), str(step.origin), step.command) for step in job.steps]
     texts += [((), str(word.origin), word.text) for word in job.environment.setup]
     for path, name, text in texts:
         found = next((line for line in text.splitlines() if _is_directive(syntax, line)), None)

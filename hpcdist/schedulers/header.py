@@ -68,10 +68,14 @@ def header(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> Iterator[tu
 
 def _output(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> str | None:
     """Return where the output goes."""
-    number = 1 if syntax.is_array(plan) else 0
-    if run_dir:
-        return f"{syntax.directory(run_dir)}/{syntax.in_run_dir[number]}"
-    return f"{plan.identity.name}{syntax.beside[number]}" if syntax.beside else None
+    kind = 1 if syntax.is_array(plan) else 0
+    if not run_dir:
+        return f"{plan.identity.name}{syntax.beside[kind]}" if syntax.beside else None
+    number, name = plan.identity.number, syntax.in_run_dir[kind]
+    if plan.sweep and plan.sweep.pack:
+        name = name.replace("job-", "node-", 1)  # job-17.out is that of a trial
+    own = name if number == 1 else name.replace("logs/", f"logs/{number}-", 1)
+    return f"{syntax.directory(run_dir)}/{own}"
 
 
 def directive_text(syntax: HeaderSyntax, directive: Directive) -> str:

@@ -59,12 +59,18 @@ class Status(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A submitted script; ``id`` is the scheduler's, ``directory`` the run directory."""
+    """A submitted script; ``id`` is the scheduler's, ``directory`` the run directory.
+
+    ``number``: which job of its run it is, from 1. ``trials``: the numbers of the trials that the elements of
+    its array run, in their order, as in `hpcdist.runs.elements`; empty where an element is its own number.
+    """
 
     id: str
     name: str
     directory: str
     token: str
+    number: int = 1
+    trials: str = ""
 
 
 def element_id(job_id: str, index: int) -> str:

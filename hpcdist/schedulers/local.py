@@ -186,6 +186,7 @@ class Local(Plain):
 
     name: Final = "local"
     is_batch_system = False
+    has_arrays = False
 
     def __init__(self, grace: float = 10.0) -> None:
         self._grace = grace

@@ -19,7 +19,9 @@ class Plain:
     gpu_hook: str = ""
     sets_threads: bool = False
     has_components: bool = False
+    has_arrays: bool = True
     rounds_cpus: bool = False
+    requeues: bool = False
     open_mpi_support: str = ""
 
     def memory_refused_by(self, site: Site) -> str:

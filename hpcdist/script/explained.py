@@ -24,7 +24,9 @@ _FIELDS: Final = {
     "walltime": "request.walltime", "account": "request.account", "qos": "request.qos",
     "exclusive": "request.exclusive", "dependency": "request.dependency", "array": "request.array",
     "signal": "request.signal", "requeue": "request.requeue", "max_restarts": "completion.max_restarts",
-    "mail": "request.mail.user", "gpu_visibility": "gpus.visibility", "image": "container.image",
+    "restart": "completion.restarts.summary",
+    "output": "request.output", "error": "request.error", "mail": "request.mail.user",
+    "gpu_visibility": "gpus.visibility", "image": "container.image",
     "container": "container.runtime",
 }  # fmt: skip
 """Keys of a plan's origins, and the fields that they explain."""
@@ -47,6 +49,7 @@ def lines(plan: Plan) -> Iterator[Line]:
     yield from (
         ("variables of each task", _variable(item), item.origin) for item in plan.environment.task_variables
     )
+    yield from (("steps", f"{step.time} ({step.on}): {step.command}", step.origin) for step in plan.steps)
     for origin, words in groupby(plan.words, key=lambda word: word.origin):
         yield "launch", " ".join(map(_word, words)), origin
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from hpcdist.plan.model import Plan
@@ -39,15 +39,25 @@ class Lines:
         value = f'"{variable.value}"' if variable.shell else on_few_lines(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {quote(variable.role)} ]] || " if variable.role else ""
-        if variable.found:
-            only = f'! found "{variable.found}" || '
+        named = (("found", variable.found), ("linked", variable.links))
+        checks = [f'{check} "{name}"' for check, name in named if name]
+        if checks:
+            only = "".join(f"! {check} || " for check in checks)
         if variable.otherwise is not None:
             otherwise = quote(variable.otherwise)
             return Raw(
-                f'if found "{variable.found}"; then export {variable.name}={value}; '
+                f"if {' && '.join(checks)}; then export {variable.name}={value}; "
                 f"else export {variable.name}={otherwise}; fi{comment}"
             )
         return Raw(f"{only}export {variable.name}={value}{comment}")
+
+    def steps(self) -> list[Raw]:
+        """Return the words of each step, below its origin if ``annotate`` is set."""
+        found = []
+        for step in self.plan.steps:
+            found += [Raw(f"# {_one_line(step.origin)}")] if self.annotate else []
+            found.append(Raw(f"{step.time} {step.on} {on_few_lines(step.command)}"))
+        return found
 
     def launch_origins(self) -> list[Raw]:
         """Return a line for each origin of the launch line, with the words that have it."""
@@ -62,8 +72,24 @@ class Lines:
         A first word that is shell already is a function of the script, which cannot be ``exec``'d.
         """
         words = self.plan.words
+        return self._line(words[: self._first_of_trial] if self._is_packed else words)
+
+    def trial_line(self) -> Raw | None:
+        """Return what a worker of a packed search starts for each trial; None for other jobs."""
+        return self._line(self.plan.words[self._first_of_trial :], execs=True) if self._is_packed else None
+
+    @property
+    def _is_packed(self) -> bool:
+        return bool(self.plan.sweep and self.plan.sweep.pack)
+
+    @property
+    def _first_of_trial(self) -> int:
+        """The place of the first word behind the task wrapper."""
+        return 1 + next(at for at, word in enumerate(self.plan.words) if word.origin.kind == "task wrapper")
+
+    def _line(self, words: Sequence[Word], *, execs: bool = False) -> Raw:
         inside = Origin("container", self.plan.container.runtime) if self.plan.container else None
-        text = "" if words[0].shell else "exec"
+        text = "" if words[0].shell and not execs else "exec"
         wraps = False
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)

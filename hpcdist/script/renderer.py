@@ -22,12 +22,12 @@ from hpcdist.script.lines import Lines, on_few_lines, only_comments
 from hpcdist.words import Raw, quote
 
 RUNTIME: Final = (
-    "main", "allocation", "begin", "trials", "files", "setup", "batch_systems", "launchers", "elastic", "run",
-    "task",
+    "main", "allocation", "begin", "logs", "trials", "pack", "files", "setup", "batch_systems", "launchers",
+    "elastic", "steps", "run", "restarts", "task",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 
-MODULES: Final = ("hpcdist_tracking", "polyaxon_client", "azureml", "gradient_utils")
+MODULES: Final = ("hpcdist_tracking", "polyaxon_client", "azureml", "gradient_utils", "hpcdist_ray")
 """What programs of jobs may import beside their own: ``templates/python/NAME.py``."""
 
 _END: Final = (
@@ -127,6 +127,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
         "header": lines.header(run_dir),
         "settings": [*settings.entries(plan, run_dir)],
         "tasks": [*settings.table(plan)],
+        "steps": lines.steps(),
         "command": on_few_lines(command) if plan.launch.components else Raw(command),
         "command_end": Raw(_end_of(command)),
         "annotate": annotate,
@@ -134,6 +135,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
         "exported": lines.exported,
         "only_comments": only_comments,
         "launch_line": lines.launch_line(),
+        "trial_line": lines.trial_line(),
         "launch_origins": lines.launch_origins(),
     }
 

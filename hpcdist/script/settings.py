@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -9,7 +10,8 @@ from typing import Final
 from hpcdist.plan import devices
 from hpcdist.plan.model import Plan
 from hpcdist.schedulers import schedulers
-from hpcdist.words import Raw, quote
+from hpcdist.script import trial_table
+from hpcdist.words import Raw, numbered, quote
 
 Group = dict[str, object]
 """Entries that belong together, by their keys; those that are None, False or empty are not written."""
@@ -77,13 +79,21 @@ def needs_hostfile(plan: Plan) -> bool:
 
 def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
     scheduler, launch = schedulers.get(plan.identity.scheduler), plan.launch
+    pack = plan.sweep and plan.sweep.pack
     yield {"job": f"{plan.identity.name}: {plan.summary}", "run_dir": run_dir}
     yield {
         "scheduler": plan.identity.scheduler,
         "submit_environment": plan.request.submit_environment if scheduler.is_batch_system else None,
         "walltime": plan.request.walltime,
         "array": _elements(plan),
-        "trials": plan.sweep and plan.sweep.trials,
+        "trials": plan.sweep and numbered(trial_table.FILE, plan.identity.number),
+        "max_failures": plan.sweep and plan.sweep.max_failures,
+        "stop_at": plan.sweep and plan.sweep.stop_at and json.dumps(plan.sweep.stop_at),
+        **_of_budget(plan),
+        "number": plan.identity.number > 1 and plan.identity.number,
+        "packed": pack and pack.workers,
+        "output": plan.request.output,
+        "error": plan.request.error,
     }
     yield {
         "launcher": launch.launcher,
@@ -109,9 +119,40 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "required_roles": " ".join(plan.completion.required_roles),
         "required_tasks": plan.required_tasks,
         "elastic": plan.completion.elastic,
+        "steps": "srun" if plan.steps and plan.identity.scheduler == "slurm" else None,
+        "own_nodes": plan.own_nodes,
+        "beside": any(step.time == "beside" for step in plan.steps),
+        "go_on": not plan.completion.kill_on_failure,
         "max_restarts": plan.completion.max_restarts,
+        **_of_restarts(plan),
     }
     yield _of_scheduler(plan)
+
+
+def _of_restarts(plan: Plan) -> Group:
+    """Return after which ends another attempt follows; without any, how often it runs again here."""
+    restarts = plan.completion.restarts
+    if restarts is None:
+        return {}
+    return {
+        "restart": restarts.by or "here",
+        "restart_on": " ".join(restarts.on),
+        "max_restarts": restarts.max,
+        "notice": f"{restarts.notice} {restarts.signal}",
+        "no_progress": restarts.no_progress,
+        "stop_on_exit": " ".join(map(str, restarts.stop_on_exit)),
+        "stop_file": restarts.stop_file,
+        "spare": restarts.spare_nodes,
+        "keep_nodes": not restarts.exclude_bad_nodes,
+    }
+
+
+def _of_budget(plan: Plan) -> Group:
+    """Return the GPU-seconds that the trials may take, those of one at most, and its GPUs."""
+    sweep, walltime = plan.sweep, plan.request.walltime
+    if not sweep or not sweep.budget or not sweep.cost or not walltime:
+        return {}
+    return {"budget": sweep.budget, "cost": sweep.cost, "trial_gpus": sweep.cost // walltime.seconds}
 
 
 def _elements(plan: Plan) -> str | None:
@@ -125,9 +166,10 @@ def _elements(plan: Plan) -> str | None:
 def _of_scheduler(plan: Plan) -> Group:
     """Return the settings that only LSF (its launch node) and Grid Engine (its slots) need."""
     asks_slots = any(directive.flag == "-pe" for directive in plan.directives)
+    several = plan.identity.scheduler == "sge" and plan.placement.nodes + plan.own_nodes > 1
     return {
         "launch_node": plan.request.lsf.launch_node,
-        "slots": asks_slots and plan.placement.groups[0].cpus,
+        "slots": plan.placement.groups[0].cpus if asks_slots else several and 1,
         "remote": plan.request.sge.remote == "qrsh" and "qrsh",
     }
 

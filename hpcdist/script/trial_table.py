@@ -1,4 +1,4 @@
-r"""The table of trials that the script reads: ``trials.tsv``, one row for each.
+r"""The table of trials that the script of a job reads: ``trials.tsv``, one row for each.
 
 Below the names, each row has the number of the trial, its params, its program, and its variables. Tabs are
 between them; within them tab, newline, carriage return and backslash are ``\t``, ``\n``, ``\r``, ``\\``.
@@ -28,12 +28,12 @@ def table(trials: Sequence[TrialTexts]) -> str:
     variables = _names(trial.variables for trial in trials)
     rows = [
         (
-            str(number),
+            str(trial.number),
             *(trial.params.get(name, "") for name in params),
             trial.command,
             *(trial.variables.get(name, "") for name in variables),
         )
-        for number, trial in enumerate(trials, 1)
+        for trial in trials
     ]
     heads = ("trial", *params, PROGRAM, *variables)
     return "".join("\t".join(text.translate(_ESCAPES) for text in row) + "\n" for row in (heads, *rows))

@@ -1,6 +1,8 @@
 """The site: the model of a site file, which describes a machine, and its checks.
 
-model fabric affinity dialects    partitions, nodes, the fabric, CPUs next to GPUs, settings of one scheduler
+model nodes fabric accounts    the machine, its types of node and partitions, its network, who pays
+conditions affinity dialects    the jobs that a value is for, CPUs next to GPUs, settings of one scheduler
 problems provenance    problems of a site file, and the sources of its values
+published    the settings of the centre's own examples
 detection survey    which site a machine is, and what its batch system reports
 """

@@ -12,42 +12,45 @@ from typing import Final, Literal, NamedTuple
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
+from hpcdist.site.conditions import Condition, JobFacts
 from hpcdist.words import VARIABLE_NAME
 
 Scalar = str | int | float | bool
-When = Literal["always", "single_node", "multi_node"]
-Library = Literal["nccl", "rccl", "oneccl"]
 Network = Literal["slingshot", "infiniband", "omni-path", "efa", "gpudirect-tcp", "roce", "ethernet"]
 
+_LINKED: Final = re.compile(r"lib[A-Za-z0-9_+-]+\.so(?:\.[0-9.]+)?")
 _FILE: Final = re.compile(r"(?:[A-Za-z0-9_./+*?-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+")
 
 
-class Condition(Model, frozen=True, kw_only=True):
-    """When something applies: all conditions must hold.
+class FileCondition(Condition, frozen=True, kw_only=True):
+    """A condition that may also depend on a file of the nodes.
 
-    ``when``: the job's number of nodes. ``library``: the job's nodes have GPUs of that collectives library
-    (NVIDIA: nccl, AMD: rccl, Intel: oneccl). ``container``: only inside a container, or only outside.
     ``found``: the file exists on the first node when the job runs; a name without a slash is searched in
-    ``LD_LIBRARY_PATH``; ``$NAME``, ``*`` and ``?`` are expanded by the shell.
+    ``LD_LIBRARY_PATH``; ``$NAME``, ``*`` and ``?`` are expanded by the shell. ``links``: a program of the
+    command is linked with this library, such as ``libnccl.so``, as that node finds out; one in Python is not,
+    nor is one in a container, which the job cannot look into: name its ``frameworks`` there.
     """
 
-    when: When = "always"
-    library: Library | None = None
-    container: bool | None = None
     found: str | None = None
+    links: str | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
         """The conditions as words, for messages."""
-        inside = (
-            None if self.container is None else "in a container" if self.container else "outside containers"
-        )
-        when = None if self.when == "always" else self.when
-        found = self.found and f"if {self.found} is found"
-        return tuple(word for word in (when, self.library, inside, found) if word)
+        found = (f"if {self.found} is found",) if self.found else ()
+        return (*super().words, *found, *((f"if the program links {self.links}",) if self.links else ()))
+
+    def may_hold(self, job: JobFacts) -> bool:
+        """Whether it holds for such a job, as far as this is known before the job runs."""
+        return job.satisfies(self) and not (self.links and job.container)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the job itself must check a part of it."""
+        return self.found is not None or self.links is not None
 
 
-class Setting(Condition, frozen=True, kw_only=True):
+class Setting(FileCondition, frozen=True, kw_only=True):
     """A variable that is set only under a condition.
 
     ``value``: its value then. ``otherwise``: its value if the condition does not hold; without it the
@@ -58,7 +61,7 @@ class Setting(Condition, frozen=True, kw_only=True):
     otherwise: Scalar | None = None
 
 
-class ConditionalGroup(Condition, frozen=True, kw_only=True):
+class ConditionalGroup(FileCondition, frozen=True, kw_only=True):
     """Variables, directives and launcher arguments that are correct only together.
 
     ``why``: the reason. ``env``: the variables. ``directives``: lines for the scheduler. ``args``: arguments
@@ -87,25 +90,8 @@ class Fabric(Model, frozen=True):
     known: dict[str, str] = {}
 
 
-class JobFacts(Model, frozen=True):
-    """The facts of a job that conditions check; ``library`` is None if unknown, or if there are several."""
-
-    nodes: int
-    library: Library | None = None
-    container: bool = False
-
-    def satisfies(self, condition: Condition) -> bool:
-        """Whether all conditions hold that can be checked before the job runs."""
-        several = self.nodes > 1
-        return (
-            condition.when in ("always", "multi_node" if several else "single_node")
-            and condition.library in (None, self.library)
-            and condition.container in (None, self.container)
-        )
-
-
 class ResolvedSetting(NamedTuple):
-    """A variable of a job; if ``found`` names a file, ``value`` is set if it exists, else ``otherwise``.
+    """A variable of a job; ``value`` is set if ``found`` and ``links`` hold, else ``otherwise``.
 
     ``key`` is that of the site file, ``why`` its group's reason, ``notes`` the condition that holds or not.
     """
@@ -117,6 +103,7 @@ class ResolvedSetting(NamedTuple):
     notes: tuple[str, ...] = ()
     found: str | None = None
     otherwise: Scalar | None = None
+    links: str | None = None
 
 
 def resolve_settings(fabric: Fabric, job: JobFacts) -> Iterator[ResolvedSetting]:
@@ -124,20 +111,22 @@ def resolve_settings(fabric: Fabric, job: JobFacts) -> Iterator[ResolvedSetting]
     for name, entry in fabric.env.items():
         setting = entry if isinstance(entry, Setting) else Setting(value=entry)
         key, condition = f"fabric.env.{name}", ", ".join(setting.words)
-        if job.satisfies(setting):
-            otherwise, notes = setting.otherwise if setting.found else None, (condition,) * bool(condition)
-            yield ResolvedSetting(name, setting.value, key, "", notes, setting.found, otherwise)
+        if setting.may_hold(job):
+            otherwise, notes = setting.otherwise if setting.is_late else None, (condition,) * bool(condition)
+            late = (setting.found, otherwise, setting.links)
+            yield ResolvedSetting(name, setting.value, key, "", notes, *late)
         elif setting.otherwise is not None:
             yield ResolvedSetting(name, setting.otherwise, key, notes=(f"not {condition}",))
     for index, group in active_groups(fabric, job):
         notes = (", ".join(group.words),) * bool(group.words)
         for name, value in group.env.items():
-            yield ResolvedSetting(name, value, f"fabric.together.{index}", group.why, notes, group.found)
+            late = (group.found, None, group.links)
+            yield ResolvedSetting(name, value, f"fabric.together.{index}", group.why, notes, *late)
 
 
 def active_groups(fabric: Fabric, job: JobFacts) -> Iterator[tuple[int, ConditionalGroup]]:
     """Yield the groups whose conditions hold, with their index in the file."""
-    return ((index, group) for index, group in enumerate(fabric.together) if job.satisfies(group))
+    return ((index, group) for index, group in enumerate(fabric.together) if group.may_hold(job))
 
 
 def problems_of(fabric: Fabric) -> Iterator[Problem]:
@@ -153,9 +142,9 @@ def problems_of(fabric: Fabric) -> Iterator[Problem]:
             yield from _name_problems(name, (*place, "env", name))
             if name in fabric.env:
                 yield Problem(f"{name} is also in `fabric.env`", (*place, "env", name), "write it once")
-        if group.found and (group.directives or group.args):
-            message = "directives and launcher arguments are written before the file can be searched"
-            yield Problem(message, (*place, "found"), "use another condition")
+        if group.is_late and (group.directives or group.args):
+            message = "directives and launcher arguments are written before the job can check that"
+            yield Problem(message, (*place, "found" if group.found else "links"), "use another condition")
         yield from _found_problems(group, place)
     for name in sorted(set(fabric.known) - set(variable_names(fabric))):
         yield Problem(f"this file does not set {name}", ("fabric", "known", name), "remove it")
@@ -179,8 +168,11 @@ def _setting_problems(setting: Setting, path: Path) -> Iterator[Problem]:
     yield from _found_problems(setting, path)
 
 
-def _found_problems(condition: Condition, path: Path) -> Iterator[Problem]:
+def _found_problems(condition: FileCondition, path: Path) -> Iterator[Problem]:
     if condition.found is not None and not _FILE.fullmatch(condition.found):
         message = f"{condition.found!r} is not a file name that a script can search"
         hint = "write a name (libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
         yield Problem(message, (*path, "found"), hint)
+    if condition.links is not None and not _LINKED.fullmatch(condition.links):
+        hint = "write a name such as libnccl.so"
+        yield Problem(f"{condition.links!r} is not the name of a library", (*path, "links"), hint)

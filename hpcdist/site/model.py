@@ -5,15 +5,20 @@ Every value of a shipped site has its source in ``sources``; what is unknown is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from hpcdist.documents.fields import Model
+from hpcdist.errors import Path
+from hpcdist.site.accounts import Account
+from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.pbs import Pbs
 from hpcdist.site.dialects.sge import Sge
-from hpcdist.site.fabric import Fabric, Library, Scalar
+from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
+from hpcdist.site.nodes import Gpus, NodeType, Partition
+from hpcdist.site.published import Published
 from hpcdist.units import Memory, Walltime
 
 
@@ -29,96 +34,6 @@ class Source(Model, frozen=True, kw_only=True):
     read: str
     of: tuple[str, ...] = ()
     by: Literal["centre", "vendor", "third party"] = "centre"
-
-
-class NodeType(Model, frozen=True):
-    """One type of node; None means unknown (or, on ``local``, not limited).
-
-    ``cpus``: as the scheduler counts them. ``memory``: the memory that jobs can request. ``gpus``: how many
-    it has; ``unknown`` means some, so that jobs which need GPUs are refused. ``gpu_type``: the scheduler's
-    name of the GPUs. ``constraint``: the constraint that selects only nodes of this type. ``gpu_cpus``: the
-    CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks on whole nodes are bound
-    to the CPUs of their GPUs. ``library``: the collectives library of its GPUs. ``cpus_per_gpu``: jobs on
-    such nodes must request exactly so many CPUs per GPU (NCI Gadi); PBS only.
-    """
-
-    cpus: int | None = None
-    memory: Memory | None = None
-    gpus: int | Literal["unknown"] | None = 0
-    cpus_per_gpu: int | None = None
-    gpu_type: str | None = None
-    gpu_cpus: tuple[str, ...] = ()
-    library: Library = "nccl"
-    constraint: str | None = None
-
-
-def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
-    """Return the collectives libraries of the node types that have GPUs, each once, in order."""
-    return tuple(sorted({kind.library for kind in kinds if kind.gpus != 0}))
-
-
-class Limit(Model, frozen=True, kw_only=True):
-    """The time limit of jobs with up to so many nodes.
-
-    ``nodes``: the most nodes of such jobs. ``walltime``: their longest walltime.
-    """
-
-    nodes: int
-    walltime: Walltime
-
-
-class Partition(Model, frozen=True, kw_only=True):
-    """A partition or queue of the machine.
-
-    ``nodes``: how many it has of each node type, in the order in which they are preferred; a job without GPUs
-    prefers the only type without. ``min_nodes``: the fewest nodes of a job. ``max_nodes``: the most nodes of
-    a job. ``max_walltime``: the longest walltime of a job. ``qos``: the QOS of jobs that set none.
-    ``constraint``: a further constraint of its jobs. ``limits``: longest walltimes by number of nodes; the
-    first entry that covers the job's nodes applies. ``submit_as``: the scheduler's name of it, "" if none is
-    to be given (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``: whether jobs get whole nodes, if this
-    differs from the site. ``request_memory``: whether jobs request memory, if this differs from the site.
-    """
-
-    may_be_empty = frozenset({"submit_as"})
-
-    nodes: dict[str, int | None]
-    min_nodes: int = 1
-    max_nodes: int | None = None
-    max_walltime: Walltime | None = None
-    limits: tuple[Limit, ...] = ()
-    qos: str | None = None
-    constraint: str | None = None
-    submit_as: str | None = None
-    whole_nodes: bool | None = None
-    request_memory: bool | Literal["share"] | None = None
-
-    @property
-    def longest(self) -> Walltime | None:
-        """The longest walltime of any job, None if the site does not set one."""
-        all_limits = [limit.walltime for limit in self.limits] + [self.max_walltime]
-        return max(filter(None, all_limits), default=None)
-
-    def walltime_of(self, nodes: int) -> Walltime | None:
-        """Return the longest walltime of a job with so many nodes, None if the site does not set one."""
-        return next((limit.walltime for limit in self.limits if nodes <= limit.nodes), self.max_walltime)
-
-
-class Gpus(Model, frozen=True):
-    """How GPUs are requested and assigned to tasks.
-
-    ``request``: ``gres`` (per node), ``gpus_per_node``, ``gpus_per_task`` or ``none`` (whole nodes).
-    ``gres``: the name of the resource. ``typed``: whether the GPU type is requested too. ``visible``: the
-    variable that lists the GPUs visible to a task. ``bound_by``: ``task`` if the task wrapper sets
-    ``visible``; ``launcher`` if the launcher assigns the GPUs to each task (srun by ``--gpus-per-task``).
-    """
-
-    request: Literal["gres", "gpus_per_node", "gpus_per_task", "none"] = "gres"
-    gres: str = "gpu"
-    typed: bool = False
-    visible: Literal["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"] = (
-        "CUDA_VISIBLE_DEVICES"
-    )
-    bound_by: Literal["task", "launcher"] = "task"
 
 
 class RankVariables(Model, frozen=True, kw_only=True):
@@ -185,26 +100,18 @@ class Detect(Model, frozen=True):
     fqdn: tuple[str, ...] = ()
 
 
-class Account(Model, frozen=True):
-    """Whether jobs require an account, and its form.
-
-    ``required``: a job without one is refused. ``pattern``: its form (a regular expression). ``hint``: the
-    hint for a missing or invalid account.
-    """
-
-    required: bool = False
-    pattern: str | None = None
-    hint: str | None = None
-
-
 class Directives(Model, frozen=True):
     """Directives that every job of this machine needs, and flags that it refuses.
 
-    ``mandatory``: lines in the scheduler's syntax. ``forbidden``: flags, without a value. ``known``: further
-    flags of this scheduler, such as those of a Flux plug-in.
+    ``mandatory``: lines in the scheduler's syntax. ``size``: lines that request the job's nodes, in place of
+    those that hpcdist writes for nodes, CPUs, GPUs and memory, such as ``-l {node_type}={nodes}`` (TSUBAME4);
+    in them are replaced ``{nodes}``, ``{node_type}``, ``{partition}``, ``{tasks}``, ``{tasks_per_node}``,
+    ``{cpus_per_task}``, and of each node ``{cpus}``, ``{gpus}`` and ``{memory}`` (MiB). ``forbidden``: flags,
+    without a value. ``known``: further flags of this scheduler, such as those of a Flux plug-in.
     """
 
     mandatory: tuple[str, ...] = ()
+    size: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
 
@@ -237,19 +144,23 @@ class Site(Model, frozen=True, kw_only=True):
     ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``: settings of
     single launchers. ``torchrun``: the program that starts PyTorch's processes on a node. ``node_types``: its
     types of nodes, by name. ``partitions``: its partitions or queues. ``default_partition``: the partition of
-    jobs that set none. ``whole_nodes``: jobs get whole nodes. ``gpus``: how GPUs are requested. ``account``:
-    whether jobs require an account. ``walltime``: the walltime of jobs that set none. ``replica``: defaults
-    of a replica's resources. ``node_selectors``: labels of experiments, their values, and what these select.
-    ``volumes``: paths by name, for ``persistence`` and ``data_refs``. ``directives``: directives that every
-    job needs, and flags that are refused. ``environment``: whether jobs inherit the variables of the
-    submitting shell. ``modules``: the modules that a job loads, in order. ``source``: files that it sources.
-    ``fabric``: settings of the network. ``head_node``: the address of the first node. ``detect``: how the
-    machine is detected. ``sources``: where the values come from. ``request_memory``: whether jobs request the
-    memory that the experiment sets; ``share``: replicas that set none request their CPUs' share of the node's
+    jobs that set none. ``whole_nodes``: jobs get whole nodes. ``max_array_elements``: the most elements of a
+    job array, where the site has changed the batch system's default (Slurm: ``MaxArraySize`` less 1); a
+    search of more trials is several arrays. ``requeue``: a job may put itself into the queue again. ``gpus``:
+    how GPUs are requested. ``account``: whether jobs require an account. ``walltime``: the walltime of jobs
+    that set none. ``replica``: defaults of a replica's resources. ``node_selectors``: labels of experiments,
+    their values, and what these select. ``volumes``: paths by name, for ``persistence`` and ``data_refs``.
+    ``node_local``: the folder of a local disk of each node. ``directives``: directives that every job needs,
+    and flags that are refused. ``environment``: whether jobs inherit the variables of the submitting shell.
+    ``modules``: the modules that a job loads, in order. ``source``: files that it sources. ``fabric``:
+    settings of the network. ``head_node``: the address of the first node. ``detect``: how the machine is
+    detected. ``sources``: where the values come from. ``request_memory``: whether jobs request the memory
+    that the experiment sets; ``share``: replicas that set none request their CPUs' share of the node's
     memory, because the default of the site is low. ``container``: the container runtime, if there is one.
     ``setup``: lines of bash that run once, where the script runs. ``task_setup``: lines of bash that each
-    task runs before its program, such as ``mkdir -p`` on a local disk. ``notes``: notes for its users.
-    ``differences``: differences from the centre's own examples, each with its reason.
+    task runs before its program, such as ``mkdir -p`` on a local disk; a line of either, and a module, may
+    have conditions. ``notes``: notes for its users. ``published``: the centre's own examples, setting by
+    setting.
     """
 
     name: str
@@ -266,6 +177,8 @@ class Site(Model, frozen=True, kw_only=True):
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None
     whole_nodes: bool = False
+    max_array_elements: int | None = None
+    requeue: bool = True
     request_memory: bool | Literal["share"] = True
     gpus: Gpus = Gpus()
     account: Account = Account()
@@ -273,20 +186,89 @@ class Site(Model, frozen=True, kw_only=True):
     replica: ReplicaDefaults = ReplicaDefaults()
     node_selectors: dict[str, dict[str, Selection]] = {}
     volumes: dict[str, str] = {}
+    node_local: str = "/tmp"  # noqa: S108 - each job makes a folder of its own there
     directives: Directives = Directives()
     environment: Literal["inherit", "clean"] = "inherit"
-    modules: tuple[str, ...] = ()
+    modules: tuple[str | ConditionalText, ...] = ()
     source: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
-    task_setup: tuple[str, ...] = ()
+    setup: tuple[str | ConditionalText, ...] = ()
+    task_setup: tuple[str | ConditionalText, ...] = ()
     container: Runtime | None = None
     fabric: Fabric = Fabric()
     head_node: HeadNode = HeadNode()
     detect: Detect = Detect()
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
-    differences: tuple[str, ...] = ()
+    published: tuple[Published, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:
         """Return this machine's settings of a launcher, empty if it has none."""
         return self.launchers.get(launcher, LauncherOptions())
+
+    def conditions(self) -> Iterator[tuple[Path, Condition]]:
+        """Yield every condition of the file, with its path."""
+        for name, entry in self.fabric.env.items():
+            if isinstance(entry, Setting):
+                yield ("fabric", "env", name), entry
+        for base, runtime in self.containers():
+            yield from (((*base, *path), condition) for path, condition in runtime.conditions())
+        lists: tuple[tuple[Path, Sequence[object]], ...] = (
+            (("fabric", "together"), self.fabric.together),
+            (("account", "rules"), self.account.rules),
+            (("modules",), self.modules),
+            (("setup",), self.setup),
+            (("task_setup",), self.task_setup),
+        )
+        for path, items in lists:
+            for index, item in enumerate(items):
+                if isinstance(item, Condition):
+                    yield (*path, index), item
+
+    def conditional_frameworks(self) -> tuple[str, ...]:
+        """Return the frameworks that conditions of the file name."""
+        found = (name for _, item in self.conditions() for name in (*item.frameworks, *item.not_frameworks))
+        return tuple(dict.fromkeys(name for name in found if name != NO_FRAMEWORK))
+
+    def gpus_in(self, partition: str | None) -> tuple[Gpus, str]:
+        """Return how GPUs are requested in a partition, and the key of the file that says so."""
+        own = self.partitions[partition].gpus if partition in self.partitions else None
+        return (self.gpus, "gpus") if own is None else (own, f"partitions.{partition}.gpus")
+
+    def containers(self) -> Iterator[tuple[Path, Runtime]]:
+        """Yield each container section of the file, with its path."""
+        if self.container:
+            yield ("container",), self.container
+        for name, partition in self.partitions.items():
+            if partition.container:
+                yield ("partitions", name, "container"), partition.container
+
+    def container_in(self, partition: str | None) -> tuple[Runtime | None, str]:
+        """Return the container runtime of a partition, and the key of the file that says so."""
+        own = self.partitions[partition].container if partition in self.partitions else None
+        return (self.container, "container") if own is None else (own, f"partitions.{partition}.container")
+
+    def memory_in(self, partition: str | None) -> tuple[bool | Literal["share"], str]:
+        """Return whether jobs in a partition request memory, and the key of the file that says so."""
+        own = self.partitions[partition].request_memory if partition in self.partitions else None
+        return (
+            (self.request_memory, "request_memory")
+            if own is None
+            else (own, f"partitions.{partition}.request_memory")
+        )
+
+    def requests_cpus(self, partition: str | None) -> bool:
+        """Return whether jobs with GPUs request CPUs in a partition."""
+        return partition not in self.partitions or self.partitions[partition].request_cpus
+
+    def network_of(self, node_types: Iterable[str]) -> Network | None:
+        """Return the network of nodes of these types, None if unknown or if there are several."""
+        found = {self.node_types[name].network or self.fabric.network for name in node_types}
+        return found.pop() if len(found) == 1 else None if found else self.fabric.network
+
+    def interface_of(self, node_types: Iterable[str]) -> tuple[str | None, str]:
+        """Return the network interface of nodes of these types, and the key of the file that says so."""
+        found = {self.node_types[name].interface: name for name in node_types}
+        own, name = next(iter(found.items()), (None, ""))
+        if own is None or len(found) > 1:
+            return self.fabric.interface, "fabric.interface"
+        return own, f"node_types.{name}.interface"

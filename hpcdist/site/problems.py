@@ -9,10 +9,13 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
-from hpcdist.site import fabric
+from hpcdist.site import fabric, published
+from hpcdist.site.accounts import AccountRule
 from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
+from hpcdist.site.conditions import ConditionalText, text_of
 from hpcdist.site.dialects import container
-from hpcdist.site.model import NodeType, Partition, Site
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import NodeType, Partition
 
 _SUFFIX: Final = re.compile(r"[A-Za-z0-9._-]*")
 
@@ -34,9 +37,11 @@ def problems_of(site: Site) -> Iterator[Problem]:
             if chosen.partition and site.partitions:
                 path = ("node_selectors", key, value, "partition")
                 yield from _missing("partition", chosen.partition, site.partitions, path)
+    yield from _condition_problems(site)
     yield from fabric.problems_of(site.fabric)
-    if site.container:
-        yield from container.problems_of(site.container)
+    yield from published.problems_of(site.published)
+    for base, runtime in site.containers():
+        yield from container.problems_of(runtime, base)
     for key, pattern in site.detect.env.items():
         yield from _pattern_problems(pattern, ("detect", "env", key))
     for index, pattern in enumerate(site.detect.fqdn):
@@ -45,9 +50,24 @@ def problems_of(site: Site) -> Iterator[Problem]:
         yield from _pattern_problems(site.account.pattern, ("account", "pattern"))
 
 
+def _condition_problems(site: Site) -> Iterator[Problem]:
+    for path, condition in site.conditions():
+        for index, name in enumerate(condition.node_types):
+            yield from _missing("node type", name, site.node_types, (*path, "node_types", index))
+        for index, name in enumerate(condition.partitions):
+            yield from _missing("partition", name, site.partitions, (*path, "partitions", index))
+        if isinstance(condition, ConditionalText) and not condition.words:
+            yield Problem("it has no condition", path, f"write {condition.value!r} alone, or add one")
+        elif isinstance(condition, AccountRule):
+            yield from _pattern_problems(condition.pattern, (*path, "pattern"))
+
+
 def _node_problems(name: str, node: NodeType) -> Iterator[Problem]:
     yield from _at_least(1, node.cpus, ("node_types", name, "cpus"))
     yield from _at_least(0, node.gpus, ("node_types", name, "gpus"))
+    if node.memory and node.job_memory and node.job_memory.mib > node.memory.mib:
+        path: Path = ("node_types", name, "job_memory")
+        yield Problem("jobs cannot request more memory than the node has", path, "correct one of them")
     if node.cpus_per_gpu is not None and node.cpus_per_gpu < 1:
         path = ("node_types", name, "cpus_per_gpu")
         yield Problem("a GPU needs at least one CPU", path, "correct it, or remove it")
@@ -105,6 +125,8 @@ def _size_problems(partition: Partition, path: Path) -> Iterator[Problem]:
     if partition.max_nodes is not None and 1 <= partition.max_nodes < partition.min_nodes:
         message = f"{partition.min_nodes} nodes are more than `max_nodes`, {partition.max_nodes}"
         yield Problem(message, (*path, "min_nodes"), "correct one of them")
+    yield from _at_least(0, partition.min_gpus, (*path, "min_gpus"))
+    yield from _at_least(max(1, partition.min_gpus), partition.max_gpus, (*path, "max_gpus"))
     for index, limit in enumerate(partition.limits):
         yield from _at_least(1, limit.nodes, (*path, "limits", index, "nodes"))
 
@@ -125,7 +147,7 @@ def _word_problems(site: Site) -> Iterator[Problem]:
     if not _SUFFIX.fullmatch(site.head_node.suffix):
         message = f"{site.head_node.suffix!r} is not a valid suffix of a host name"
         yield Problem(message, ("head_node", "suffix"), "use letters, digits, dots and dashes")
-    yield from text_checks.module_problems(site.modules, ("modules",))
+    yield from text_checks.module_problems([*map(text_of, site.modules)], ("modules",))
 
 
 def _missing(what: str, name: str, known: Iterable[str], path: Path) -> Iterator[Problem]:

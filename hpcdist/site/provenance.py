@@ -5,14 +5,26 @@ A source names keys (``of``), each with all keys below it; the source that names
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Final
 
 from hpcdist.errors import Problem
 from hpcdist.site.model import Site, Source
+from hpcdist.site.published import Published
 
 NEED_NO_SOURCE: Final = frozenset(
-    ("name", "description", "status", "scheduler", "sources", "notes", "differences", "fabric.known")
+    (
+        "name",
+        "description",
+        "status",
+        "scheduler",
+        "sources",
+        "notes",
+        "published",
+        "fabric.known",
+    )
 )
 """Keys that need no source, because hpcdist itself defines them."""
 
@@ -40,6 +52,28 @@ def missing_keys(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
             if not any(_covers(name, key) for key in existing):
                 path = ("sources", index, "of", at)
                 yield Problem(f"this file has no key {name!r}", path, "correct it, or remove it")
+
+
+def read_on(source: Source | Published) -> date | None:
+    """Return the day on which a page was read, the first of the month if it has none; None if no date."""
+    month_or_day = source.read if source.read.count("-") > 1 else f"{source.read}-01"
+    try:
+        return date.fromisoformat(month_or_day)
+    except ValueError:
+        return None
+
+
+def read_before(site: Site, day: date) -> Iterator[Source | Published]:
+    """Yield the sources and examples that were read before a day, or at a time that is no date."""
+    pages: tuple[Source | Published, ...] = (*site.sources, *site.published)
+    return (page for page in pages if (read := read_on(page)) is None or read < day)
+
+
+def months_before(day: date, months: int) -> date:
+    """Return the day so many calendar months earlier, the last of the month where it has no such day."""
+    year, month = divmod(day.year * 12 + day.month - 1 - months, 12)
+    last = calendar.monthrange(year, month + 1)[1]
+    return date(year, month + 1, min(day.day, last))
 
 
 def keys(data: Any, above: tuple[str, ...] = ()) -> Iterator[str]:

@@ -1,4 +1,10 @@
 """Sweeps: the trials of a search that was submitted, how far each of them is, and which is best.
 
+claims    which trials of a packed search are to be run again
+generations bayes    the next trials of an adaptive search
+replanning    the plan of a search once more, for further jobs
+continuing    further jobs of the same run: trials that did not complete, and additional ones
+looking    how far a search is, until its end
+single    one trial alone: its state, and its end
 trials    the state of each trial, and what they come to
 """

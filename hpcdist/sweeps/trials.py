@@ -6,28 +6,39 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import attempts
-from hpcdist.runs.attempts import Attempt
+from hpcdist.errors import ConfigError, ExitCode, Problem
+from hpcdist.runs import accounting, attempts, elements, packed, stopping
+from hpcdist.runs.attempts import Attempt, UsageOf
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
 _WAITING: Final[str] = JobState.PENDING.value
 _GOOD: Final = JobState.COMPLETED.value
+STOPPED: Final = "stopped"
+"""The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
+
 _AS_WHOLE: Final = frozenset((JobState.CANCELLED, JobState.UNSUBMITTED, JobState.UNKNOWN))
 """States of an array that those of its trials have which wrote no start."""
 
+_BY_ITSELF: Final = frozenset((JobState.COMPLETED, JobState.FAILED))
+"""States of a job whose workers ended, where none of them may have taken a further trial."""
+
 _LIVE: Final = frozenset((_WAITING, JobState.RUNNING.value, attempts.REQUEUED))
+
+
+Params = Mapping[str, Mapping[str, Any]]
+"""The params of trials by their numbers."""
 
 
 class Trial(NamedTuple):
     """One trial: its number, its params, and its last attempt, None if it has not started.
 
-    ``state``: that of its last attempt, else ``pending``, ``unsubmitted``, ``unknown`` where the batch system
-    does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None where one of them is unknown.
+    ``state``: that of its last attempt, ``stopped``, else ``pending``, ``unsubmitted``, ``unknown`` where the
+    batch system does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None where one of
+    them is unknown.
     """
 
     number: int
@@ -51,24 +62,60 @@ class Progress(NamedTuple):
     left: float | None
 
 
-def trials(report: Report, usage: Sequence[Usage], now: float) -> list[Trial]:
-    """Return the trials of a run with their states.
+def trials(report: Report, usage: UsageOf, now: float, known: Params | None = None) -> list[Trial]:
+    """Return the trials of a run with their states; ``usage`` as in `attempts.read`.
+
+    ``known``: the params of those that are wanted, by their numbers; else of all.
 
     Raises:
         ConfigError: if it is no search.
     """
-    known = comparison.trial_params(report.run)
+    known = comparison.trial_params(report.run) if known is None else known
     if not known:
-        hint = "a search has a section `hptuning`; `hpcdist status` shows the state of other runs"
-        raise ConfigError(Problem(f"{report.run.name} has no trials", hint=hint))
+        raise ConfigError(no_trials(report.run))
     found: dict[str, list[Attempt]] = {}
-    for attempt in attempts.read(report.run, now, report.status, usage):
+    for attempt in all_attempts(report, usage, now):
         found.setdefault(split_id(attempt.job)[1], []).append(attempt)
-    accounted = {str(each.element): each.state for each in usage if each.element is not None}
+    accounted = {} if report.run.directory.plan().workers else _accounted(report, usage)
     return [
         _trial(int(number), params, found.get(number, ()), accounted.get(number), report)
         for number, params in known.items()
     ]
+
+
+def _cancelled(run: Run) -> dict[str, JobState]:
+    """Return the trials that were cancelled alone, and that no later job has."""
+    found: dict[str, JobState] = {}
+    events = [split_id(event.job_id) for event in run.directory.events() if event.what == "cancelled"]
+    for job in run.jobs if any(number for _, number in events) else ():
+        there = elements.numbers(job.record.trials)
+        found = {number: state for number, state in found.items() if int(number) not in there}
+        own = (number for job_id, number in events if number and job_id == job.event_id)
+        found |= dict.fromkeys(own, JobState.CANCELLED)
+    return found
+
+
+def no_trials(run: Run) -> Problem:
+    """Return the problem of a run that is no search."""
+    hint = "a search has a section `hptuning`; `hpcdist status` shows the state of other runs"
+    return Problem(f"{run.name} has no trials", hint=hint)
+
+
+def all_attempts(
+    report: Report, usage: UsageOf | None, now: float, *, hosts: bool = False
+) -> tuple[Attempt, ...]:
+    """Return the attempts of all trials, also of packed ones; arguments as in `attempts.read`."""
+    plan, started = report.run.directory.plan(), attempts.read(report, now, usage, hosts=hosts)
+    return packed.attempts(report.run.directory, plan, started, now) if plan.workers else started
+
+
+def _accounted(report: Report, usage: UsageOf) -> dict[str, JobState]:
+    """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
+    return _cancelled(report.run) | {
+        split_id(job)[1]: starts[-1].state
+        for run in report.run.jobs
+        for job, starts in accounting.by_job(run, usage(run)).items()
+    }
 
 
 def _trial(
@@ -76,10 +123,14 @@ def _trial(
 ) -> Trial:
     if not found:
         return Trial(number, params, _not_started(state, report))
+    if found[-1].exit_code == ExitCode.NOT_STARTED:
+        found, last = [*found[:-1]], found[-1]
+        return _trial(number, params, found, state, report)._replace(state=STOPPED, attempt=last)
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [second for second in seconds if second is not None]
     whole = math.fsum(known) if len(known) == len(seconds) else None
-    return Trial(number, params, found[-1].state, found[-1], whole)
+    ended = found[-1].state == attempts.REQUEUED and report.status.state.is_final
+    return Trial(number, params, _not_started(None, report) if ended else found[-1].state, found[-1], whole)
 
 
 def _not_started(state: JobState | None, report: Report) -> str:
@@ -87,6 +138,8 @@ def _not_started(state: JobState | None, report: Report) -> str:
     if state is not None and state.is_final and state is not JobState.COMPLETED:
         return str(state.value)
     whole = report.status.state
+    if whole in _BY_ITSELF and stopping.is_requested(report.run.directory):
+        return STOPPED
     if whole not in _AS_WHOLE:
         whole = JobState.VANISHED if whole.is_final else JobState.PENDING
     return str(whole.value)

@@ -14,7 +14,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, de
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row
-from hpcdist.site.fabric import JobFacts
+from hpcdist.site.conditions import JobFacts
 from hpcdist.units import Walltime
 
 J = TypeVar("J", bound=JobSpec)
@@ -79,6 +79,7 @@ def differences(plan: Plan, other: Plan) -> Iterator[tuple[str, Any]]:
 def altered(plan: J, **changes: Any) -> J:
     """Return the plan, or an earlier stage of it, with changes of pieces, or of fields of one piece.
 
+    ``facts`` repeats what other pieces say, and changes as a whole only.
     An array, dependency or signal may be given as text, as in an experiment.
     """
     changes = {name: _read(name, value) for name, value in changes.items()}
@@ -87,7 +88,7 @@ def altered(plan: J, **changes: Any) -> J:
         (home,) = (
             piece
             for piece in plan.__struct_fields__
-            if name in getattr(getattr(plan, piece), "__struct_fields__", ())
+            if piece != "facts" and name in getattr(getattr(plan, piece), "__struct_fields__", ())
         )
         pieces.setdefault(home, {})[name] = changes.pop(name)
     inner = {home: msgspec.structs.replace(getattr(plan, home), **fields) for home, fields in pieces.items()}

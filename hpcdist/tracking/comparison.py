@@ -66,8 +66,28 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
 
 def trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
     """Return the params of each trial of a search by its number; of other runs nothing."""
+    return {number: params for job in run.jobs for number, params in _table(job).items()}
+
+
+def whole_trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
+    """Return the params as `trial_params`, if the tables have all trials: else results would be of others.
+
+    Raises:
+        ConfigError: if a table of a search is cut short, damaged or missing.
+    """
+    found = {job.directory: _table(job) for job in run.jobs}
+    for directory, table in found.items():
+        wanted, file = directory.plan().trials, directory.path / directory.own(trial_table.FILE)
+        if wanted is not None and len(table) != wanted:
+            message = f"{file} is damaged: it does not have the {wanted} trials of its job"
+            raise ConfigError(Problem(message, hint="restore it, or submit the search once more"))
+    return {number: params for table in found.values() for number, params in table.items()}
+
+
+def _table(job: Run) -> Mapping[str, Mapping[str, Any]]:
+    """Return the params of the trials of one job; none where its table cannot be read."""
     try:
-        text = run.directory.read(trial_table.FILE, _MOST_BYTES)
+        text = job.directory.read(job.directory.own(trial_table.FILE), _MOST_BYTES)
     except OSError:
         return {}
     return trial_table.params(text.decode("utf-8", "replace"))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from hpcdist.errors import ConfigError
 from hpcdist.host import untrusted
+from hpcdist.runs import rundir
 from hpcdist.runs.record import JOB_ID
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.schedulers.job import split_id
 from hpcdist.tracking.entries import Entry, Losses, Reader, unread
 
 FOLDER: Final = "tracking"
@@ -19,15 +24,20 @@ _ATTEMPT: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 _FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl|polyaxon-([0-9]{1,9})")
 
 
+First = Callable[[str], tuple[str, int]]
+"""From the id of a job or element to that in the run's first job, and its job's number."""
+
+
 class Recorded(NamedTuple):
     """What one process recorded: a file, or the folder of Polyaxon's client (`hpcdist.tracking.polyaxon`).
 
-    ``job`` is the job or the element of an array. ``attempt``: how often the batch system had started the
-    job before, and the script its program. They sort by job, attempt and rank.
+    ``job`` is the job or the element of an array; of a later job of the run the first one with this element.
+    ``attempt``: which job of the run it was, how often the batch system had started that before, and the
+    script its program. They sort by job, attempt and rank.
     """
 
     job: str
-    attempt: tuple[int, int]
+    attempt: tuple[int, ...]
     rank: int
     path: Path
 
@@ -37,25 +47,44 @@ class Recorded(NamedTuple):
         return self.path.name.startswith("polyaxon-")
 
 
-def recorded(directory: RunDirectory, losses: Losses) -> list[Recorded]:
+def recorded(directory: RunDirectory, losses: Losses, first: First | None = None) -> list[Recorded]:
     """Return what the processes of a run recorded, in this order; names that no process writes are ignored.
 
-    Folders that cannot be read are added to ``losses``.
+    Folders that cannot be read are added to ``losses``. ``first``: what `first_of` returned, if it is known.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     with directory.opened():
-        return sorted(_in(directory.path / FOLDER, losses))
+        return sorted(_in(directory.path / FOLDER, first or first_of(directory), losses))
 
 
-def _in(folder: Path, losses: Losses) -> Iterator[Recorded]:
+def first_of(directory: RunDirectory) -> First:
+    """Return a function from the id of a job or element to that in the run's first job, and its job's number.
+
+    Later jobs of a run go on with what earlier ones began.
+    """
+    with suppress(ConfigError):
+        jobs = rundir.read(directory).jobs
+        numbers = {job.event_id: number for number, job in enumerate(jobs) if job.job and len(jobs) > 1}
+        return partial(_first, numbers, jobs[0].event_id)
+    return partial(_first, {}, "")
+
+
+def _first(numbers: Mapping[str, int], first: str, job: str) -> tuple[str, int]:
+    own, element = (job, "") if job in numbers else split_id(job)
+    number = numbers.get(own, 0)
+    return (f"{first}_{element}" if element else first, number) if number else (job, 0)
+
+
+def _in(folder: Path, first: First, losses: Losses) -> Iterator[Recorded]:
     for job in _names(folder, _JOB, losses):
+        name, number = first(job[0])
         for attempt in _names(folder / job[0], _ATTEMPT, losses):
             place = folder / job[0] / attempt[0]
-            numbers = (int(attempt[1]), int(attempt[2]))
+            numbers = (number, int(attempt[1]), int(attempt[2]))
             for file in _names(place, _FILE, losses):
-                yield Recorded(job[0], numbers, int(file[1] or file[2]), place / file[0])
+                yield Recorded(name, numbers, int(file[1] or file[2]), place / file[0])
 
 
 def _names(folder: Path, name: re.Pattern[str], losses: Losses) -> Iterator[re.Match[str]]:

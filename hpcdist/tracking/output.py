@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Final, NamedTuple, TypeVar
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import events, logs
+from hpcdist.runs import events, logs, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking.points import Points, add
@@ -26,7 +26,7 @@ _LINES: Final = 1000
 SECONDS: Final = 20.0
 """What so many lines may take; an expression can take for ever on a single one."""
 
-_ELEMENT: Final = re.compile(r"job-([0-9]+)\.out")
+_ELEMENT: Final = re.compile(r"job-([0-9]+)\.(?:(?:output|error)\.)?out")
 
 
 Otherwise = TypeVar("Otherwise", float, None)
@@ -51,7 +51,7 @@ def found(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS) -
     """
     search = _Search(plan)
     if search.metrics:
-        started = directory.events()
+        started = packed.of_programs(directory)
         for file in logs.files(directory):
             element = _ELEMENT.fullmatch(file.name)
             job = events.last_started(started, element[1] if element else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -50,7 +50,7 @@ class Metrics(NamedTuple):
         return (f"{self.damaged} damaged {lines} skipped", *self.unread)
 
 
-Part = tuple[Key, tuple[int, int], float, Points]
+Part = tuple[Key, tuple[int, ...], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""
 
 
@@ -66,19 +66,27 @@ def read(directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECO
     """
     parts: list[Part] = []
     others: list[tuple[str, Entry]] = []
-    losses = Losses()
-    for file in files.recorded(directory, losses):
+    losses, first = Losses(), files.first_of(directory)
+    for file in files.recorded(directory, losses, first):
         parts += _parts(file, _entries(file, losses), others)
     for more in (
         _written(directory, others, losses.unread),
         _printed(output.found(directory, plan, seconds), directory, losses),
     ):
         known = {key for key, *_ in parts}
-        parts += [part for part in more if part[0] not in known]
+        named = (_named(part, first) for part in more)
+        parts += [part for part in named if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = continued(series.get(key), points)
     return Metrics(series, others, losses.damaged, (*losses.unread,))
+
+
+def _named(part: Part, first: Callable[[str], tuple[str, int]]) -> Part:
+    """Return the points as those of the run's first job that has such an element."""
+    (job, name, rank), attempt, *_ = part
+    own, number = first(job)
+    return Key(own, name, rank), (number, *attempt), part[2], part[3]
 
 
 def read_others(directory: RunDirectory) -> Metrics:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist.host import untrusted
-from hpcdist.runs import events
+from hpcdist.runs import events, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import mlflow, tensorboard, timeline
 from hpcdist.tracking.entries import Entry
@@ -90,7 +90,7 @@ def _runs(file: Path, job: str, outputs: Path) -> Iterator[Written]:
 
 def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
     """Yield each file with its job or element and the outputs of that, in the order of their times."""
-    outputs, started = directory.outputs, directory.events()
+    outputs, started = directory.outputs, packed.of_programs(directory)
     of_run = events.last_started(event for event in started if "_" not in event.job_id)
     files = () if outputs.is_symlink() else _files(outputs, _DEPTH, wanted)
     for _, file in sorted(files):

@@ -37,6 +37,12 @@ _as_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _MOST = 20
 """Warnings that are printed; names of files may make each another."""
 
+_STOP_AT: Dict[str, Any] = {}
+"""By metric, the value at which no further trial of a search starts, behind 1 if it is the least, or -1."""
+
+with suppress(ValueError):
+    _STOP_AT = dict(json.loads(os.environ.get("HPCDIST_STOP_AT") or "{}"))
+
 _warned: Set[str] = set()
 Call = TypeVar("Call", bound=Callable[..., None])
 
@@ -72,9 +78,18 @@ def log_metrics(
     for name, value in (dict(values, **metrics) if values else metrics).items():
         number = _number(name, value)
         if number is not None:
+            if name in _STOP_AT:
+                _stop_search(name, number)
             texts.append(_as_json(str(name)) + ":" + _text(number))
     at = "" if step is None else ',"step":' + _text(_number("step", step))
     _record('{"metrics":{' + ",".join(texts) + "}" + at)
+
+
+def _stop_search(name: str, number: float) -> None:
+    sign, limit = _STOP_AT[name]
+    if sign * number >= sign * limit and os.environ.get("HPCDIST_RUN_DIR"):
+        with open(os.path.join(os.environ["HPCDIST_RUN_DIR"], "stop"), "w") as file:
+            file.write("as a trial has reached {} {:g}\n".format(name, number))
 
 
 @_harmless

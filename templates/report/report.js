@@ -13,7 +13,7 @@
   const root = getComputedStyle(document.documentElement);
   const colours = Array.from({ length: COLOURS }, (_, n) => root.getPropertyValue(`--c${n}`).trim());
   const boxes = [...controls.querySelectorAll("input[data-item]")];
-  const plots = [...document.querySelectorAll(".plot")];
+  const plots = [...document.querySelectorAll(".plot[data-plot]")];
   const hidden = new Set(); // numbers of items
   const near = new Set(); // plots that can be seen, or almost
   const stale = new Set(plots);

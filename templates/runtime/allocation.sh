@@ -95,8 +95,10 @@ allocation_lsf() {
 }
 # LSF keeps the output of a job until it is over.
 output_lsf() {
-  local file=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out
+  local name=job${hpcdist_element:+-$hpcdist_element} file
   [[ ${hpcdist[run_dir]:-} ]] || return 0
+  [[ ! ${hpcdist[packed]:-} ]] || name=${hpcdist[number]:+${hpcdist[number]}-}${name/job-/node-}
+  file=$HPCDIST_RUN_DIR/logs/$name.out
   : >>"$file" || hpcdist_fail "cannot write to $HPCDIST_RUN_DIR/logs"
   exec >>"$file" 2>&1
 }
@@ -113,8 +115,10 @@ allocation_sge() {
       [[ $host == "$HOSTNAME" || ${slots[$host]:-} ]] || hpcdist_nodes+=("$host")
       slots[$host]=$((${slots[$host]:-0} + count))
     done <"${PE_HOSTFILE:?no parallel environment started this script}"
+    ((hpcdist[slots] > 1 || ${#hpcdist_nodes[@]} == hpcdist[nodes] + ${hpcdist[own_nodes]:-0})) ||
+      hpcdist_fail "Grid Engine gave the job ${#hpcdist_nodes[@]} hosts, the plan has $((hpcdist[nodes] + ${hpcdist[own_nodes]:-0}))"
     for host in "${!slots[@]}"; do
-      ((${#hpcdist_nodes[@]} == hpcdist[nodes] && slots[$host] >= hpcdist[slots])) ||
+      ((${#hpcdist_nodes[@]} == hpcdist[nodes] + ${hpcdist[own_nodes]:-0} && slots[$host] >= hpcdist[slots])) ||
         hpcdist_fail "$host has ${slots[$host]} slots, the plan wants ${hpcdist[slots]} on each host: parallel environment $PE deals them out in another way; name one in sge.environments of the site file whose allocation_rule is ${hpcdist[slots]}"
     done
   fi

@@ -6,19 +6,17 @@ begin_flux() { trap 'hpcdist_log_event timeout 0; hpcdist_forward TERM' ALRM; } 
 begin_local() {
   [[ ${hpcdist[walltime]:-} ]] || return 0
   # Not after ||: a shell would then wait for it that has the job's token, and would be taken for a leftover of the job.
-  env -u HPCDIST_TOKEN SECONDS="$SECONDS" bash -c "$(declare -f hpcdist_watch_limit hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
+  env -u HPCDIST_TOKEN SECONDS="$SECONDS" bash -c "$(declare -f hpcdist_watch_limit hpcdist_seconds_of hpcdist_log_event); hpcdist_watch_limit \"\$@\"" \
     hpcdist $$ "${HPCDIST_TOKEN:-}" "${hpcdist[walltime]}" </dev/null >/dev/null 2>&1 &
 }
 # Ends script $1 at time limit $3; 10 s later kills all processes with the job's token, also those in other
 # process groups; the script last, since it records the end. If the script was killed, its processes have the same limit.
 hpcdist_watch_limit() {
-  local script=$1 token=$2 days=0 clock=$3 seconds try
+  local script=$1 token=$2 seconds try
   # Once it has ended, another program may have its process id.
   is_running() { [[ $script ]] && { kill -0 "$script" || { script='' && false; }; }; }
   others() { [[ $token ]] && grep -lszxF -e "HPCDIST_TOKEN=$token" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$script"; }
-  [[ $3 != *-* ]] || { days=${3%-*} && clock=${3#*-}; }
-  IFS=: read -r -a clock <<<"$clock"
-  seconds=$(((days * 24 + 10#${clock[0]}) * 3600 + 10#${clock[1]} * 60 + 10#${clock[2]}))
+  hpcdist_seconds_of "$3"
   while ((SECONDS < seconds)); do
     sleep 1
     is_running || [[ $(others) ]] || return 0

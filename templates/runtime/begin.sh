@@ -2,21 +2,24 @@
 
 # What this run writes, and a line in its event log at the beginning and at the end.
 hpcdist_open_run() {
-  local log=
+  local log='' mark=_ trial=$hpcdist_element
+  [[ ! ${hpcdist[packed]:-} ]] || mark=+ trial='' # 124_2 is a trial then
   export HPCDIST_RUN_DIR=${hpcdist[run_dir]:-$hpcdist_folder}
-  export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+_$hpcdist_element}
+  export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+$mark$hpcdist_element}
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID
-  export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${hpcdist_element:+/$hpcdist_element}
-  (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS") ||
+  export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${trial:+/$trial} HPCDIST_CHECKPOINTS=$HPCDIST_RUN_DIR/checkpoints${trial:+/$trial}
+  (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS" "$HPCDIST_CHECKPOINTS") ||
     hpcdist_fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
+  [[ ! ${hpcdist[number]:-} || ${hpcdist[packed]:-} ]] || hpcdist_open_trial_log
   hpcdist_call_if_there "output_${hpcdist[scheduler]}"
+  [[ ${hpcdist[packed]:-} ]] || hpcdist_open_logs
   # Not every batch system sets the number of restarts; the event log has them.
   [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0
-  [[ $log != *"started $HPCDIST_JOB_ID "* ]] ||
-    hpcdist_restarts=$(grep -cF "started $HPCDIST_JOB_ID " "$HPCDIST_RUN_DIR/events")
+  [[ $'\n'$log != *$'\n'"started $HPCDIST_JOB_ID "* ]] || # not "restarted"
+    hpcdist_restarts=$(grep -c "^started ${HPCDIST_JOB_ID//[^A-Za-z0-9_]/.} " "$HPCDIST_RUN_DIR/events")
   hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
   trap hpcdist_finish EXIT
 }
@@ -24,7 +27,8 @@ hpcdist_open_run() {
 hpcdist_finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
-  hpcdist_log_event ended "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+  [[ ! ${hpcdist_clock:-} ]] || kill "$hpcdist_clock" 2>/dev/null
+  hpcdist_log_event "${hpcdist_end:-ended}" "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
   [[ $code != unknown ]] || hpcdist_fail "this script ended before its program had run; does a line of setup exit?"
 }
 
@@ -35,10 +39,14 @@ hpcdist_trap_signals() {
   trap 'hpcdist_forward HUP' HUP
   trap 'hpcdist_forward USR1' USR1
   trap 'hpcdist_forward USR2' USR2
+  trap 'hpcdist_end_in_time' URG
 }
 hpcdist_forward() {
-  hpcdist_signal=$1
   [[ $1 != TERM ]] || hpcdist_told_to_end=1
+  hpcdist_send "$1"
+}
+hpcdist_send() {
+  hpcdist_signal=$1
   if [[ ! ${hpcdist_program:-} ]]; then
     [[ $1 == USR[12] ]] || exit $((128 + $(kill -l "$1")))
   elif [[ ${hpcdist[mode]} == once ]]; then
@@ -50,8 +58,16 @@ hpcdist_forward() {
 
 # The nodes are numbered from 0 as the plan numbers them.
 hpcdist_check_nodes() {
-  local nodes=${#hpcdist_nodes[@]} more=
-  ((nodes == hpcdist[nodes])) || hpcdist_fail "the allocation has $nodes nodes, the plan needs ${hpcdist[nodes]}"
+  local nodes=${#hpcdist_nodes[@]} own=${hpcdist[own_nodes]:-0} more='' IFS=,
+  ((nodes == hpcdist[nodes] + own)) || hpcdist_fail "the allocation has $nodes nodes, the plan needs $((hpcdist[nodes] + own))"
+  hpcdist_own_nodes=("${hpcdist_nodes[@]:nodes-own}") # of programs beside the tasks
+  hpcdist_nodes=("${hpcdist_nodes[@]:0:nodes-own}")
+  ((own == 0)) || export HPCDIST_TASK_NODES="${hpcdist_nodes[*]}"
+  if [[ ${hpcdist[beside]:-} ]]; then
+    hpcdist_set_address "${hpcdist_own_nodes[0]:-${hpcdist_nodes[-1]}}" HPCDIST_BESIDE_NODE
+    export HPCDIST_BESIDE_NODE
+  fi
+  IFS=' '
   ((nodes <= 8)) || more=' ...'
   echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more${hpcdist_trial_params:+:$hpcdist_trial_params} (job $HPCDIST_JOB_ID)"
 }

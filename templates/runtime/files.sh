@@ -35,10 +35,22 @@ hpcdist_count_tasks() {
 # Sets BASH_REMATCH[1] to the tasks of 4(x2), and BASH_REMATCH[3] to its number of nodes, if there are several.
 hpcdist_read_count() { [[ $1 =~ ^([0-9]+)(\(x([0-9]+)\))?$ ]]; }
 # Writes the command, which it reads from stdin. On a signal its shell waits for the running program, and then runs
-# nothing more.
+# nothing more. A command with hpcdist_start_processes in it gets a launcher such as torchrun as its arguments, which starts
+# there, in the environment that the lines before have set up, and without arguments in each of the processes.
 write_program() {
   local text
   IFS= read -r -d '' text
+  # shellcheck disable=SC2016 # the command expands it
+  [[ $text != *hpcdist_start_processes* ]] ||
+    text='hpcdist_words=("$@") hpcdist_folder=$PWD
+set --
+hpcdist_start_processes() {
+  ((${#hpcdist_words[@]})) || return 0
+  type "${hpcdist_words[0]}" >/dev/null 2>&1 ||
+    { echo "hpcdist: there is no ${hpcdist_words[0]} on $(uname -n), in the environment of the first lines of the command" >&2 && exit 86; }
+  cd -- "$hpcdist_folder" && exec "${hpcdist_words[@]}"
+}
+'$text
   text=$'trap \'exit $(($? ? $? : 143))\' TERM INT HUP\ntrap : USR1 USR2\n'$text
   hpcdist_size_of "$text"
   hpcdist_program_size=$hpcdist_size
@@ -60,10 +72,13 @@ hpcdist_write_task() {
 # shellcheck disable=SC2016 # the task expands it
 hpcdist_task_text() {
   local functions=(hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup
-    hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task task_environment hpcdist_fail_task hpcdist_first_to_fail
+    hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task hpcdist_label task_environment hpcdist_fail_task hpcdist_first_to_fail
     hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
+  local runs=hpcdist_run_task
+  [[ ! ${hpcdist[packed]:-} ]] || runs=hpcdist_run_worker functions+=("${hpcdist_of_workers[@]}")
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
   declare -p hpcdist hpcdist_tasks
+  [[ ! ${hpcdist[packed]:-} ]] || declare -p hpcdist_job hpcdist_element hpcdist_restarts
   declare -f "${functions[@]}"
   printf '%s\n' hpcdist_reset_shell hpcdist_begin_task
   if declare -F task_setup >/dev/null; then
@@ -74,7 +89,7 @@ hpcdist_task_text() {
     declare -f "${functions[@]}"
     printf '%s\n' hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
   fi
-  echo 'hpcdist_run_task "$@"'
+  echo "$runs"' "$@"'
 }
 # Writes module $1 of Python with text $2, unless an earlier start or another element of an array has. Only who creates the
 # file writes into it. Others read it first: one that is not whole, as it is being written or was cut short, is left as it

@@ -155,7 +155,7 @@ start_processes() {
   done
   while [[ $(jobs -rp) ]]; do
     hpcdist_signalled=
-    wait -n || [[ $hpcdist_signalled ]] || hpcdist_signal_processes TERM
+    wait -n || [[ $hpcdist_signalled${hpcdist[go_on]:-} ]] || hpcdist_signal_processes TERM
   done
   for hpcdist_pid in "${hpcdist_pids[@]}"; do
     wait "$hpcdist_pid" || hpcdist_code=$?

@@ -4,11 +4,14 @@ main() {
   trap - EXIT # the one of an unfinished script
   hpcdist_reset_shell
   # Variables of these names may come from the login shell, or from an hpcdist job that submitted this one.
-  unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_ended_by hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED
+  unset hpcdist_status hpcdist_program hpcdist_told_to_end hpcdist_at_limit hpcdist_clock hpcdist_end hpcdist_again hpcdist_ended_by hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED HPCDIST_ATTEMPT HPCDIST_RESUMED
+  declare -p hpcdist_steps >/dev/null 2>&1 || hpcdist_steps=()
   hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
   "allocation_${hpcdist[scheduler]}"
+  [[ ! ${hpcdist[trials]:-} || ${hpcdist[packed]:-} ]] || hpcdist_find_trial
   hpcdist_open_run
-  [[ ! ${hpcdist[trials]:-} ]] || hpcdist_choose_trial
+  [[ ! ${hpcdist[packed]:-} ]] || hpcdist_begin_packed
+  [[ ! ${hpcdist[trials]:-} || ${hpcdist[packed]:-} ]] || { hpcdist_choose_trial && hpcdist_check_limits; }
   hpcdist_trap_signals
   hpcdist_check_nodes
   hpcdist_choose_address
@@ -19,7 +22,12 @@ main() {
 hpcdist_finish_main() {
   [[ ! $hpcdist_setup ]] || hpcdist_end_setup
   hpcdist_call_if_there "begin_${hpcdist[scheduler]}"
-  hpcdist_run_all
+  if [[ ! ${hpcdist[restart]:-} ]] || hpcdist_may_begin; then
+    ! hpcdist_prepare || hpcdist_run_beside
+    hpcdist_clean_up
+  fi
+  hpcdist_call_if_there "exit_${hpcdist[scheduler]}"
+  [[ ! ${hpcdist_again:-} ]] || hpcdist_requeue
   exit "$hpcdist_status"
 }
 # Ends what the login shell, or a line of setup, may have set, and under which this script would mean something else.

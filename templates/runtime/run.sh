@@ -40,6 +40,7 @@ hpcdist_run() {
     hpcdist_code=0
   fi
   [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || hpcdist_find_cause
+  [[ ! ${hpcdist[packed]:-} ]] || hpcdist_end_packed
   return "$hpcdist_code"
 }
 hpcdist_wait_for_program() {
@@ -57,7 +58,7 @@ hpcdist_wait_for_program() {
 # it killed, or none. Tasks that TERM ended are the cause only if the job got it.
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
-  [[ -e $failure || -z ${hpcdist_told_to_end:-} ]] || failure+=.TERM
+  [[ -e $failure || -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]] || failure+=.TERM
   if hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
     hpcdist_code=$code
     case ${text:+told}$hpcdist_code in
@@ -70,7 +71,7 @@ hpcdist_find_cause() {
     esac
   elif ((hpcdist_code == 186)); then
     hpcdist_code=86 # that of the words which start the wrapper; a launcher may return the highest of all tasks
-  elif ((hpcdist_code != 0 && hpcdist_code != 86)) && [[ -z ${hpcdist_told_to_end:-} ]]; then
+  elif ((hpcdist_code != 0 && hpcdist_code != 86)) && [[ -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]]; then
     echo "hpcdist: ${hpcdist[launcher]} ended with exit code $hpcdist_code, and no task recorded why: a node or a task was lost, or killed; its own messages are above" >&2
     ((hpcdist[nodes] == 1)) || hpcdist_call_if_there "lost_${hpcdist[scheduler]}"
   fi
@@ -100,16 +101,3 @@ hpcdist_all_ended() {
   [[ -e ${ended[0]} ]] && ((${#ended[@]} >= hpcdist[required_tasks]))
 }
 
-# Runs the program, and again after a failure up to the experiment's max_restarts; but not after a finished program, one
-# that a signal ended, or a launch that cannot work.
-hpcdist_run_all() {
-  hpcdist_try=0
-  while :; do
-    hpcdist_run "$hpcdist_try"
-    hpcdist_status=$?
-    ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try++ >= ${hpcdist[max_restarts]:-0})) && break
-    [[ -z ${hpcdist_told_to_end:-} ]] || break
-    hpcdist_log_event restarted "$hpcdist_status"
-    echo "hpcdist: exit code $hpcdist_status; restart $hpcdist_try of ${hpcdist[max_restarts]}" >&2
-  done
-}

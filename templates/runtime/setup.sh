@@ -18,6 +18,18 @@ load_module() {
   module load "$1" && [[ ${LMOD_CMD:-}${MODULES_CMD:-} || ${LOADEDMODULES:-} != "$before" || :$before: == *":$1"[:/]* ]] ||
     hpcdist_fail "module $1 ($2) cannot be loaded on $(uname -n); 'module avail' there shows those that can"
 }
+# Unloads the module of -NAME, or all for "purge", or all but the default ones for "reset" (Lmod, Modules 5.2). That nothing
+# is loaded is no failure; what is sticky stays, as the centre means it to.
+unload_modules() {
+  hpcdist_find_modules || hpcdist_fail "there is no module command on $(uname -n) to unload modules ($2); remove it"
+  case $1 in
+  -*) module unload "${1#-}" ;;
+  reset) module reset || hpcdist_fail "the modules ($2) cannot be reset on $(uname -n); write purge instead" ;;
+  *) module "$1" ;;
+  esac
+  [[ $1 != -* || :${LOADEDMODULES:-}: != *":${1#-}"[:/]* ]] ||
+    hpcdist_fail "module ${1#-} ($2) cannot be unloaded on $(uname -n)"
+}
 # Activates the Spack environment that $1 names; the other arguments are Spack's. Only its shell function can change this shell.
 activate_spack() {
   local origin=$1 root
@@ -32,6 +44,84 @@ activate_spack() {
   spack env activate "$@" && [[ ${SPACK_ENV:-} ]] ||
     hpcdist_fail "the Spack environment ${*: -1} ($origin) cannot be activated on $(uname -n); 'spack env list' there shows those with names"
 }
+# Makes a file of an image, with suffix $1, before any task needs it: each task or node would fetch it by itself. The other
+# words are the program's, which wants the file's name before the last one, the image. Of an array the element that makes a
+# folder for that does so, and renews it meanwhile; the others wait for it.
+fetch_image() {
+  local lock=$HPCDIST_RUN_DIR/image.lock gone=0
+  hpcdist_image=$HPCDIST_RUN_DIR/image.$1
+  if ! type "$2" >/dev/null 2>&1; then
+    echo "hpcdist: there is no $2 on $(uname -n), so each node fetches ${!#} by itself" >&2
+    hpcdist_image=${!#}
+    hpcdist_image=${hpcdist_image#docker://}
+    return
+  fi
+  until [[ -s $hpcdist_image ]]; do
+    if mkdir "$lock" 2>/dev/null; then
+      [[ -s $hpcdist_image ]] || hpcdist_fetch_image "$@"
+      rmdir "$lock"
+    elif [[ ! -d $lock ]]; then
+      ((gone++ < 5)) || hpcdist_unwritten
+    elif [[ $(find "$lock" -maxdepth 0 -mmin +2) ]]; then
+      rmdir "$lock" # whoever made it is gone
+    else
+      sleep 2
+    fi
+  done
+}
+# A name of its own until it is whole; the program ends after an hour at most.
+hpcdist_fetch_image() {
+  local file=$HPCDIST_JOB_DIR/image.$1 suffix=$1 renews code
+  shift
+  while sleep 30 && kill -0 "$$"; do touch -c "$HPCDIST_RUN_DIR/image.lock"; done >/dev/null 2>&1 &
+  renews=$!
+  rm -f -- "$file"
+  timeout --kill-after=30 3600 "${@:1:$#-1}" "$file" "${!#}" && [[ -s $file ]] && mv -f -- "$file" "$hpcdist_image"
+  code=$?
+  kill "$renews" && wait "$renews" 2>/dev/null
+  ((code == 0)) || {
+    rm -f -- "$file"
+    rmdir "$HPCDIST_RUN_DIR/image.lock"
+    hpcdist_fail "$1 cannot fetch ${!#} on $(uname -n) (exit code $code); where nodes have no internet, run \`${*:1:$#-1} NAME.$suffix ${!#}\` before you submit, and write build: {image: NAME.$suffix}"
+  }
+}
+# Writes the file of CSCS' Container Engine (EDF), which srun --environment gets.
+write_edf() {
+  [[ $1 ]] || hpcdist_unwritten
+  hpcdist_write_file environment.toml "$1"$'\n'
+  hpcdist_move_files
+}
+# Prints it for image $1 and folder $2, with mounts, behind -- annotations, and behind another one variables, by their names
+# alone where the job has them. An environment of the user's, a file or a name that the engine would find, is what it is based
+# on: that has annotations, and variables of its own.
+edf_text() {
+  local image=$1 key=image part=mounts mounts=() lines=() item folder
+  [[ $image != .* ]] || image=$PWD/$image
+  [[ $image != *.toml ]] || key=base_environment
+  while [[ $image != */* ]] && IFS= read -r -d : folder; do
+    [[ ! -e $folder/$image.toml ]] || key=base_environment
+  done <<<"${EDF_PATH:-$HOME/.edf}:"
+  [[ $key$image != base_environment[!/]* ]] || echo "hpcdist: $image is your environment of this name" >&2
+  printf '%s = %s\nworkdir = %s\n' "$key" "$(hpcdist_toml "$image")" "$(hpcdist_toml "$2")"
+  for item in "${@:3}"; do
+    case $part$item in
+    mounts--) part=annotations && lines+=('[annotations]') ;;
+    annotations--) part=variables && lines+=('[env]') ;;
+    mounts*) mounts+=("$(hpcdist_toml "$item")") ;;
+    *=*) [[ $key == base_environment ]] || lines+=("${item%%=*} = $(hpcdist_toml "${item#*=}")") ;;
+    *) [[ ! -v $item ]] || lines+=("$item = $(hpcdist_toml "${!item}")") ;;
+    esac
+  done
+  printf -v item ', %s' "${mounts[@]}"
+  printf '%s\n' "mounts = [${item#, }]" "${lines[@]}"
+}
+# Prints a text as a string of TOML, in which the engine expands no variable.
+# shellcheck disable=SC2016 # nor does bash
+hpcdist_toml() {
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"} text=${text//$'\n'/\\n} text=${text//$'\t'/\\t}
+  printf '"%s"' "${text//'${'/'$${'}"
+}
 # Before and after the lines of setup(): records which variables they change, as some launchers pass to other nodes only
 # those that are named. A function of the same name in a file that setup reads would replace ours.
 hpcdist_begin_setup() {
@@ -45,12 +135,12 @@ hpcdist_end_setup() {
   local name
   hpcdist_reset_shell
   [[ $hpcdist_ours == "$(hpcdist_functions)" ]] ||
-    hpcdist_fail "a line of setup, or a file that it reads, defines a function that this script has too: environment, launch, found, start_processes, start_flux or resource_file"
+    hpcdist_fail "a line of setup, or a file that it reads, defines a function that this script has too: environment, launch, found, linked, start_processes, start_flux or resource_file"
   for name in $(compgen -e); do
     [[ ${hpcdist_before[$name]-} == "=${!name}" ]] || hpcdist_changed+=("$name")
   done
 }
-hpcdist_functions() { declare -f environment launch found start_processes start_flux resource_file; }
+hpcdist_functions() { declare -f environment launch found linked start_processes start_flux resource_file; }
 # Prints the body of function $1, in braces.
 hpcdist_lines_of() {
   local text
@@ -67,6 +157,15 @@ found() {
   fi
   for folder in ${LD_LIBRARY_PATH:-}; do
     compgen -G "$folder/$1" >/dev/null && return
+  done
+  return 1
+}
+# Whether a program of the command is linked with library $1, as the loader finds it here.
+linked() {
+  local text word
+  [[ ! -r $HPCDIST_JOB_DIR/command.sh ]] || read -r -d '' -a text <"$HPCDIST_JOB_DIR/command.sh"
+  for word in "${text[@]}"; do
+    word=$(type -P -- "$word") && [[ $(ldd "$word" 2>/dev/null) == *"$1"* ]] && return
   done
   return 1
 }

@@ -26,8 +26,11 @@ hpcdist_run_task() {
   [[ ! ${hpcdist[checks_program]:-} ]] || type "$1" >/dev/null 2>&1 ||
     hpcdist_fail_task "there is no $1 here; load its module by batch.modules, or activate the environment that has it before you submit"
   # Open MPI's own --tag-output splits and mixes lines; sed writes whole lines, each with its rank.
-  [[ ! ${hpcdist[label]:-} ]] ||
-    exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+  if [[ ${hpcdist[label]:-} ]]; then
+    [[ ! ${hpcdist[error]:-} ]] || exec 2> >(hpcdist_label >&2)
+    exec > >(hpcdist_label)
+    [[ ${hpcdist[error]:-} ]] || exec 2>&1
+  fi
   # Launchers signal the whole process group, so the program gets it; this shell only waits for its exit code.
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
@@ -52,6 +55,7 @@ hpcdist_run_task() {
   fi
   exit "$hpcdist_code"
 }
+hpcdist_label() { trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /"; }
 # The first task that fails is the cause, not those that the launcher then ends. The job's script reports it: this task
 # may be killed before it could. A task that TERM ended leaves a file of another name.
 hpcdist_first_to_fail() {
@@ -103,7 +107,7 @@ hpcdist_set_task_env() {
   [[ ! ${hpcdist[by_address]:-} ]] || while read -r here _; do
     [[ $here == 127.* ]] || { HPCDIST_ADDRESS=$here && break; }
   done < <(getent ahostsv4 "$HPCDIST_ADDRESS")
-  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica))
+  export HPCDIST_ROLE=$role HPCDIST_INDEX=$((index + offset / per_replica)) HPCDIST_CPUS=$cpus
   [[ ! ${hpcdist[processes]:-} ]] || export HPCDIST_PROCESSES=$processes
   case ${hpcdist[threads]:-} in
   own) export OMP_NUM_THREADS=$cpus ;; # not PBS's, which a daemon that PBS starts on another node passes on

@@ -1,14 +1,21 @@
-# --- The trial of a search that this element of the array runs: a row of trials.tsv, which has one for each
+# --- The trial of a search that this element of the array runs: a row of a table like trials.tsv, which has one for each
 
-# Sets hpcdist_trial to the texts of the row, by the names in its first line, and HPCDIST_TRIAL to its number. The program
+# Sets hpcdist_trial_row to the row of this element, below the names, and hpcdist_element to its trial, by which the run knows it.
+hpcdist_find_trial() {
+  local lines=()
+  hpcdist_trial_table=${hpcdist[run_dir]:-$PWD}/${hpcdist[trials]} hpcdist_trial_names='' hpcdist_trial_row=''
+  { IFS= read -r hpcdist_trial_names && mapfile -s "$((hpcdist_element - 1))" -n 1 lines; } 2>/dev/null <"$hpcdist_trial_table"
+  hpcdist_trial_row=${lines[0]:-}
+  [[ ! $hpcdist_trial_row =~ ^([0-9]+)$'\t' ]] || hpcdist_element=${BASH_REMATCH[1]}
+}
+# Sets hpcdist_trial to the texts of the row, by the names in the first line, and HPCDIST_TRIAL to its number. The program
 # stands behind the params, and the variables behind it. A row that ends without a newline was cut short.
 hpcdist_choose_trial() {
-  local file=${hpcdist[run_dir]:-$PWD}/trials.tsv names lines=() row name value
+  local names=$hpcdist_trial_names row=$hpcdist_trial_row name value
   export HPCDIST_TRIAL=$hpcdist_element
-  { IFS= read -r names && mapfile -s "$((HPCDIST_TRIAL - 1))" -n 1 lines; } <"$file" ||
-    hpcdist_fail "cannot read $file, which has the trials of this job"
-  [[ ${lines[0]:-} == "$HPCDIST_TRIAL"$'\t'*$'\n' ]] || hpcdist_fail "$file has no trial $HPCDIST_TRIAL"
-  names+=$'\t' row=${lines[0]%$'\n'}$'\t' hpcdist_trial_variables=() hpcdist_trial_params=
+  [[ $names ]] || hpcdist_fail "cannot read $hpcdist_trial_table, which has the trials of this job"
+  [[ $row == "$HPCDIST_TRIAL"$'\t'*$'\n' ]] || hpcdist_fail "$hpcdist_trial_table has no trial for element $hpcdist_element"
+  names+=$'\t' row=${row%$'\n'}$'\t' hpcdist_trial_variables=() hpcdist_trial_params=
   declare -gA hpcdist_trial=()
   while [[ $names && $row ]]; do
     name=${names%%$'\t'*} names=${names#*$'\t'}
@@ -21,10 +28,56 @@ hpcdist_choose_trial() {
     fi
     hpcdist_trial[$name]=$value
   done
-  [[ ! $names$row && -v 'hpcdist_trial[:program]' ]] || hpcdist_fail "trial $HPCDIST_TRIAL in $file is cut short"
+  [[ ! $names$row && -v 'hpcdist_trial[:program]' ]] || hpcdist_fail "trial $HPCDIST_TRIAL in $hpcdist_trial_table is cut short"
 }
 trial_program() { write_program <<<"${hpcdist_trial[:program]}"; }
 hpcdist_export_trial() {
   local name
+  [[ ! ${hpcdist[stop_at]:-} ]] || export HPCDIST_STOP_AT=${hpcdist[stop_at]} # read by hpcdist_tracking
   for name in "${hpcdist_trial_variables[@]}"; do export "$name=${hpcdist_trial[$name]}"; done
+}
+# Of a later job of the run, the batch system's own file has another name: its trials may have run before.
+hpcdist_open_trial_log() {
+  local file=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.out
+  : >>"$file" || hpcdist_unwritten
+  exec >>"$file" 2>&1
+}
+# Ends this script if no further trial is to start. Exit code 85 says that none did.
+hpcdist_check_limits() {
+  local why=
+  if [[ -e $HPCDIST_RUN_DIR/stop ]]; then
+    IFS= read -r why <"$HPCDIST_RUN_DIR/stop"
+    why="the search was stopped${why:+ $why}"
+  elif [[ ${hpcdist[max_failures]:-}${hpcdist[budget]:-} ]]; then
+    why=$(hpcdist_over_limits) || hpcdist_fail "cannot read $HPCDIST_RUN_DIR/events, by which the limits of this search are kept"
+  fi
+  [[ ! $why ]] || { echo "hpcdist: trial $HPCDIST_TRIAL does not start: $why" >&2 && exit 85; }
+}
+# Prints why this trial may not start, by the event log, in which its own start stands already. Those that started before
+# it and have not ended may take the cost of a whole trial, as it may itself: of two that start at once one comes first. What
+# wrote no end counts as if it ran.
+hpcdist_over_limits() {
+  awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${hpcdist[budget]:-0}" -v most="${hpcdist[max_failures]:-0}" \
+    -v gpus="${hpcdist[trial_gpus]:-0}" '
+    $2 !~ /_[0-9]+$/ && $1 != "resumed" { next } # a job that runs packed trials
+    { trial = $2; sub(/^.*_/, "", trial) }
+    $1 == "started" {
+      if ($2 in start) spent += cost
+      start[$2] = $3
+      if ($2 == me) { split("", before); for (id in start) before[id] = 1 }
+    }
+    $1 == "ended" && $2 in start {
+      spent += gpus * ($3 - start[$2])
+      delete start[$2]
+    }
+    $1 == "ended" { code[trial] = $4 }
+    $1 == "resumed" { split("", code) }
+    END {
+      for (id in before) if (id in start) live++
+      for (trial in code) if (code[trial] != 0 && code[trial] != 85) failed++
+      if (most && failed >= most) printf "%d trials have failed, and max_failures is %d", failed, most
+      else if (budget && spent + live * cost > budget)
+        printf "%.4g GPU-hours are spent, %d trials that run may take %.4g, and the budget is %.4g", \
+          spent / 3600, live, live * cost / 3600, budget / 3600
+    }' < <(sort -s -n -k 3,3 -- "$HPCDIST_RUN_DIR"/events*)
 }

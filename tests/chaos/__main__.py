@@ -23,6 +23,7 @@ from tests.chaos.fields import fields
 from tests.chaos.files import files
 from tests.chaos.kills import kills
 from tests.chaos.result import Result
+from tests.chaos.searches import searches
 from tests.chaos.values import values
 
 
@@ -40,6 +41,7 @@ DRIVERS: Final = {
     "runs": Driver(runs, 2_000),
     "disks": Driver(disks, 220),
     "kills": Driver(kills, 300),
+    "searches": Driver(searches, 300),
 }
 
 

@@ -5,23 +5,19 @@ The processes are forked off this one, which has imported all, so that most of t
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import pkgutil
 import random
 import re
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import hpcdist
-from hpcdist.cli import main
-from tests.chaos import slurm
+from tests.chaos import people, slurm
+from tests.chaos.people import Attempt, Person
 from tests.chaos.result import Result
 from tests.chaos.slurm import Slurm
 
@@ -44,60 +40,14 @@ class Outcome(NamedTuple):
         return f"{self.signal} at phase {self.phase}, {seen}: jobs in the end: {self.jobs}"
 
 
-class Attempt(NamedTuple):
-    """How one `hpcdist` ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Person:
-    """A user with a folder, one experiment and a batch system."""
+class Submitter(Person):
+    """A user with one experiment and a batch system."""
 
     def __init__(self, folder: Path, batch: Slurm) -> None:
-        folder.mkdir()
-        self.folder = folder
+        super().__init__(folder, batch.make(folder), {})
         self.batch = batch
-        self.environment = {**os.environ, "PATH": f"{batch.make(folder)}:{os.environ['PATH']}"}
-        self.environment |= {
-            "XDG_CONFIG_HOME": str(folder),
-            "XDG_CACHE_HOME": str(folder),
-            "LC_ALL": "C.UTF-8",
-        }
         text = "name: once\nrun: {cmd: 'true'}\nbatch: {walltime: 1h, directives: [--hold]}\n"
         (folder / "once.yml").write_text(text)
-
-    def start(self, *words: str) -> int:
-        """Start `hpcdist WORDS`; return its pid."""
-        if pid := os.fork():
-            return pid
-        code = 70
-        try:
-            os.chdir(self.folder)
-            os.environ.clear()
-            os.environ.update(self.environment)
-            for number, name in ((1, "out"), (2, "err")):
-                os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            main(words, prog_name="hpcdist")
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        finally:
-            os._exit(code)
-
-    def ended(self, pid: int) -> Attempt:
-        """Wait for a process."""
-        _, status = os.waitpid(pid, 0)
-        out, err = (
-            (self.folder / name).read_text() if (self.folder / name).exists() else ""
-            for name in ("out", "err")
-        )
-        return Attempt(os.waitstatus_to_exitcode(status), out, err)
-
-    def run(self, *words: str) -> Attempt:
-        """Run `hpcdist WORDS` to its end."""
-        return self.ended(self.start(*words))
 
     def submit(self) -> int:
         """Start `hpcdist submit` of the experiment; return its pid."""
@@ -126,7 +76,7 @@ class Person:
                 file.write_text(json.dumps(record))
 
 
-def kill(person: Person, rnd: random.Random, longest: float) -> tuple[Outcome, list[str]]:
+def kill(person: Submitter, rnd: random.Random, longest: float) -> tuple[Outcome, list[str]]:
     """Kill one submission; return what was met, and what was wrong."""
     number = rnd.choice(SIGNALS)
     pid = person.submit()
@@ -145,7 +95,7 @@ def kill(person: Person, rnd: random.Random, longest: float) -> tuple[Outcome, l
     return outcome, [f"{outcome} {text}: {first.err + last.err}" for text in wrong]
 
 
-def _repeated(person: Person, rnd: random.Random) -> tuple[Attempt, list[str]]:
+def _repeated(person: Submitter, rnd: random.Random) -> tuple[Attempt, list[str]]:
     """Submit until that succeeds, with looks in between; return the last attempt, and what status has."""
     for _ in range(_TRIES):
         if rnd.random() < 0.5:
@@ -180,17 +130,15 @@ def _printed(out: str) -> str | None:
 def kills(count: int, seed: int, folder: Path, batch: Slurm = slurm.TOY) -> Result:
     """Kill so many submissions to a Slurm, each in a folder of its own."""
     rnd = random.Random(seed)  # noqa: S311 - moments, no secrets
-    for module in pkgutil.walk_packages(hpcdist.__path__, "hpcdist."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    person = Person(folder / "warm", batch)
+    people.import_all()
+    person = Submitter(folder / "warm", batch)
     began = time.monotonic()
     warm = person.ended(person.submit())
     longest = 1.2 * (time.monotonic() - began)
     outcomes: Counter[str] = Counter()
     wrong = [] if warm.code == 0 else [warm.err]
     for number in range(count):
-        outcome, found = kill(Person(folder / str(number), batch), rnd, longest)
+        outcome, found = kill(Submitter(folder / str(number), batch), rnd, longest)
         outcomes[str(outcome)] += 1
         wrong += [f"seed {seed}, kill {number}: {text}" for text in found]
     return Result("kills", outcomes, wrong)

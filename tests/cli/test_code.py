@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import rundir
+from hpcdist.runs import finding
 from tests.code.repositories import commit, git, repository
 
 from .conftest import Hpcdist, argv
@@ -128,6 +128,6 @@ def test_a_submission_that_is_killed_while_it_clones_leaves_no_run(project: Path
                 time.sleep(0.02)
             process.send_signal(stop)
             process.communicate(timeout=60)
-        assert rundir.list_runs(project / "runs") == ((), ())
+        assert finding.list_runs(project / "runs") == ((), ())
         assert run.exists() == (stop is signal.SIGKILL)
     assert not (project / "runs" / "version-1" / "record.json").exists()

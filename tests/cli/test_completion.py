@@ -126,7 +126,7 @@ ask() {
 }
 ask hpcdist su
 ask hpcdist logs res
-ask hpcdist render --site-path sites --site t
+ask hpcdist render --site-path sites --site to
 ask hpcdist check e
 ask hpcdist nonsense --
 """
@@ -135,7 +135,7 @@ BASH_SAYS = """\
 complete -o nosort -F _hpcdist_completion hpcdist
 hpcdist su: submit
 hpcdist logs res: resnet-1
-hpcdist render --site-path sites --site t: testbed toy tuolumne
+hpcdist render --site-path sites --site to: toy
 compopt -o default
 hpcdist check e:
 hpcdist nonsense --: --version --debug --help
@@ -144,7 +144,7 @@ hpcdist nonsense --: --version --debug --help
 
 def test_in_a_real_bash(folder: Path) -> None:
     run(folder / "runs", "resnet")
-    (folder / "sites" / "tbroken.txt").touch()
+    (folder / "sites" / "tobroken.txt").touch()
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", IN_BASH], env=environment, capture_output=True, text=True, timeout=300, check=False

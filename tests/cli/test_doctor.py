@@ -140,16 +140,18 @@ def test_a_job_on_this_machine(
 
 
 def test_a_job_that_does_not_fit_is_a_finding(hpcdist: Hpcdist) -> None:
-    result_of = hpcdist(
-        "doctor", "--job", "--site", "toy", "--site-path", "sites", "--partition", "gpus", "--json"
-    )
+    result_of = hpcdist("doctor", "--job", "--site", "toy", "--site-path", "sites", "--gpus", "9", "--json")
     assert result_of.code == 3
     assert json.loads(result_of.out)[-1] == {
         "group": "job",
         "name": "job",
         "status": "error",
-        "detail": "--set batch.partition=gpus: batch.partition: site toy has no partition 'gpus'",
-        "hint": "did you mean 'gpu'?",
+        "detail": (
+            "--set environment.replicas.default_worker.resources={gpu: {requests: 9}, cpu: {requests: 9}}: "
+            "environment.replicas.default_worker.resources: partition gpu (big nodes) has 8 CPUs a node, 9 "
+            "requested by worker 0"
+        ),
+        "hint": "the most is 8 CPUs a node, on gpu",
     }
 
 

@@ -193,7 +193,7 @@ def test_a_million_equal_tasks_take_as_much_as_a_hundred(verb: str, hpcdist: Hpc
     for tasks in (100, 1_000_000):
         Path("many.yml").write_text(f"framework: mpi\n{replicas % (tasks - 1)}\nrun: {{cmd: ./a}}\n")
         result = hpcdist(verb, "many.yml", "--site", "./endless.yaml")
-        assert (result.code, len(result.out.splitlines()) < 3_000) == (0, True)
+        assert (result.code, len(result.out.splitlines()) < 5_000) == (0, True)
         work.append(calls(lambda: hpcdist(verb, "many.yml", "--site", "./endless.yaml")))
     assert work[1] == pytest.approx(work[0], rel=0.02)
 
@@ -306,7 +306,7 @@ def test_explain_names_the_source_behind_a_site(hpcdist: Hpcdist, folder: Path) 
     page = "github.com/olcf/olcf-user-docs @ 2745903 (2026-07-22), software/analytics/pytorch_frontier.rst"
     assert [
         re.split("  +", line.strip()) for line in sources if line.strip().startswith(f"[{number[0]}]")
-    ] == [[f"[{number[0]}] {page}", "read 2026-11"]]
+    ] == [[f"[{number[0]}] {page}", "read 2026-11-23"]]
 
 
 def test_explain_as_json(hpcdist: Hpcdist) -> None:

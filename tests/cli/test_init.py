@@ -8,22 +8,17 @@ import pty
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from hpcdist.cli.experiment import starter
-from tests.sites import SHIPPED
+from tests.sites import SHIPPED, account_on, shipped_site
 
 from .conftest import Hpcdist, Result, argv
 
-ACCOUNTS: Final = {"lumi": "project_1", "jean-zay": "abc@v100", "local": None}
-"""What is no account like any other."""
-
 
 def account(site: str) -> list[str]:
-    name = ACCOUNTS.get(site, "abc")
-    return ["--account", name] if name else []
+    return [] if site == "local" else ["--account", account_on(shipped_site(site))]
 
 
 @pytest.mark.parametrize("site", SHIPPED)
@@ -51,10 +46,10 @@ def test_it_passes_check_for_every_framework(framework: str, site: str, hpcdist:
 
 
 ON_PERLMUTTER = """\
-# Written by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100 and Slingshot 11.
+# Written by `hpcdist init` for site perlmutter: NERSC Perlmutter, A100, CPU nodes and Slingshot 11.
 version: 1              # of the file format
 name: resnet            # name of its runs and jobs
-framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn
+framework: pytorch      # also horovod, mpi, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, ray, chainermn
 environment:
   resources:
     gpu:
@@ -80,7 +75,7 @@ ON_DELTA = """\
 # Written by `hpcdist init` for site delta: NCSA Delta, A100, A40, H200 and Slingshot 11.
 version: 1              # of the file format
 name: experiment        # name of its runs and jobs
-framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, lightning, accelerate, chainermn
+framework: mxnet        # also horovod, mpi, pytorch, tensorflow, jax, deepspeed, lightning, accelerate, ray, chainermn
 environment:
   resources:
     cpu:
@@ -91,7 +86,7 @@ environment:
     default_worker:
       resources:
         gpu:
-          requests: 8   # of each worker; a node has 4 a100, 4 a40, 8 a100 or 8 h200
+          requests: 8   # of each worker; a node has 4 a100, 4 a40, 8 a100, 8 h200 or 8 mi100
     default_ps:
       resources:
         cpu:
@@ -211,11 +206,6 @@ def test_a_missing_directory_is_created(hpcdist: Hpcdist, folder: Path) -> None:
             ),
         ),
         (
-            ["--site=toy", "--site-path=sites", "--partition=cpu"],
-            3,
-            "error: --partition: batch.partition: site toy has no partition 'cpu'; known: gpu\n",
-        ),
-        (
             ["--site=toy", "--site-path=sites", "--nodes=2", "--gpus=3"],
             2,
             "error: --nodes: a node of site toy has 4 GPUs; use --workers, and --gpus for the GPUs of each\n",
@@ -286,7 +276,7 @@ def test_keys_of_the_config_are_left_out_of_the_file(
 
 ASKED = """\
 Name [experiment]: \
-Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn, none) [horovod]: \
+Framework (horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, ray, chainermn, none) [horovod]: \
 Workers besides the master [1]: \
 Error: 'many' is not a valid number.
 Workers besides the master [1]: \
@@ -299,10 +289,10 @@ Walltime [01:00:00]: \
 
 
 ANSWERED = """\
-# Written by `hpcdist init` for site lumi: LUMI-G, MI250X and Slingshot 11.
+# Written by `hpcdist init` for site lumi: LUMI, MI250X, CPU nodes and Slingshot 11.
 version: 1              # of the file format
 name: asked             # name of its runs and jobs
-framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, lightning, accelerate, chainermn
+framework: jax          # also horovod, mpi, pytorch, tensorflow, mxnet, deepspeed, lightning, accelerate, ray, chainermn
 environment:
   resources:
     gpu:

@@ -33,7 +33,17 @@ def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
     assert real("submit", "-", "--set", "name=mine", "--wait", stdin=RANKS).code == 0
     run = folder / "runs" / "mine-1"
     assert sorted(path.name for path in run.iterdir()) == [
-        *("code.json", "events", "experiment.yml", "job.sh", "jobs", "logs", "outputs"),
+        *(
+            "attempts",
+            "checkpoints",
+            "code.json",
+            "events",
+            "experiment.yml",
+            "job.sh",
+            "jobs",
+            "logs",
+            "outputs",
+        ),
         *("plan.json", "python", "record.json"),
     ]
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
@@ -194,10 +204,11 @@ def test_describe_shows_each_attempt(real: Hpcdist) -> None:
         "GPU-hours",
         "memory",
         "hosts",
+        "why",
     ]
     assert [line.split()[:1] for line in shown] == [["attempt"], ["0.0"], ["0.1"]]
     assert shown[0].split() == heads
-    assert shown[1].split()[-3:] == ["0.00", "-", "localhost"]
+    assert shown[1].split()[-4:] == ["0.00", "-", "localhost", "failure"]
 
 
 def test_describe_shows_description_tags_and_params(real: Hpcdist) -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 from hpcdist.cli import main
-from hpcdist.runs import rundir
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 
@@ -46,7 +46,7 @@ def names(hpcdist: Hpcdist, runs: Path, *words: str) -> list[str]:
 
 def test_the_index(three: Path, hpcdist: Hpcdist) -> None:
     words = ("list", "--runs-dir", str(three))
-    ids = [run.record.job_id for run in rundir.list_runs(three)[0]]
+    ids = [run.record.job_id for run in finding.list_runs(three)[0]]
     shown = [line.split() for line in hpcdist(*words).out.splitlines()]
     assert shown[0] == ["run", "job", "site", "state", "age"]
     assert [line[:4] for line in shown[1:]] == [

@@ -50,9 +50,10 @@ Verbs:
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
-  sweep       Show how far a search is, and which of its trials are best.
+  sweep       Show a search and its best trials; stop, resume or extend it.
   report      Write a page about runs, for a browser.
   export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
+  resume      Go on with a run that ended before its training was finished.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
   rm          Remove runs whose jobs have ended.

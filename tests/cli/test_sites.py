@@ -30,6 +30,32 @@ def test_list_as_json(hpcdist: Hpcdist) -> None:
     assert {"local", "slurm", "toy"} <= {site["name"] for site in found}
 
 
+PAGES = [("2001-05", "https://x.example/old"), ("2999-01-31", "https://x.example/new")]
+
+
+@pytest.fixture
+def sourced(folder: Path) -> None:
+    """Give the site ``toy`` sources of which one was read long ago."""
+    pages = "".join(f"  - {{where: {where!r}, read: {read}}}\n" for read, where in PAGES)
+    (folder / "sites" / "toy.yaml").write_text(f"{TOY}sources:\n{pages}")
+
+
+@pytest.mark.usefixtures("sourced")
+def test_list_of_old_pages(hpcdist: Hpcdist) -> None:
+    result = hpcdist("sites", "list", *PATH, "--old", "240")
+    assert (result.code, result.err) == (0, "")
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows == [["site", "read", "page"], ["toy", "2001-05", "https://x.example/old"]]
+    found = json.loads(hpcdist("sites", "list", *PATH, "--old", "240", "--json").out)
+    assert found == [{"site": "toy", "read": "2001-05", "where": "https://x.example/old"}]
+
+
+def test_no_page_is_older_than_a_century(hpcdist: Hpcdist) -> None:
+    result = hpcdist("sites", "list", *PATH, "--old", "1200")
+    assert (result.code, result.out[:26], result.err) == (0, "no page was read before 19", "")
+    assert hpcdist("sites", "list", *PATH, "--old", "-1").code == 2
+
+
 def test_a_broken_site_is_reported_and_skipped(hpcdist: Hpcdist, folder: Path) -> None:
     (folder / "sites" / "toy.yaml").write_text("name: toy\n\tdetect: x\n")
     (folder / "sites" / "binary.yaml").write_bytes(b"\xff\xfe")

@@ -54,10 +54,17 @@ def test_missing_sources_warn_if_a_status_is_claimed(
 
 def test_broken_sources_are_reported_once(hpcdist: Hpcdist, folder: Path) -> None:
     code, err = checked(
-        hpcdist, folder, f"{HEAD}status: documented\nsources: [{{where: x, read: '2026', of: 1.5}}]\n"
+        hpcdist, folder, f"{HEAD}status: documented\nsources: [{{where: x, read: 2026-11, of: 1.5}}]\n"
     )
     assert (code, err.count("sources")) == (2, 1)
     assert "sources[0].of: expected a list, got 1.5; write it as [a, b]" in err
+
+
+def test_a_page_that_was_read_on_no_date_is_reported(hpcdist: Hpcdist, folder: Path) -> None:
+    text = f"{HEAD}sources: [{{where: x, read: '2026', of: [name]}}]\n"
+    code, err = checked(hpcdist, folder, text)
+    expected = "sources[0].read: '2026' is no date; write the day or the month: 2026-11-23 or 2026-11"
+    assert (code, err.count(expected)) == (0, 1)
 
 
 def test_its_variables_are_linted(hpcdist: Hpcdist, folder: Path) -> None:
@@ -104,8 +111,7 @@ def test_bash_syntax_errors(hpcdist: Hpcdist, folder: Path, lines: str, told: st
 DEMANDED: Final = """\
 error: odd.yaml:5:26: directives.mandatory[0]: --nodes is set by hpcdist; remove it: an experiment sets it \
 by `batch.nodes`
-error: odd.yaml:5:37: directives.mandatory[1]: --output is set by hpcdist; the output goes to the run \
-directory
+error: odd.yaml:5:37: directives.mandatory[1]: --output is set by hpcdist; use `batch.output`
 error: odd.yaml:5:49: directives.mandatory[2]: 'wd' is not a directive of Slurm; write --flag=value, with \
 quotes around spaces
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
@@ -13,6 +13,8 @@ from hpcdist.documents.fields import Model
 from hpcdist.loading.schema import meaning
 from hpcdist.units import Memory, Walltime
 
+Section = tuple[tuple[str, ...], type[Model]]
+"""A place of a file, and what may stand there."""
 Scalar: Final = {str, int, float, bool}
 
 _WORDS: Final[dict[Any, str]] = {
@@ -57,20 +59,28 @@ class Reference:
         self._places: dict[type[Model], str] = {}
 
     def entries(self, model: type[Model], path: tuple[str, ...] = ()) -> Iterator[Entry]:
-        """Yield the entries of a section that stands at this path, each before those below it."""
-        for field in msgspec.structs.fields(model):
-            if field.name == model.rest:
-                continue
-            own = (*path, field.encode_name)
-            sections = [*_sections(field.type, own)]
-            new = [(place, kind) for place, kind in sections if kind not in self._places]
-            self._places |= {kind: ".".join(place) for place, kind in new}
+        """Yield the entries of a section that stands at this path, each before those below it.
+
+        A section of several keys stands at the first of them that is not below another key of this section.
+        """
+        found = [field for field in msgspec.structs.fields(model) if field.name != model.rest]
+        sections_of = {field.name: [*_sections(field.type, (*path, field.encode_name))] for field in found}
+        new_of = {field.name: [*self._placed(sections_of[field.name])] for field in found}
+        for field in found:
+            own, sections, new = (*path, field.encode_name), sections_of[field.name], new_of[field.name]
             places = [self._places[kind] for place, kind in sections if (place, kind) not in new]
             about = f"{_counted(field.type, own)}{''.join(f' as `{place}`' for place in places)}"
-            said = _plain(meaning(model, field.name), field.name)
+            said = _plain(meaning(model, field.encode_name), field.encode_name)
             yield Entry(own, field.type, about, _default(field), said)
             for place, kind in new:
                 yield from self.entries(kind, place)
+
+    def _placed(self, sections: Iterable[Section]) -> Iterator[Section]:
+        """Yield those that have no place yet, and note it."""
+        for place, kind in sections:
+            if kind not in self._places:
+                self._places[kind] = ".".join(place)
+                yield place, kind
 
 
 def _counted(kind: Any, path: tuple[str, ...]) -> str:
@@ -104,7 +114,7 @@ def _words(kind: Any) -> str:
     return " or ".join([*scalars, *map(_words, rest)])
 
 
-def _sections(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type[Model]]]:
+def _sections(kind: Any, path: tuple[str, ...]) -> Iterator[Section]:
     """Yield the models in a type, with the path at which their keys stand."""
     if isinstance(kind, type) and issubclass(kind, Model):
         yield path, kind

@@ -80,9 +80,10 @@ def test_what_does_not_fit_and_what_is_odd(folder: Path) -> None:
     keeps_block("warning", done("check", folder / "exp.yml", ODD).stderr)
 
 
-@pytest.mark.parametrize("name", ["two a node", "batch options", "modules"])
+@pytest.mark.parametrize("name", ["two a node", "batch options", "modules", "steps", "restarts"])
 def test_parts_of_an_experiment(name: str, folder: Path) -> None:
-    whole, part = yaml.safe_load(block("experiment")), yaml.safe_load(block(name))
+    whole: dict[str, Any] = yaml.safe_load(block("experiment"))
+    part: dict[str, Any] = source.parse(block(name), name).data  # in YAML 1.1 the key `on` is true
     merged = whole | part
     merged["batch"] = whole["batch"] | part.get("batch", {})
     text = json.dumps(merged)
@@ -90,11 +91,19 @@ def test_parts_of_an_experiment(name: str, folder: Path) -> None:
     assert (checked.exit_code, checked.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("name", "section"), [("container", "container"), ("conditions", "fabric")])
-def test_parts_of_a_site(name: str, section: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sections"),
+    [
+        ("container", "container"),
+        ("conditions", "fabric node_types modules setup container"),
+        ("accounts", "account node_types partitions"),
+        ("published", "published"),
+    ],
+)
+def test_parts_of_a_site(name: str, sections: str) -> None:
     plain: dict[str, Any] = source.parse(block("site"), "site").data
     part = source.parse(block(name), name).data
-    assert [*part] == [section]
+    assert [*part] == sections.split()
     assert problems(Site, plain | part) == []
 
 

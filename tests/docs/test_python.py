@@ -54,4 +54,4 @@ def test_every_problem_is_there_without_a_traceback(folder: Path, capsys: pytest
 
 def test_its_steps_for_several_machines(capsys: pytest.CaptureFixture[str]) -> None:
     exec(block("python steps"), {})  # noqa: S102 - the page's own words
-    assert capsys.readouterr() == ("testbed: 4 tasks, nodes: 1\nuniversity: 4 tasks, nodes: 2\n", "")
+    assert capsys.readouterr() == ("testbed: 4 tasks, nodes: 1\nuniversity: 4 tasks, nodes: 1\n", "")

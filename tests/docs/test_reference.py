@@ -68,8 +68,9 @@ def read_by(entry: Entry) -> str:
 
 
 UNTRIED = frozenset(
-    ("name", "description", "status", "scheduler", "launcher", "notes", "differences", "sources", "detect",
-     "account", "container", "fabric", "head_node", "node_selectors", "torchrun", "volumes", "walltime")
+    ("name", "description", "status", "scheduler", "launcher", "notes", "published", "sources",
+     "detect", "account", "container", "fabric", "head_node", "node_selectors", "torchrun", "volumes",
+     "walltime")
 )  # fmt: skip
 """The keys and sections that are the same to all batch systems."""
 

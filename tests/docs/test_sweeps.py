@@ -11,11 +11,15 @@ from hpcdist.cli import main
 from tests.docs.pages import block, keeps_block
 
 
-def test_the_example_is_planned_as_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "file", "lines"), [("sweep", "tune.yml", 2), ("packed", "seeds.yml", 3)])
+def test_the_example_is_planned_as_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, lines: int
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HPCDIST_CONFIG", "")
-    Path("tune.yml").write_text(block("sweep"))
-    words = ["plan", "tune.yml"]
+    Path(file).write_text(block(name))
+    words = ["plan", file]
     shown = CliRunner().invoke(main, words)
     assert (shown.exit_code, shown.stderr) == (0, "")
-    keeps_block("sweep plan", "\n".join([f"$ hpcdist {' '.join(words)}", *shown.stdout.splitlines()[:2], ""]))
+    text = "\n".join([f"$ hpcdist {' '.join(words)}", *shown.stdout.splitlines()[:lines], ""])
+    keeps_block(f"{name} plan", text)

@@ -68,6 +68,7 @@ TRAINING: Final = (
         for name in ("lightning", "accelerate")
     ),
     Run("slurm/test_frameworks.py::test_chainermn", "chainermn", "mpirun"),
+    Run("slurm/test_ray.py::test_the_example_runs_on_both_nodes", "ray", "srun mpirun"),
     Run("pbs/test_pbs_training.py::test_quickstart_on_two_hosts_of_which_nothing_is_known", "mpi", "mpirun"),
     Run("pbs/test_pbs_training.py::test_horovod_on_two_hosts", "horovod", "mpirun horovodrun"),
     Run("lsf/test_nodes.py::test_the_quickstart_trains_on_two_hosts", "mpi", "mpirun"),

@@ -8,6 +8,7 @@ from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.records import AllReduce, Clock, Task
 from hpcdist.doctor.tasks import CheckJob, findings
 from hpcdist.plan.model import Plan
+from hpcdist.site.fabric import Fabric, Setting
 from hpcdist.site.model import Site
 from tests.doctor.hosts import ALLREDUCES, GOOD, host, task
 from tests.experiments import environment, resources
@@ -73,6 +74,23 @@ def test_two_healthy_nodes() -> None:
             "torch 2.3.0 nccl, 8 MiB over 2 tasks: 8.39 GB/s, on the bus 8.39 GB/s; the sum is correct",
         ),
     ]
+
+
+def test_the_interfaces_of_the_nodes_of_the_job_are_checked() -> None:
+    kinds = {
+        name: msgspec.structs.replace(kind, interface="ib9") if kind.gpus else kind
+        for name, kind in TESTBED.node_types.items()
+    }
+    env: dict[str, Setting | str] = {
+        "NCCL_SOCKET_IFNAME": Setting(value="hsn", library="rccl"),
+        "NCCL_IB_HCA": Setting(value="mlx5_9", node_types=("none",)),
+    }
+    machine = changed(TESTBED, node_types=kinds, fabric=Fabric(interface="eth0", env={**env}))
+    found = findings_of(task(0), task(1), site=machine, groups=("nodes: fabric",))
+    missing = "n1, n2: ib9 is not there; there is eth0, lo"
+    report = "report to the centre that ib9 is missing on these nodes"
+    hint = f"correct `fabric.interface` in the site file, or {report}"
+    assert found == [Finding("nodes: fabric", "fabric.interface", "error", missing, hint)]
 
 
 def test_bus_bandwidth_of_four_ranks_is_higher_than_algorithm_bandwidth() -> None:

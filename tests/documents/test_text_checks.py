@@ -17,11 +17,11 @@ def test_modules() -> None:
     assert [*text_checks.module_problems(good, ())] == []
 
 
-@pytest.mark.parametrize("name", ["", "-f", "a b", "a;b", "$X", "a\n", "a\nb", "'a'"])
+@pytest.mark.parametrize("name", ["", "--force", "a b", "a;b", "$X", "a\n", "a\nb", "'a'"])
 def test_invalid_module_names(name: str) -> None:
     sentence = (
-        f"batch.modules[1]: {name!r} is not a valid module name; write NAME or NAME/VERSION; other "
-        "commands belong in the site's `setup`"
+        f"batch.modules[1]: {name!r} is not a valid module name; write NAME or NAME/VERSION, -NAME to "
+        "unload it, or `purge` or `reset`"
     )
     assert [str(problem) for problem in text_checks.module_problems(["gcc", name], ("batch", "modules"))] == [
         sentence

@@ -173,6 +173,16 @@ IMAGE = {"build": {"image": "x:1"}}
         ({"run": {"args": "x"}}, ["run: 'cmd' is missing"]),
         ({"run": {"entrypoint": "image"}}, [
             "run.entrypoint: there is no image; write `build: {image: ...}`, or a `cmd`"]),
+        ({"run": {"cmd": "x", "workdir": "/w"}},
+         ["run.workdir: 'workdir' is a folder of an image, and there is none; remove it: the program starts in the submit directory"]),
+        ({"stage": [{"from": "$X/a", "to": "tmp", "unpack": True}]}, [
+            "stage[0].from: variables and ~ are not expanded in '$X/a'; write the path itself",
+            "stage[0].to: 'tmp' is not an absolute path; write `node_local`, or /PATH",
+            "stage[0].unpack: '$X/a' is not an archive; remove it, or name an archive: .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz, .tar.zst, .zip"]),
+        ({"build": {"binds": ["/data"]}}, ["build.binds: there is no image; write `image`, or remove them"]),
+        ({"build": {"image": "x", "binds": ["/a b", "/a:/b:ro:x"]}}, [
+            "build.binds[0]: '/a b' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only",
+            "build.binds[1]: '/a:/b:ro:x' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"]),
         (IMAGE | {"run": {"entrypoint": "image", "workdir": "w"}}, [
             "run.workdir: 'w' is not an absolute path; write the path in the image, beginning with /"]),
         (IMAGE | {"run": {"entrypoint": "image", "cmd": "x", "args": "y"}}, [

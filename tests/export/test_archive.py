@@ -15,6 +15,7 @@ import pytest
 from hpcdist.errors import Problem, warning
 from hpcdist.export import archive, items
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from tests.export.made import AT, COMPLETED, CREATED, kept, logged, made
 from tests.tracking.test_polyaxon import client_models
 
@@ -36,7 +37,7 @@ def run(tmp_path: Path) -> Run:
 
 def write(path: Path, *runs: Run) -> list[Problem]:
     problems: list[Problem] = []
-    found = (items.read(run, COMPLETED, AT + 9.0)[0] for run in runs)
+    found = (items.read(Report(run, COMPLETED), AT + 9.0)[0] for run in runs)
     archive.save(found, path, problems.extend)
     return problems
 

@@ -13,6 +13,7 @@ from hpcdist.export import items
 from hpcdist.export.items import Name
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script import trial_table
 from hpcdist.tracking.series import Points
@@ -26,7 +27,7 @@ def curve(points: Points) -> list[tuple[float, float]]:
 
 
 def read(run: Run, status: Status = COMPLETED) -> list[items.Item]:
-    found, problems = items.read(run, status, now=AT + 100.0)
+    found, problems = items.read(Report(run, status), now=AT + 100.0)
     assert problems == []
     return found
 
@@ -99,7 +100,8 @@ def test_elements_of_an_array_follow_it_and_no_end_is_made_up(tmp_path: Path) ->
 def test_an_element_of_a_search_has_the_params_of_its_trial(tmp_path: Path) -> None:
     run = made(tmp_path, *(f"started 7_{n} {AT} 0" for n in (1, 2)), request={"array": "1-2"})
     trials = [
-        TrialTexts({"lr": f"{lr}"}, "true", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}) for lr in (0.5, 0.25)
+        TrialTexts({"lr": f"{lr}"}, "true", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}, number)
+        for number, lr in enumerate((0.5, 0.25), 1)
     ]
     (run.directory.path / trial_table.FILE).write_text(trial_table.table(trials))
     logged(run, "7_2/0.0/rank-0", {"params": {"batch": 4}})
@@ -125,7 +127,7 @@ def test_an_artifact_outside_the_outputs_is_left_out(tmp_path: Path) -> None:
 def test_damage_is_a_warning(tmp_path: Path) -> None:
     run = made(tmp_path)
     logged(run, "7/0.0/rank-0", {"step": []})
-    _, problems = items.read(run, COMPLETED, now=AT)
+    _, problems = items.read(Report(run, COMPLETED), now=AT)
     assert problems == [warning("train-1: 1 damaged line of what it recorded was skipped")]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.export import items, table
+from hpcdist.runs.states import Report
 from tests.export.made import AT, COMPLETED, logged, made
 
 
@@ -18,7 +19,7 @@ def test_every_value_is_a_line(tmp_path: Path) -> None:
     logged(run, "7/0.0/rank-0", {"step": 0.5, "metrics": {odd: 0.1}}, {"step": 2, "metrics": {odd: "-inf"}})
     logged(run, "7/0.0/rank-3", {"at": 0, "metrics": {"m": 1e300}})
     other = made(tmp_path / "runs", name="train-2")
-    found = [item for each in (run, other) for item in items.read(each, COMPLETED, AT)[0]]
+    found = [item for each in (run, other) for item in items.read(Report(each, COMPLETED), AT)[0]]
     assert table.save(found, tmp_path / "all.csv") == 3
     with (tmp_path / "all.csv").open(newline="") as stream:
         assert [*csv.reader(stream)] == [

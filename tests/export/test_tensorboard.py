@@ -11,12 +11,13 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from hpcdist.export import items, tensorboard
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from tests.export.made import AT, COMPLETED, logged, made
 
 
 def written(run: Run, folder: Path) -> int:
-    found, _ = items.read(run, COMPLETED, AT)
-    return sum(tensorboard.write(item, folder / item.name) for item in found)
+    found, _ = items.read(Report(run, COMPLETED), AT)
+    return sum(count for _, _, count in tensorboard.write(found, folder))
 
 
 def read(folder: Path) -> EventAccumulator:
@@ -85,6 +86,7 @@ def test_what_protocol_buffers_do_not_take_becomes_text(tmp_path: Path) -> None:
     run = made(tmp_path / "runs", "started 7 1800000000 0", identity={"params": odd})
     run.directory.outputs.mkdir()
     (run.directory.outputs / "metrics.json").write_text('{"\\ud800": 1}')
-    [item] = items.read(run, COMPLETED, AT + 100.0)[0]
-    assert tensorboard.write(item, tmp_path / "boards") == 1
-    assert EventAccumulator(str(tmp_path / "boards")).Reload().Tags()["scalars"] == ["\\ud800"]
+    found, _ = items.read(Report(run, COMPLETED), AT + 100.0)
+    [(_, folder, count)] = tensorboard.write(found, tmp_path / "boards")
+    assert count == 1
+    assert EventAccumulator(str(folder)).Reload().Tags()["scalars"] == ["\\ud800"]

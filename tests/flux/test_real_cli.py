@@ -66,11 +66,11 @@ def options(found: Any) -> Any:
 def test_goldens_ask_for_what_was_planned() -> None:
     found = {
         name: node(jobspec("batch", GOLDEN / f"{name}.sh"))
-        for name in ("sites/flux.quickstart", "sites/flux.horovod", "horovod.tuolumne-like")
+        for name in ("sites/flux.mpi", "sites/flux.horovod", "horovod.tuolumne-like")
     }
     assert found == {
-        "sites/flux.quickstart": {"nodes": 2, "exclusive": False, "slots": 1, "core": 1},
-        "sites/flux.horovod": {"nodes": 4, "exclusive": False, "slots": 1, "core": 1},
+        "sites/flux.mpi": {"nodes": 2, "exclusive": False, "slots": 1, "core": 4},
+        "sites/flux.horovod": {"nodes": 2, "exclusive": False, "slots": 1, "core": 1},
         "horovod.tuolumne-like": {"nodes": 4, "exclusive": True, "slots": 1, "core": 96},
     }
 

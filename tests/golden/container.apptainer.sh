@@ -39,6 +39,8 @@ COMMAND
 
 # What is needed before anything starts.
 setup() {
+  module load 2024
+  module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0
   type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"
   [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"
   [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"

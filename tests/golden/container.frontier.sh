@@ -55,10 +55,10 @@ setup() {
   load_module PrgEnv-gnu/8.7.0 'site frontier: modules'  # site frontier: modules
   load_module cpe/26.03 'site frontier: modules'  # site frontier: modules
   load_module rocm/7.1.1 'site frontier: modules'  # site frontier: modules
-  load_module rccl-net-plugin 'site frontier: modules'  # site frontier: modules
+  load_module rccl-net-plugin 'site frontier: modules (rccl)'  # site frontier: modules (rccl)
   load_module craype-accel-amd-gfx90a 'site frontier: modules'  # site frontier: modules
   export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
-  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
+  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
   module load cray-mpich-abi  # site frontier: container.setup
   export APPTAINER_CONTAINLIBS=/usr/lib64/libcxi.so.1,/usr/lib64/libjson-c.so.5,/lib64/libtinfo.so.6,/usr/lib64/libnl-3.so.200,/usr/lib64/libgfortran.so.5,/usr/lib64/libjansson.so.4,/usr/lib64/libxpmem.so.0  # site frontier: container.setup
   type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
@@ -69,7 +69,7 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
-  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node)
+  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node, rccl)
   export NCCL_CROSS_NIC=1  # site frontier: fabric.env.NCCL_CROSS_NIC
   export NCCL_NET_GDR_LEVEL=PHB  # site frontier: fabric.env.NCCL_NET_GDR_LEVEL
   export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site frontier: fabric.env.NCCL_SOCKET_IFNAME
@@ -79,10 +79,10 @@ environment() {
   export FI_CXI_DEFAULT_CQ_SIZE=131072  # site frontier: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
   export FI_CXI_DEFAULT_TX_SIZE=2048  # site frontier: fabric.env.FI_CXI_DEFAULT_TX_SIZE
   export FI_CXI_RX_MATCH_MODE=hybrid  # site frontier: fabric.env.FI_CXI_RX_MATCH_MODE
-  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
+  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
@@ -93,6 +93,11 @@ environment() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.container", "experiment_uuid": "container", "framework": "pytorch", "user": null}'  # polyaxon
   export OMP_NUM_THREADS=7  # framework pytorch
   export GREETING='it'"'"'s $HOME'  # container.yml environment.env_vars.GREETING
+}
+
+# What each task does first.
+task_setup() {
+  mkdir -p "$MIOPEN_USER_DB_PATH"  # site frontier: task_setup
 }
 
 # The variables of each task.

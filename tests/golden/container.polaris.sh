@@ -56,6 +56,7 @@ COMMAND
 
 # What is needed before anything starts.
 setup() {
+  export TMPDIR=/tmp  # site polaris: setup
   export LD_LIBRARY_PATH="/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site polaris: setup
   module use /soft/modulefiles  # site polaris: container.setup
   module load spack-pe-base/0.6.2  # site polaris: container.setup
@@ -104,12 +105,13 @@ launch() {
   # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
   # --bind "/opt/cray:/opt/cray" --bind "/var/run/palsd:/var/run/palsd": site polaris: container.binds
   # --pwd "$PWD": container apptainer
+  # --fakeroot: site polaris: container.args
   # /images/torch.sif: container.yml build.image
   # bash -c export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@" hpcdist "$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib": site polaris: container.library_path
   # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": container.yml run.cmd
   exec mpiexec -n 2 --ppn 1 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 64 --cpu-bind depth \
     "${hpcdist_task[@]}" \
-    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/opt/cray:/opt/cray" --bind "/var/run/palsd:/var/run/palsd" --pwd "$PWD" /images/torch.sif bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib" torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/opt/cray:/opt/cray" --bind "/var/run/palsd:/var/run/palsd" --pwd "$PWD" --fakeroot /images/torch.sif bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib" torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

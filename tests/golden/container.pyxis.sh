@@ -55,6 +55,7 @@ setup() {
   # shellcheck source=/dev/null # the site's own file
   if [[ -r /usr/local/gib/scripts/set_nccl_env.sh ]]; then source /usr/local/gib/scripts/set_nccl_env.sh; else fail "there is no /usr/local/gib/scripts/set_nccl_env.sh on $(uname -n)"; fi  # site gcp-a3-ultra: source
   export LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site gcp-a3-ultra: setup
+  fetch_image sqsh enroot import --output 'docker://nvcr.io#nvidia/pytorch:24.08-py3'  # container pyxis
   [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
 }
 
@@ -87,13 +88,13 @@ task_environment() {
 launch() {
   # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=224 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=pmi2: site gcp-a3-ultra: launchers.srun.mpi
-  # --container-image=nvcr.io#nvidia/pytorch:24.08-py3: container.yml build.image
-  # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/usr/local/gib:/usr/local/gib" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_NET,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS,GREETING: container pyxis
+  # --container-image="$hpcdist_image": container.yml build.image
+  # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/usr/local/gib:/usr/local/gib" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_NET,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS,GREETING: container pyxis
   # "${hpcdist_task[@]}": task wrapper
   # bash -c export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@" hpcdist "/usr/local/gib/lib64:/usr/lib/x86_64-linux-gnu": site gcp-a3-ultra: container.library_path
   # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": container.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=224 --kill-on-bad-exit=1 --label --mpi=pmi2 '--container-image=nvcr.io#nvidia/pytorch:24.08-py3' --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/usr/local/gib:/usr/local/gib" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_NET,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS,GREETING \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=224 --kill-on-bad-exit=1 --label --mpi=pmi2 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/usr/local/gib:/usr/local/gib" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_NET,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS,GREETING \
     "${hpcdist_task[@]}" bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/usr/local/gib/lib64:/usr/lib/x86_64-linux-gnu" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

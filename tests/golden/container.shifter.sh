@@ -48,6 +48,7 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
+  export HDF5_USE_FILE_LOCKING=FALSE
   export NCCL_SOCKET_IFNAME=hsn
   export NCCL_CROSS_NIC=1
   export NCCL_NET_GDR_LEVEL=PHB
@@ -75,7 +76,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label --mpi=cray_shasta \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label --mpi=cray_shasta --cpu-bind=cores \
     "${hpcdist_task[@]}" \
     shifter --image=docker:nvcr.io/nvidia/pytorch:24.08-py3 --workdir="$PWD" --module=gpu,nccl-plugin torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"

@@ -52,7 +52,9 @@ COMMAND
 
 # What is needed before anything starts.
 setup() {
-  export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup
+  unload_modules purge 'site lumi: modules (in a container)'  # site lumi: modules (in a container)
+  export TORCH_HOME="${TORCH_HOME:-/scratch/$SLURM_JOB_ACCOUNT/$USER/torch_home}"  # site lumi: setup (rccl)
+  export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup (rccl)
   module use /appl/local/laifs/modules  # site lumi: container.setup
   module load lumi-aif-singularity-bindings  # site lumi: container.setup
   type singularity >/dev/null 2>&1 || fail "there is no singularity on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container singularity
@@ -80,7 +82,7 @@ environment() {
 
 # What each task does first.
 task_setup() {
-  mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"  # site lumi: task_setup
+  mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"  # site lumi: task_setup (rccl)
 }
 
 # The variables of each task.

@@ -61,6 +61,7 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
+  export HF_DATASETS_OFFLINE=1  # site juwels-booster: fabric.env.HF_DATASETS_OFFLINE
   export NCCL_SOCKET_IFNAME=ib0  # site juwels-booster: fabric.env.NCCL_SOCKET_IFNAME
   export UCX_RC_TIMEOUT=4s  # site juwels-booster: fabric.env.UCX_RC_TIMEOUT
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon

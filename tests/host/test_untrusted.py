@@ -145,3 +145,14 @@ def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
         untrusted.write(folder, "record", b"new")
     os.close(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["record"]
+
+
+def test_a_link_is_followed_only_to_a_file_of_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("x")
+    (tmp_path / "own").symlink_to("log")
+    (tmp_path / "loop").symlink_to("loop")
+    assert untrusted.own_target(tmp_path / "own") == (tmp_path / "log").resolve()
+    assert untrusted.own_target(tmp_path / "loop") == tmp_path / "loop"
+    assert untrusted.own_target(tmp_path / "log") == tmp_path / "log"
+    os.lchown(tmp_path / "own", 65534, -1) if os.geteuid() == 0 else (tmp_path / "own").unlink()
+    assert untrusted.own_target(tmp_path / "own") == tmp_path / "own"

@@ -10,7 +10,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.amounts import Amount, Resources
+from hpcdist.experiment.amounts import GpuAmount, Resources
 from hpcdist.experiment.model import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment
@@ -111,6 +111,45 @@ def command_of(**params: str) -> str:
     return loaded.experiment.run.command.splitlines()[-1]
 
 
+RAY = """\
+type: command
+command: python d.py
+resources: {instance_count: 3}
+distribution:
+  type: ray
+  port: 6379
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "section"),
+    [
+        ({}, {}),
+        ({"include_dashboard": "true"}, {"dashboard_port": 8265}),
+        ({"include_dashboard": "false", "dashboard_port": "9000"}, {}),
+        ({"dashboard_port": "9000"}, {"dashboard_port": 9000}),
+        ({"head_node_additional_args": "--log-style record"}, {"head_args": ["--log-style=record"]}),
+        (
+            {"head_node_additional_args": "--verbose", "worker_node_additional_args": "--verbose"},
+            {"args": ["--verbose"]},
+        ),
+    ],
+)
+def test_a_cluster_of_ray(keys: dict[str, str], section: dict[str, Any]) -> None:
+    text = RAY + "".join(f"  {name}: {value}\n" for name, value in keys.items())
+    read = importers.read(source.parse(text, "job.yml").data)
+    assert read.data == {
+        "framework": "ray",
+        "environment": {"replicas": {"n_workers": 2}},
+        "batch": {"nodes": 3},
+        "run": {"cmd": prepared("python d.py")},
+        **({"ray": section} if section else {}),
+    }
+    assert [problem.message for problem in read.remarks] == [
+        "port has no effect on a batch machine: the job has ports of its own"
+    ]
+
+
 def test_inputs_are_given_as_params() -> None:
     assert command_of(rounds="5", label="x") == (
         "python train.py --train '/data' --rounds 5 --rate 0.1 --lazy True --label 'x' --loss l2"
@@ -165,11 +204,11 @@ def test_run_settings_are_set_in_the_file_and_the_rest_in_the_experiment() -> No
     found = loaded.experiment.environment, loaded.experiment.batch.qos
     assert found == (
         Environment(
-            resources=Resources(gpu=Amount(requests=8)),
+            resources=Resources(gpu=GpuAmount(requests=8)),
             replicas=Replicas(
                 n_workers=3,
                 default_worker=ReplicaEntry(
-                    resources=Resources(gpu=Amount(requests=8)), node_selector={"gpu_type": "A100"}
+                    resources=Resources(gpu=GpuAmount(requests=8)), node_selector={"gpu_type": "A100"}
                 ),
             ),
             node_selector={"gpu_type": "A100"},

@@ -83,15 +83,15 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
             ],
         ),
         (
-            JOB + "distribution: {type: ray, port: 1}\n",
+            JOB + "distribution: {type: ray, worker_node_additional_args: --verbose}\n",
             [
-                "job.yml:4:22: distribution.type: hpcdist starts no Ray cluster; start ray from a command, under `type: mpi` with one process on each instance",
+                "job.yml:4:56: distribution.worker_node_additional_args: options of `ray start` can be given for the head, or for all nodes; write the same in head_node_additional_args, or remove it",
             ],
         ),
         (
             JOB + "distribution: {type: mpirun}\n",
             [
-                "job.yml:4:22: distribution.type: unknown distribution 'mpirun'; known: mpi, pytorch, tensorflow, torch.distributed",
+                "job.yml:4:22: distribution.type: unknown distribution 'mpirun'; known: mpi, pytorch, ray, tensorflow, torch.distributed",
             ],
         ),
         (

@@ -35,6 +35,7 @@ objective: {goal: minimize, primary_metric: loss}
 limits: {max_total_trials: 3, max_concurrent_trials: 2, timeout: 7200, trial_timeout: 600}
 display_name: iris
 """
+METRIC = {"name": "loss", "optimization": "minimize"}
 COMMAND = "type: sweep\ntrial: {command: 'x ${{search_space.a}}', environment: {image: i}}\n"
 
 
@@ -108,19 +109,50 @@ def test_an_algorithm_may_be_a_section_with_a_seed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("trials", "expected", "remark"),
+    [
+        (
+            40,
+            {"bo": {"n_initial_trials": 10, "n_iterations": 30, "metric": METRIC}},
+            "Optuna's TPE chooses the trials, and not Azure's own algorithm; the first 10 are random ones",
+        ),
+        (
+            5,
+            {"bo": {"n_initial_trials": 3, "n_iterations": 2, "metric": METRIC}},
+            "Optuna's TPE chooses the trials, and not Azure's own algorithm; the first 3 are random ones",
+        ),
+        (
+            1,
+            {"metric": METRIC, "random_search": {"n_experiments": 1}},
+            "all 1 trials are random ones, since the first 1 of such a search are",
+        ),
+    ],
+)
+def test_bayesian_sampling_is_bayesian_optimization(
+    trials: int, expected: dict[str, object], remark: str
+) -> None:
+    rest = f"""sampling_algorithm: {{type: bayesian}}
+search_space: {{a: {{type: uniform, min_value: 0, max_value: 1}}}}
+objective: {{goal: minimize, primary_metric: loss}}
+limits: {{max_total_trials: {trials}}}"""
+    assert search_of(rest) == {"matrix": {"a": {"uniform": {"low": 0, "high": 1}}}, **expected}
+    assert remarks_of(COMMAND + rest) == [f"warning: f.yml:3:28: sampling_algorithm.type: {remark}"]
+
+
+@pytest.mark.parametrize(
     ("rest", "remark"),
     [
         (
             "sampling_algorithm: bayesian\nsearch_space: {a: {type: choice, values: [1]}}",
-            "error: f.yml:3:21: sampling_algorithm: Bayesian sampling chooses each trial by the results of others, which is not done yet; write `sampling_algorithm: random`, or `grid`",
+            "error: f.yml:1:1: objective: which trial is best is not said; write `primary_metric: NAME`, and `goal: minimize` or `maximize`",
         ),
         (
             "sampling_algorithm: sobol\nsearch_space: {a: {type: choice, values: [1]}}",
-            "error: f.yml:3:21: sampling_algorithm: 'sobol' is no sampling algorithm; write `sampling_algorithm: random`, or `grid`",
+            "error: f.yml:3:21: sampling_algorithm: 'sobol' is no sampling algorithm; write `sampling_algorithm: random`, `bayesian` or `grid`",
         ),
         (
             "search_space: {a: {type: choice, values: [1]}}",
-            "error: f.yml:1:1: sampling_algorithm: the sampling algorithm is missing; write `sampling_algorithm: random`, or `grid`",
+            "error: f.yml:1:1: sampling_algorithm: the sampling algorithm is missing; write `sampling_algorithm: random`, `bayesian` or `grid`",
         ),
         (
             "sampling_algorithm: grid",
@@ -190,7 +222,7 @@ def test_the_import_of_a_sweep_is_the_same_search() -> None:
 
 
 def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:
-    rest = "sampling_algorithm: bayesian\nsearch_space: {a: {type: normal, mu: 1, sigma: 2}}\nlimits: {max_total_trials: 9}"
+    rest = "sampling_algorithm: sobol\nsearch_space: {a: {type: normal, mu: 1, sigma: 2}}\nlimits: {max_total_trials: 9}"
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(COMMAND + rest, "f.yml"))
     assert [problem.path for problem in caught.value.problems] == [("sampling_algorithm",)]
@@ -215,7 +247,7 @@ early_termination: {spec: truncation}
     assert done.trials[0].command.splitlines()[0] == "cd python || exit"
     assert [str(one) for one in done.problems[1:]] == [
         "f.yml:9:23: max_duration_minutes: max_duration_minutes has no effect on a batch machine: it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`",
-        "f.yml:10:1: early_termination: early_termination has no effect on a batch machine: no trial is stopped early yet, and all of them run",
+        "f.yml:10:1: early_termination: early_termination has no effect on a batch machine: no running trial is stopped early: all that start run to their end",
     ]
 
 

@@ -178,8 +178,16 @@ def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expec
 @pytest.mark.parametrize(
     ("change", "remark"),
     [
-        (("ALGORITHM", "tpe"), "error: f.yml:7:30: spec.algorithm.algorithmName: tpe chooses each trial by the results of others, which is not done yet; write `algorithmName: random`, or `grid`"),
-        (("ALGORITHM", "tba"), "error: f.yml:7:30: spec.algorithm.algorithmName: 'tba' is no algorithm; write `algorithmName: random`, or `grid`"),
+        (("ALGORITHM", "cmaes"), "error: f.yml:7:30: spec.algorithm.algorithmName: hpcdist has no algorithm like cmaes; write `algorithmName: tpe`, `hyperband`, `random` or `grid`"),
+        (("ALGORITHM", "hyperband"), "error: f.yml:7:3: spec.algorithm.algorithmSettings: hyperband needs a resource and the most of it that a trial gets; write the settings `resource_name` and `r_l`"),
+        (("ALGORITHM", "hyperband, algorithmSettings: [{name: resource_name, value: epochs}]"), "error: f.yml:7:90: spec.algorithm.algorithmSettings[0].value: no parameter has the name 'epochs'; there are --lr, num-layers, optimizer"),
+        (("ALGORITHM", "tpe, algorithmSettings: [{name: random_state, value: x}]"), "warning: f.yml:7:55: spec.algorithm.algorithmSettings[0]: random_state has no effect on Optuna's TPE"),
+        (("ALGORITHM", "random, algorithmSettings: [{name: gamma, value: '1'}]"), "warning: f.yml:7:58: spec.algorithm.algorithmSettings[0]: gamma has no effect on a random search"),
+        (("objective: {type", "objective: {metricStrategies: [{name: a, value: max}], type"), "warning: f.yml:6:15: spec.objective.metricStrategies: metricStrategies has no effect on a batch machine: trials are compared by the last value of a metric"),
+        (("maxTrialCount: 3", "maxTrialCount: 3\n  resumePolicy: Never"), "warning: f.yml:9:17: spec.resumePolicy: resumePolicy has no effect on a batch machine: no service is kept; a search goes on by its run directory"),
+        (("maxTrialCount: 3", "maxTrialCount: 2.5"), "error: f.yml:8:18: spec.maxTrialCount: 2.5 is no whole number; write a number"),
+        (("maxTrialCount: 3", "maxTrialCount: 3\n  earlyStopping: {algorithmName: medianstop}"), "warning: f.yml:9:3: spec.earlyStopping: earlyStopping has no effect on a batch machine: no running trial is stopped early: all that start run to their end"),
+        (("ALGORITHM", "tba"), "error: f.yml:7:30: spec.algorithm.algorithmName: 'tba' is no algorithm; write `algorithmName: tpe`, `hyperband`, `random` or `grid`"),
         (("ALGORITHM", "sobol"), "warning: f.yml:7:30: spec.algorithm.algorithmName: trials are drawn independently, and not by a sequence of Sobol"),
         (('max: "0.03", step: "0.01"', 'max: "0.03"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: a grid needs the step between the values; write `step`"),
         (('max: "0.03"', 'max: "0"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: there is no number from 0.01 to 0 in steps of 0.01; write a `min` below `max`, and a `step` above 0"),
@@ -246,8 +254,85 @@ def test_a_template_of_go_that_is_no_yaml_is_an_error_at_its_place() -> None:
     ]
 
 
+METRIC = {"name": "Validation-accuracy", "optimization": "maximize"}
+STOP = [{"metric": "Validation-accuracy", "value": 0.99, "optimization": "maximize"}]
+
+
+def adaptive(algorithm: str, settings: str, trials: int) -> tuple[dict[str, Any], list[str]]:
+    text = written(algorithm=f"{algorithm}, algorithmSettings: [{settings}]")
+    text = text.replace("maxTrialCount: 3", f"maxTrialCount: {trials}\n  maxFailedTrialCount: 0")
+    search = importers.read(source.parse(text, "f.yml").data).data["hptuning"]
+    assert (search.pop("concurrency"), search.pop("max_failures"), search.pop("early_stopping")) == (
+        3,
+        1,
+        STOP,
+    )
+    search.pop("matrix")
+    return search, [one.rpartition(": ")[2] for one in remarks_of(text)]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "initial", "remarks"),
+    [
+        ("tpe", "", 3, ["Optuna's TPE chooses the trials, and not Hyperopt's; the first 3 are random ones"]),
+        ("multivariate-tpe", "", 10, []),
+        ("multivariate-tpe", "{name: n_startup_trials, value: '5'}", 5, []),
+        (
+            "bayesianoptimization",
+            "{name: n_initial_points, value: '4'}, {name: acq_func, value: EI}",
+            4,
+            [
+                "Optuna's TPE chooses the trials, and not scikit-optimize; the first 4 are random ones",
+                "acq_func has no effect on Optuna's TPE",
+            ],
+        ),
+    ],
+)
+def test_what_learns_from_trials_is_bayesian_optimization(
+    algorithm: str, settings: str, initial: int, remarks: list[str]
+) -> None:
+    bo = {"n_initial_trials": initial, "n_iterations": 20 - initial, "metric": METRIC}
+    assert adaptive(algorithm, settings, 20) == ({"bo": bo}, remarks)
+
+
+def test_trials_that_are_all_random_are_a_random_search() -> None:
+    assert adaptive("multivariate-tpe", "{name: random_state, value: '7'}", 10) == (
+        {"seed": 7, "metric": METRIC, "random_search": {"n_experiments": 10}},
+        ["all 10 trials are random ones, since the first 10 of such a search are"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("trials", "more"), [(22, []), (5, ["it has 22 trials"])], ids=["as many as it has", "cut short"]
+)
+def test_hyperband_gives_trials_more_of_its_resource(trials: int, more: list[str]) -> None:
+    settings = "{name: resource_name, value: num-layers}, {name: r_l, value: '9'}"
+    found, remarks = adaptive("hyperband", settings, trials)
+    resource = {"name": "num_layers", "type": "int"}
+    assert found == {"hyperband": {"max_iterations": 9, "eta": 3, "resource": resource, "metric": METRIC}}
+    paper = "there are 22 trials, by the paper of hyperband; each bracket of Katib begins with `parallelTrialCount`"
+    assert remarks == [paper, *more]
+
+
+def test_the_resource_of_hyperband_is_a_parameter_of_the_job() -> None:
+    settings = "{name: resource_name, value: num-layers}, {name: r_l, value: '9'}"
+    text = written(algorithm=f"hyperband, algorithmSettings: [{settings}]").replace(', step: "0.01"', "")
+    done = load_experiment(source.parse(text, "f.yml"))
+    layers = [trial.variables["LAYERS"] for trial in done.trials]
+    assert layers == ["1"] * 9 + ["3"] * 5 + ["9"] * 3
+
+
+def test_a_goal_in_the_output_ends_no_grid_which_is_a_warning() -> None:
+    done = load_experiment(source.parse(written(), "f.yml"))
+    assert [str(one) for one in done.problems] == [
+        "f.yml:6:37: hptuning.early_stopping[0].metric: 'Validation-accuracy' is found in the output, which ends an adaptive search only: all trials run; record it in the program"
+    ]
+    text = written(algorithm="multivariate-tpe").replace("maxTrialCount: 3", "maxTrialCount: 12")
+    assert load_experiment(source.parse(text, "f.yml")).problems == ()
+
+
 def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:
-    text = written(algorithm="hyperband, algorithmSettings: [{name: resource_name, value: epochs}]")
+    text = written(algorithm="cmaes, algorithmSettings: [{name: sigma, value: 1}]")
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(text.replace(', step: "0.01"', ""), "f.yml"))
     assert [problem.path for problem in caught.value.problems if problem.severity == "error"] == [

@@ -11,6 +11,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
+from hpcdist.experiment.search.model import EarlyStopping
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file
 
@@ -92,10 +93,9 @@ def test_the_selector_is_the_metric_and_parallel_runs_are_at_once() -> None:
         "python -u train.py --lr=1",
         "python -u train.py --lr=2",
     ]
-    assert [str(one) for one in done.problems if "hyper_param_options" in str(one)] == [
-        "f.yml:8:79: spec.hyper_param_options.stop_condition: stop_condition has no effect on a batch machine: no trial is stopped early yet, and all of them run",
-        "f.yml:8:101: spec.hyper_param_options.max_errors: max_errors has no effect on a batch machine: a trial that fails does not end the others",
-    ]
+    assert search.early_stopping == (EarlyStopping("loss", 1.0, "minimize"),)
+    assert search.max_failures == 3
+    assert [str(one) for one in done.problems if "hyper_param_options" in str(one)] == []
 
 
 def test_a_handler_gets_the_params_of_each_trial() -> None:
@@ -108,6 +108,8 @@ def test_a_handler_gets_the_params_of_each_trial() -> None:
 @pytest.mark.parametrize(
     ("rest", "remark"),
     [
+        ("hyperparams: {a: [1]}\n  hyper_param_options: {stop_condition: a > 1 and b < 2}", "warning: f.yml:7:41: spec.hyper_param_options.stop_condition: stop_condition has no effect on a batch machine: only one result compared with a number ends a search: `accuracy >= 0.9`"),
+        ("hyperparams: {a: [1]}\n  hyper_param_options: {max_errors: few}", "error: f.yml:7:37: spec.hyper_param_options.max_errors: 'few' is no number of trials; write a number"),
         ("hyperparams: {a: [1, 2], b: [1]}\n  strategy: list", "error: f.yml:6:28: spec.hyperparams.b: it has 1 values, and another parameter has 2; in a list of trials, write as many of each"),
         ("hyperparams: {a: 1}", "error: f.yml:6:20: spec.hyperparams.a: its values are missing; write a list"),
         ("hyperparams: {a b: [1]}", "error: f.yml:6:17: spec.hyperparams.a b: 'a b' is not a valid param name"),

@@ -23,7 +23,7 @@ def read(matrix: str, run: str = RUN) -> tuple[Any, list[str]]:
     ("matrix", "expected"),
     [
         (
-            "matrix: {kind: grid, concurrency: 2, numRuns: 3, params: {lr: {kind: choice, value: [1, 2]}}}",
+            "matrix: {kind: grid, concurrency: 2, numRuns: 3, params: {lr: {kind: choice, value: [1, 2]}}, earlyStopping: []}",
             {"concurrency": 2, "grid_search": {"n_experiments": 3}, "matrix": {"lr": {"values": [1, 2]}}},
         ),
         (
@@ -78,6 +78,51 @@ def test_a_search_is_one_section(matrix: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rest", "expected", "remark"),
+    [
+        (
+            "algorithm: tpe, numRuns: 20, maxIterations: 2, seed: 3",
+            {"seed": 3, "bo": {"n_initial_trials": 20, "n_iterations": 20, "metric": {"name": "loss"}}},
+            "Optuna's TPE chooses the trials, and not Hyperopt's tpe; the first 20 are random ones",
+        ),
+        (
+            "algorithm: anneal, numRuns: 5, maxIterations: 3, tuner: {hubRef: hyperopt-tuner}",
+            {"bo": {"n_initial_trials": 5, "n_iterations": 10, "metric": {"name": "loss"}}},
+            "Optuna's TPE chooses the trials, and not Hyperopt's anneal; the first 5 are random ones",
+        ),
+        (
+            "algorithm: tpe, numRuns: 8",
+            {"metric": {"name": "loss"}, "random_search": {"n_experiments": 8}},
+            "all 8 trials are random ones, since the first 20 of such a search are",
+        ),
+        (
+            "algorithm: rand, numRuns: 8",
+            {"metric": {"name": "loss"}, "random_search": {"n_experiments": 8}},
+            "",
+        ),
+    ],
+)
+def test_hyperopt_becomes_bayesian_optimization_or_a_random_search(
+    rest: str, expected: dict[str, object], remark: str
+) -> None:
+    params = "params: {lr: {kind: uniform, value: '0:1'}}"
+    data, remarks = read(f"matrix: {{kind: hyperopt, metric: {{name: loss}}, {rest}, {params}}}")
+    assert data["hptuning"] == {"matrix": {"lr": {"uniform": "0:1"}}, **expected}
+    told = [one for one in remarks if "matrix.tuner" not in one]
+    assert told == ([f"warning: f.yml:3:59: matrix.algorithm: {remark}"] if remark else [])
+
+
+def test_a_value_of_a_metric_ends_the_search() -> None:
+    stop = "{kind: metric_early_stopping, metric: a, value: 0.9, optimization: maximize}"
+    data, remarks = read(f"matrix: {{kind: mapping, values: [{{lr: 1}}], earlyStopping: [{stop}]}}")
+    assert remarks == []
+    assert data["hptuning"] == {
+        "mapping": [{"lr": 1}],
+        "early_stopping": [{"metric": "a", "value": 0.9, "optimization": "maximize"}],
+    }
+
+
+@pytest.mark.parametrize(
     ("value", "command"),
     [
         ("[1, 2.5]", "x {{ lr }}"),
@@ -104,15 +149,47 @@ def test_inputs_of_the_component_have_the_params_of_the_search_beside_them() -> 
     [
         (
             "matrix: {kind: iterative, maxIterations: 3, tuner: {hubRef: x}}",
-            "error: f.yml:3:16: matrix.kind: searches of the kind 'iterative' are not run; write one of grid, random, mapping, hyperband, bayes",
+            "error: f.yml:3:16: matrix.kind: the trials of an iterative search come from a tuner, which is a program of its own; write one of grid, random, mapping, hyperopt, hyperband, bayes",
         ),
         (
             "matrix: {kind: grid, params: {lr: {kind: daterange, value: ['2020-01-01', '2020-02-01', 1]}}}",
             "error: f.yml:3:42: matrix.params.lr.kind: values of the kind 'daterange' are not searched; write `kind: choice`",
         ),
         (
-            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: metric_early_stopping, metric: a, value: 1}]}",
-            "warning: f.yml:3:44: matrix.earlyStopping: earlyStopping has no effect on a batch machine: no trial is stopped early yet, and all of them run",
+            "matrix: {kind: bayesian, params: {lr: {kind: choice, value: [1]}}}",
+            "error: f.yml:3:16: matrix.kind: there are no searches of the kind 'bayesian'; write one of grid, random, mapping, hyperopt, hyperband, bayes",
+        ),
+        (
+            "matrix: {kind: hyperopt, algorithm: rand, numRuns: 0, params: {lr: {kind: choice, value: [1]}}}",
+            "error: f.yml:3:52: matrix.numRuns: 0 is no number of trials; write a whole number",
+        ),
+        (
+            "matrix: {kind: hyperopt, numRuns: 2, params: {lr: {kind: choice, value: [1]}}}",
+            "error: f.yml:3:1: matrix.algorithm: the algorithm is missing; write tpe, anneal or rand",
+        ),
+        (
+            "matrix: {kind: hyperopt, algorithm: tpe, numRuns: 2, params: {lr: {kind: choice, value: [1]}}}",
+            "error: f.yml:3:1: matrix: which trial is best is not said; write `metric: {name: NAME, optimization: minimize}`",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: metric_early_stopping, metric: a}]}",
+            "error: f.yml:3:60: matrix.earlyStopping[0]: the value at which the search stops is missing; write `value`",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: x}]}",
+            "error: f.yml:3:60: matrix.earlyStopping[0]: 'x' is no kind of early stopping; write `kind: metric_early_stopping`",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: 7}",
+            "error: f.yml:3:44: matrix.earlyStopping: unknown key 'matrix.earlyStopping'; remove it",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: metric_early_stopping, metric: a, value: 1, policy: {kind: median}}]}",
+            "warning: f.yml:3:111: matrix.earlyStopping[0].policy: no running trial is stopped early: all that start run to their end",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: failure_early_stopping, percent: 50}]}",
+            "warning: f.yml:3:60: matrix.earlyStopping[0]: a share of failed trials ends no search; a number does: `--set hptuning.max_failures=5`",
         ),
         (
             "matrix: {kind: mapping, values: [{lr: 1}], nope: 1}",

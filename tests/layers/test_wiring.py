@@ -79,6 +79,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "tensorflow": {"chief": False},
         "environment": {"replicas": {"n_workers": 2, "evaluator": {}}},
     },
+    "ray": {"framework": "ray", "environment": environment(1, each=resources(cpu=8))},
     "components": {
         "framework": "tensorflow",
         "environment": {

@@ -37,6 +37,7 @@ def said(around: LintContext, **values: str) -> list[str]:
         (SLINGSHOT, {"NCCL_IB_DISABLE": "1"}, []),
         (SLINGSHOT, {"UCX_TLS": "rc"},
          ["UCX_TLS: UCX has no transport for Slingshot, so it has no effect there"]),
+        (SLINGSHOT, {"UCX_HANDLE_ERRORS": "none"}, []),
         (LintContext(library="oneccl"), {"NCCL_CROSS_NIC": "1"},
          ["NCCL_CROSS_NIC: the GPUs here use oneCCL, which reads no such variable"]),
         (LintContext(), {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "9"},

@@ -14,7 +14,8 @@ from hpcdist.lint.nccl_debugging import DEBUGGING
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.fabric import JobFacts, active_groups, resolve_settings
+from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
 
 ENTRIES = [entry for table in TABLES for entry in table]
@@ -58,7 +59,7 @@ def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
             for _, group in active_groups(site.fabric, around)
             for text in (*group.directives, *group.args)
         ]
-        context = LintContext(
-            site.fabric.network, library, nodes, tuple(words), versions_of(site.modules), site.fabric.known
-        )
+        versions = versions_of(item for item in site.modules if isinstance(item, str))
+        network, known = site.fabric.network, site.fabric.known
+        context = LintContext(network, library, nodes, tuple(words), versions, known)
         assert [str(item) for item in findings(variables, context)] == []

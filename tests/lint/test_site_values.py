@@ -9,46 +9,45 @@ from hpcdist.lint.finding import SiteValue
 from hpcdist.lint.site_values import site_values_of
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts
+from hpcdist.site.conditions import JobFacts
 from tests.sites import shipped_site
 
-MPICH = "MPICH_GPU_SUPPORT_ENABLED"
-WHY = "GPU-aware MPI beside NCCL can hang (CSCS)"
-SOURCE = "github.com/eth-cscs/cscs-docs @ 0910c3c, docs/software/ml/pytorch.md"
-CLARIDEN = shipped_site("clariden")
+SHARP = "NCCL_COLLNET_ENABLE"
+AZURE = shipped_site("azure-ndv5")
+WHY, SOURCE = constant_site_values(AZURE, (JobFacts(2, "nccl"),))[SHARP][2:]
 OUTSIDE = JobFacts(2, "nccl")
 INSIDE = JobFacts(2, "nccl", container=True)
 OURS = Origin("place", "exp.yml:3")
 
 
 def said(name: str, value: str, origin: Origin = OURS) -> list[str]:
-    around = LintContext(site_values=site_values_of(CLARIDEN, OUTSIDE))
+    around = LintContext(site_values=site_values_of(AZURE, OUTSIDE))
     found = findings([Variable(name=name, value=value, origin=origin)], around)
     return [str(item) for item in found if item.severity == "warning"]
 
 
 def test_a_value_that_differs_from_the_site_s() -> None:
-    assert said(MPICH, "1") == [
+    assert said(SHARP, "0") == [
         (
-            f"exp.yml:3: {MPICH}=1: site clariden sets it to 0: {WHY}; "
+            f"exp.yml:3: {SHARP}=0: site azure-ndv5 sets it to 1: {WHY}; "
             f"remove it, unless you know better ({SOURCE})"
         )
     ]
 
 
-@pytest.mark.parametrize("file", ["default.yml", "site clariden.yml", "sitex.yml"])
+@pytest.mark.parametrize("file", ["default.yml", "site azure-ndv5.yml", "sitex.yml"])
 def test_file_name_of_the_user_has_no_effect(file: str) -> None:
-    (found,) = said(MPICH, "1", Origin("place", f"{file}:3"))
+    (found,) = said(SHARP, "0", Origin("place", f"{file}:3"))
     assert found.startswith(f"{file}:3: ")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "origin"),
     [
-        (MPICH, "0", OURS),
-        (MPICH, "1", Origin("site", "clariden", "fabric.env")),
-        ("NCCL_NET", "aws libfabric", OURS),
-        ("MPICH_OFI_NIC_POLICY", "GPU", OURS),
+        (SHARP, "1", OURS),
+        (SHARP, "0", Origin("site", "azure-ndv5", "fabric.env")),
+        ("SHARP_COLL_ENABLE_SAT", "1", OURS),
+        ("NCCL_MIN_NCHANNELS", "32", OURS),
     ],
 )
 def test_equal_values_have_no_finding(name: str, value: str, origin: Origin) -> None:
@@ -56,6 +55,5 @@ def test_equal_values_have_no_finding(name: str, value: str, origin: Origin) -> 
 
 
 def test_constant_site_values() -> None:
-    assert constant_site_values(CLARIDEN, (OUTSIDE, INSIDE)) == {
-        MPICH: SiteValue("0", "clariden", WHY, SOURCE)
-    }
+    found = constant_site_values(AZURE, (OUTSIDE, INSIDE))
+    assert found[SHARP] == SiteValue("1", "azure-ndv5", WHY, SOURCE)

@@ -10,7 +10,7 @@ from hpcdist.lint import LintContext, findings
 from hpcdist.lint.kinds import Integer, read
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import Library
+from hpcdist.site.conditions import Library
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 ANYWHERE = LintContext()
@@ -294,3 +294,21 @@ def test_out_of_range_numbers_are_reported(number: int) -> None:
 )
 def test_strtoll(text: str, base: int, expected: tuple[int, str]) -> None:
     assert read(text, base) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("NCCL_TESTS_SPLIT_MASK", ""),
+        ("HOROVOD_CACHE_CAPACITY", ""),
+        ("HOROVOD_MY_OWN", ""),
+        ("HCCL_DEBUG", ""),
+        ("OROVOD_X", ""),
+        ("OROVOD_CACHE_CAPACITY", "Horovod reads no such variable; write HOROVOD_CACHE_CAPACITY"),
+        ("HOROVOD_CACHE_CAPACTY", "Horovod reads no such variable; write HOROVOD_CACHE_CAPACITY"),
+        ("NCL_DEBUG", "NCCL 2.30 reads no such variable; write NCCL_DEBUG"),
+    ],
+)
+def test_names_of_horovod_and_misspelt_beginnings(name: str, hint: str) -> None:
+    found = [text.partition(": ")[2].partition(": ")[2].partition(" (")[0] for text in said(name, "WARN")]
+    assert found == ([hint] if hint else [])

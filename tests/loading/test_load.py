@@ -147,7 +147,7 @@ run: {cmd: "{{ lr }}"}
 """
     known = (
         "accelerate, backend, batch, build, chainermn, deepspeed, description, environment, framework, horovod, hptuning, inputs, jax, kind, "
-        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, run, tags, tensorflow, tracking, version"
+        "lightning, logging, mpi, mxnet, name, outputs, params, project, pytorch, ray, run, stage, tags, tensorflow, tracking, version"
     )
     assert said(text) == [
         "e.yml:3:19: batch.walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m",

@@ -56,11 +56,11 @@ def test_warnings_precede_the_error(tmp_path: Path, environment: dict[str, str])
     assert other.value.problems[-1].message == "there is no site 'nope'"
 
 
-def test_the_options_that_change_a_file() -> None:
-    options = ExperimentOptions(
-        "a.yml", "lumi", ("sites",), (("lr", "1"),), (("name", "b"),), "kubeflow", "c"
-    )
+def test_the_options_that_change_a_file_or_name_other_files() -> None:
+    options = ExperimentOptions("a.yml", "lumi", (), (("lr", "1"),), (("name", "b"),), "kubeflow", "c")
     assert options.changes == ["-p", "lr=1", "--set", "name=b", "--from", "kubeflow", "--name", "c"]
+    options = ExperimentOptions("a.yml", __file__, ("/sites",))
+    assert options.changes == ["--site", __file__, "--site-path", "/sites"]
 
 
 def test_planning_does_not_import_the_command_line(tmp_path: Path, environment: dict[str, str]) -> None:

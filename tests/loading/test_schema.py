@@ -173,7 +173,7 @@ def test_patterns_of_quantities_match_their_parsers(
     kind: type[Walltime | Memory], data: st.DataObject
 ) -> None:
     found = SCHEMA["$defs"]
-    where = found["site.Partition"] if kind is Walltime else found["site.NodeType"]
+    where = found["site.nodes.Partition"] if kind is Walltime else found["site.nodes.NodeType"]
     pattern = where["properties"]["max_walltime" if kind is Walltime else "memory"]["pattern"]
     text = data.draw(st.from_regex(re.compile(pattern, re.ASCII)))
     if kind is Memory or set(re.findall("[1-9]", text)):  # no time at all is no walltime
@@ -181,7 +181,7 @@ def test_patterns_of_quantities_match_their_parsers(
 
 
 def test_docstrings_are_descriptions() -> None:
-    partition = schema("site")["$defs"]["site.Partition"]
+    partition = schema("site")["$defs"]["site.nodes.Partition"]
     assert partition["description"] == "A partition or queue of the machine."
     assert partition["properties"]["submit_as"] == {
         "type": ["string", "number", "boolean", "null"],
@@ -193,7 +193,7 @@ def test_docstrings_are_descriptions() -> None:
 
 
 def test_defaults_and_choices() -> None:
-    gpus = schema("site")["$defs"]["site.Gpus"]["properties"]
+    gpus = schema("site")["$defs"]["site.nodes.Gpus"]["properties"]
     assert gpus["bound_by"]["enum"] == ["task", "launcher", None]
     assert gpus["bound_by"]["default"] == "task"
     assert schema("site")["required"] == ["name", "description", "scheduler", "launcher"]

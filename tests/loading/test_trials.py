@@ -40,6 +40,7 @@ run: {cmd: "train --lr {{ lr }} '{{ opt }}' {% if opt == 'sgd' %}-m{% endif %} -
             {"lr": spelt, "opt": opt},
             f"train --lr {spelt} '{opt}' {'-m' if opt == 'sgd' else ''} -e 3",
             of_polyaxon(epochs=3, lr=lr, opt=opt) | {"HALF": str(lr / 2), "SPELT": spelt},
+            2 * (lr == 0.001) + 1 + (opt != "sgd"),
         )
         for spelt, lr in (("0.10", 0.1), ("1e-3", 0.001))
         for opt in ("sgd", "a'b")
@@ -51,11 +52,13 @@ run: {cmd: "train --lr {{ lr }} '{{ opt }}' {% if opt == 'sgd' %}-m{% endif %} -
 
 def test_a_search_that_stops_early_has_its_trials_too() -> None:
     done = loaded("""
-hptuning: {matrix: {lr: {values: [1, 2]}}, early_stopping: [{metric: loss, value: 1}]}
+hptuning: {matrix: {lr: {values: [1, 2]}}, early_stopping: [{metric: loss, policy: {kind: median}}]}
 run: {cmd: "x {{ lr }}"}
 """)
     assert [trial.command for trial in done.trials] == ["x 1", "x 2"]
-    assert "no trial is stopped early yet: all of them run" in [one.message for one in done.problems]
+    assert "no running trial is stopped early: all that start run to their end" in [
+        one.message for one in done.problems
+    ]
 
 
 def test_a_value_beside_those_of_the_search_is_a_warning() -> None:
@@ -103,12 +106,20 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
             "e.yml:3:18: batch.account: the trials of a search have one job, which the param 'lr' would change; use it in `run.cmd` and in `environment.env_vars`",
         ),
         (
+            f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}}', prepare: {{cmd: 'y {{{{ lr }}}}'}}}}",
+            "e.yml:2:41: run.prepare.cmd: the trials of a search have one job, which the param 'lr' would change; use it in `run.cmd` and in `environment.env_vars`",
+        ),
+        (
             f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}} {{{{ 1 / (lr - 0.2) }}}}'}}",
             "e.yml:2:12: run.cmd: trial 2: the template fails: float division by zero",
         ),
         (
             f"{SEARCH}\ninputs: [{{name: lr, type: float, maximum: 0.15}}]\nrun: {{cmd: 'x {{{{ lr }}}}'}}",
             "e.yml:1:21: hptuning.matrix.lr: trial 2: 0.2 is more than the maximum; write 0.15 or less",
+        ),
+        (
+            "framework: pytorch\npytorch: {launch: torchrun}\nhptuning: {matrix: {n: {values: ['. v;', '']}}}\nrun: {cmd: '{{ n }} x'}",
+            "e.yml:4:12: run.cmd: trial 2: its launch differs from that of trial 1, and both would have to be one job; submit an experiment for each",
         ),
         (
             "hptuning: {matrix: {n: {values: [2, 4]}}}\nrun: {cmd: 'mpirun -np {{ n }} x'}",

@@ -215,9 +215,10 @@ def test_an_array(user: User) -> None:
     assert said["reason"].startswith("first in element 2")
 
 
-def test_trials_of_a_search(user: User) -> None:
+@pytest.mark.parametrize("pack", [False, True])
+def test_trials_of_a_search(user: User, pack: bool) -> None:  # noqa: FBT001
     search = {"matrix": {"n": {"values": [0, 3]}}, "concurrency": 1}
-    user.write("echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}", hptuning=search)
+    user.write("echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}", hptuning=search, batch={"pack": pack})
     assert user.hpcdist("submit", "exp.yml", "--wait").returncode == 3
     assert all(f"trial {index} is {n}\n" in user.log(f"job-{index}.out") for index, n in ((1, 0), (2, 3)))
     shown = json.loads(user.good("sweep", "status", "run-1", "--json"))

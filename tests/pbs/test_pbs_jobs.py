@@ -127,14 +127,18 @@ def test_an_array(person: Person) -> None:
     assert sorted(path.name for path in outputs.iterdir()) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("pack", ["false", "true"])
 @pytest.mark.parametrize("values", [[3], [0, 3, 0]])
-def test_trials_of_a_search(person: Person, values: list[int]) -> None:
+def test_trials_of_a_search(person: Person, values: list[int], pack: str) -> None:
     """PBS has no arrays of one element."""
     file = person.write("tune", "echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}")
-    done = person.hpcdist("submit", file, "--wait", "--set", f"hptuning.matrix.n.values={values}")
+    own = {"hptuning.matrix.n.values": values, "batch.pack": pack, "backend": "null", "framework": "null"}
+    settings = [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
+    done = person.hpcdist("submit", file, "--wait", *settings)
     assert done.returncode == 3, done.stderr
-    logs = person.directory / "runs" / "tune-1" / "logs"
-    assert [re.findall(r"trial \d is \d", file.read_text()) for file in sorted(logs.iterdir())] == [
+    logs = (person.directory / "runs" / "tune-1" / "logs").glob("job*")
+    found = [re.findall(r"trial \d is \d", file.read_text()) for file in sorted(logs)]
+    assert [lines for lines in found if lines] == [  # of a job of workers there is none
         [f"trial {number} is {value}"] for number, value in enumerate(values, 1)
     ]
     shown = json.loads(output(person.hpcdist("sweep", "status", "tune-1", "--json")))
@@ -342,3 +346,28 @@ def test_a_node_on_which_nothing_can_be_started_is_named(person: Person, *, tmrs
     done = run_by_hand(person, script, "a\nb\nc\n", PATH=":".join(paths))
     assert done.returncode == 205
     assert f"cannot reach c {why}" in done.stderr
+
+
+COUNT = """\
+step=0
+[[ ! -e $HPCDIST_CHECKPOINTS/step ]] || step=$(<$HPCDIST_CHECKPOINTS/step)
+echo attempt $HPCDIST_ATTEMPT from $step
+for ((; step < 100; step++)); do
+  sleep 0.2
+  echo $((step + 1)) >$HPCDIST_CHECKPOINTS/new && mv $HPCDIST_CHECKPOINTS/new $HPCDIST_CHECKPOINTS/step
+done
+"""
+"""A training of twenty seconds that goes on from its checkpoint."""
+
+
+def test_a_training_goes_on_in_the_jobs_behind_it(person: Person) -> None:
+    restart = json.dumps({"max": 3, "notice": "8s"})
+    file = person.write("chain", COUNT, walltime="20s")
+    output(person.hpcdist("submit", file, "--set", f"environment.restart={restart}"))
+    assert person.hpcdist("wait", "chain-1").returncode == 0
+    log = output(person.hpcdist("logs", "chain-1"))
+    found = re.findall(r"attempt (\d) from (\d+)", log)
+    assert [attempt for attempt, _ in found] == ["0", "1"]
+    assert int(found[1][1]) > 20
+    assert record(person, "chain-1") == {"job": "1000.fakepbs", "state": "completed", "exit_code": 0}
+    until(lambda: "fakepbs" not in person.run("qstat").stdout, "the other followers to be deleted")

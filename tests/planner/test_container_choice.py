@@ -7,6 +7,7 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.errors import PlanError
+from hpcdist.loading.sites import problems_in
 from hpcdist.plan.origin import Origin
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
@@ -130,3 +131,81 @@ def test_invalid_container_section() -> None:
         f"container.library_path[1]: '/a b' is not a valid folder of libraries; {folder}",
         "container.env.B-C: 'B-C' is not a valid variable name",
     ]
+
+
+OLD = {
+    "runtime": "apptainer",
+    "binds": ["/b"],
+    "args": ["--fakeroot"],
+    "setup": ["module load apptainer"],
+    "library_path": ["/lib"],
+    "env": {"B": 1},
+    "mpi": "pmi2",
+}
+
+
+def two_kinds(**data: Any) -> Site:
+    return site(
+        node_types={"x": {"cpus": 64, "gpus": 4}},
+        partitions={"gpu": {"nodes": {"x": 8}}, "old": {"nodes": {"x": 8}, "container": OLD}},
+        default_partition="gpu",
+        **data,
+    )
+
+
+def test_a_partition_may_have_a_runtime_of_its_own() -> None:
+    machine = two_kinds(container={"runtime": "pyxis"})
+    plans = [two_tasks(machine, batch={"partition": name}) for name in ("gpu", "old")]
+    assert [plan.container and plan.container.runtime for plan in plans] == ["pyxis", "apptainer"]
+    keys = {word.origin.key for plan in plans for word in (*plan.words, *plan.environment.setup)}
+    base = "partitions.old.container"
+    assert sorted(key for key in keys if "container" in key) == [
+        f"{base}.{key}" for key in ("args", "binds", "env", "env.B", "library_path", "mpi", "setup")
+    ]
+    assert plans[1].origins["container"] == Origin("site", "x", f"{base}.runtime")
+
+
+def test_only_a_partition_may_have_one() -> None:
+    assert two_tasks(two_kinds(), batch={"partition": "old"}).container
+    assert [text.partition(" to run")[0] for text in refusal(two_kinds())] == [
+        "build.image: site x has no container runtime"
+    ]
+
+
+def test_a_job_in_partitions_with_different_runtimes() -> None:
+    section = two_environment() | {"node_selector": {"partition": "gpu"}}
+    section["replicas"]["default_worker"]["node_selector"] = {"partition": "old"}
+    assert refusal(two_kinds(container={"runtime": "pyxis"}), environment=section) == [
+        (
+            "build.image: the nodes of this job are in gpu and old, with different container runtimes; choose a "
+            f"partition (`batch.partition`), or {OUTSIDE}"
+        )
+    ]
+
+
+def test_invalid_container_section_of_a_partition() -> None:
+    section = {"runtime": "aptainer", "binds": ["$(x)"], "annotations": {"a": "1"}}
+    parts = {"p": {"nodes": {"n": 1}, "container": section | {"args": [{"value": "-x"}]}}}
+    base = {"name": "x", "description": "x", "scheduler": "slurm", "launcher": "srun"}
+    built, problems = fields.build(Site, base | {"node_types": {"n": {}}, "partitions": parts})
+    assert (built is not None, problems) == (True, [])
+    assert built is not None
+    assert [str(problem).partition(";")[0] for problem in problems_in(built)] == [
+        "partitions.p.container.args[0]: it has no condition",
+        "partitions.p.container.binds[0]: '$(x)' is not a valid bind",
+        "partitions.p.container.annotations.a: 'a' is for `runtime: edf`",
+        "partitions.p.container.runtime: there is no container 'aptainer'",
+    ]
+
+
+def test_what_the_program_links_is_not_known_in_an_image() -> None:
+    entry = {"value": 1, "links": "libnccl.so"}
+    together = [{"why": "x", "links": "libnccl.so", "env": {"C": 1}}]
+    fabric = {"env": {"A": entry, "B": entry | {"otherwise": 0}}, "together": together}
+    machine = site(fabric=fabric, container={"runtime": "apptainer"})
+    for more, expected in (
+        ({}, [("A", "1", "libnccl.so"), ("B", "1", "libnccl.so"), ("C", "1", "libnccl.so")]),
+        ({"build": {"image": "./x.sif"}}, [("B", "0", None)]),
+    ):
+        found = planned(machine, **more).environment.variables
+        assert [(item.name, item.value, item.links) for item in found if item.name in "ABC"] == expected

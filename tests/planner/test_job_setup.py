@@ -112,6 +112,71 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+UNLOADING = """
+shopt -s extglob
+module() {
+  local own=${2:-}
+  case $1 in
+  load) LOADEDMODULES="${LOADEDMODULES:+$LOADEDMODULES:}$2" ;;
+  purge) LOADEDMODULES=sticky ;;
+  reset) [[ $LOADEDMODULES != *old ]] || return 1; LOADEDMODULES=default ;;
+  unload) [[ $2 == stuck ]] || LOADEDMODULES=${LOADEDMODULES//$own*([!:])/} ;;
+  esac
+  export LOADEDMODULES TRACE="${TRACE:-}$* "
+}
+LMOD_CMD=/x/lmod
+"""
+
+
+@pytest.mark.parametrize(
+    ("modules", "code", "said"),
+    [
+        (["-gcc", "cuda"], 0, "load gcc/12 unload gcc load cuda "),
+        (["purge", "cuda"], 0, "load gcc/12 purge load cuda "),
+        (["reset", "cuda"], 0, "load gcc/12 reset load cuda "),
+        (
+            ["stuck", "-stuck"],
+            86,
+            f"hpcdist: module stuck (exp.yml batch.modules[1]) cannot be unloaded on {NODE}",
+        ),
+        (
+            ["old", "reset"],
+            86,
+            f"hpcdist: the modules (exp.yml batch.modules[1]) cannot be reset on {NODE}; write purge instead",
+        ),
+    ],
+)
+def test_modules_are_unloaded(node: Node, modules: list[str], code: int, said: str) -> None:
+    machine = changed(ONE_PROCESS, modules=("gcc/12",))
+    assert node.with_modules(UNLOADING).run(machine, modules=modules) == (code, [said])
+
+
+def test_an_image_is_fetched_once_and_kept(node: Node) -> None:
+    node.has("bin/apptainer", '#!/bin/bash\n[[ $3 != no ]] && echo "$3" >"$2" && echo pulled', 0o755)
+    machine = changed(ONE_PROCESS, setup=("fetch_image sif apptainer pull docker://x",) * 2)
+    assert node.run(machine) == (0, ["pulled", ""])
+    assert (node.folder / "run" / "image.sif").read_text() == "docker://x\n"
+    assert node.run(machine) == (0, [""])
+    (node.folder / "run" / "image.sif").unlink()
+    code, [sentence] = node.run(changed(machine, setup=("fetch_image sif apptainer pull no",)))
+    assert (code, sentence.split(";")[0]) == (
+        86,
+        f"hpcdist: apptainer cannot fetch no on {NODE} (exit code 1)",
+    )
+
+
+def test_a_variable_for_programs_that_link_a_library(node: Node) -> None:
+    entry = {"value": 1, "links": "libc.so", "otherwise": 0}
+    fabric = {"env": {"OF_C": entry, "OF_NCCL": {"value": 1, "links": "libnccl.so"}}}
+    machine = site(scheduler="local", launcher="processes", fabric=fabric)
+    for cmd, value in (
+        ("/bin/sh -c 'echo $OF_C ${OF_NCCL-none}' # * ?", "1 none"),
+        ("declare -p OF_C", '"0"'),
+    ):
+        code, [said] = node.run_plan(planned(machine, run={"cmd": cmd}))
+        assert (code, said.removeprefix("declare -x OF_C=")) == (0, value)
+
+
 # --- The lines
 
 

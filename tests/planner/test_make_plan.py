@@ -325,8 +325,8 @@ def test_variables_under_a_condition(setting: object, one: str | None, several: 
 @pytest.mark.parametrize(
     ("replicas", "value", "origin"),
     [
-        (1, "Socket", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("not multi_node",))),
-        (16, "OFI", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("multi_node",))),
+        (1, "Socket", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("not multi_node, rccl",))),
+        (16, "OFI", Origin("site", "frontier", "fabric.env.NCCL_NET", notes=("multi_node, rccl",))),
     ],
 )
 def test_frontier_has_its_plug_in_on_several_nodes_only(replicas: int, value: str, origin: Origin) -> None:
@@ -405,6 +405,164 @@ def test_memory_that_only_some_ask_for_is_one_warning() -> None:
         "not known; a job gets the default of its partition; write it for all replicas"
     )
     assert not [line for line in plan.directives if line.flag == "--mem"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "size", "flag", "value"),
+    [
+        ("slurm", "job_memory", "--mem", "0"),
+        ("pbs", "job_memory", "-l select", "ncpus=8:mpiprocs=2:mem=64000mb"),
+        # Jobs never get all that is built in: the batch system would refuse it, or never start the job.
+        ("pbs", "memory", "-l select", "ncpus=8:mpiprocs=2:mem=60000mb"),
+    ],
+)
+def test_all_memory_of_the_nodes(scheduler: str, size: str, flag: str, value: str) -> None:
+    nodes = {"node_types": {"n": {"cpus": 8, size: 64000}}, "partitions": {"p": {"nodes": {"n": 4}}}}
+    machine = site(scheduler=scheduler, launcher="mpirun", **nodes)
+    each = resources(cpu=4, memory="all")
+    plan = planned(machine, framework="mpi", environment=environment(1, each=each))
+    [line] = [line for line in plan.directives if line.flag == flag]
+    assert str(line.value).endswith(value)
+    assert not [note for note in plan.notes if "memory" in note.message]
+
+
+def test_all_memory_of_nodes_of_unknown_size_is_a_warning_where_it_needs_a_number() -> None:
+    each = resources(memory="all")
+    assert not [
+        text for text in warnings_of(planned(site(), environment=environment(each=each))) if "mem" in text
+    ]
+    pbs = site(scheduler="pbs", launcher="mpirun")
+    [text] = [text for text in warnings_of(planned(pbs, environment=environment(each=each))) if "mem" in text]
+    assert "how much a node has is not known" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({}, "; how large its nodes are is not known, so each replica gets one (`batch.nodes`)"),
+        ({"nodes": 1}, ""),
+    ],
+)
+def test_a_partition_that_the_file_lacks_is_a_warning(more: dict[str, Any], text: str) -> None:
+    batch = {"partition": "gup", "walltime": "1h", **more}
+    plan = planned(framework="pytorch", environment=environment(1), batch=batch)
+    assert [line.value for line in plan.directives if line.flag == "--partition"] == ["gup"]
+    [found] = warnings_of(plan)
+    assert found.startswith(
+        f"batch.partition: the file of site testbed has no partition 'gup', and slurm decides{text}; did you"
+    )
+
+
+def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type() -> None:
+    nodes = {
+        "node_types": {"n": {"cpus": 8, "gpus": 4}},
+        "partitions": {"p": {"nodes": {"n": 8}, "max_nodes": 1}},
+    }
+    plan = planned(site(**nodes), environment=environment(7, each=resources(gpu=1)), batch={"partition": "q"})
+    [group] = plan.placement.groups
+    assert (group.partition, group.node_type, group.nodes) == ("q", "n", 2)
+    [found] = [text for text in warnings_of(plan) if "no partition 'q'" in text]
+    assert "its nodes are taken to be n, of which all others are" in found
+
+
+def test_another_qos_may_allow_more_than_the_partition() -> None:
+    limits = {"nodes": {"n": 8}, "max_nodes": 1, "max_walltime": "1h", "qos": "normal"}
+    machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": limits})
+    batch = {"walltime": "2h"}
+    asked: dict[str, Any] = {"environment": environment(1, each=resources(cpu=4)), "batch": batch}
+    with pytest.raises(PlanError, match=r"allows 01:00:00, 02:00:00 requested"):
+        planned(machine, **asked)
+    batch["qos"] = "long"
+    found = [text for text in warnings_of(planned(machine, **asked)) if "long" in text]
+    assert [text.removesuffix("; whether long allows more is not known") for text in found] == [
+        "batch.walltime: partition p allows 01:00:00, 02:00:00 requested",
+        "batch.qos: partition p gives a job 1 nodes, 2 are needed",
+    ]
+    batch["qos"] = "normal"
+    with pytest.raises(PlanError, match=r"allows 01:00:00, 02:00:00 requested"):
+        planned(machine, **asked)
+
+
+OWN_NODE = {"cmd": "x", "beside": [{"cmd": "serve", "on": "own_node"}]}
+
+
+def test_a_program_beside_the_tasks_has_a_node_of_its_own() -> None:
+    machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 2}}})
+    plan = planned(
+        machine, run=OWN_NODE, framework="pytorch", environment=environment(1, each=resources(cpu=2))
+    )
+    assert (plan.placement.nodes, plan.own_nodes) == (1, 1)
+    assert [line.value for line in plan.directives if line.flag == "--nodes"] == ["2"]
+    assert '--nodelist="$HPCDIST_TASK_NODES"' in words(plan)
+    with pytest.raises(PlanError, match="gives a job 2 nodes, 3 are needed"):
+        planned(machine, run=OWN_NODE, environment=environment(1, each=resources(cpu=4)))
+
+
+@pytest.mark.parametrize(
+    ("machine", "more", "why"),
+    [
+        (
+            {"scheduler": "flux", "launcher": "flux"},
+            {},
+            "launcher flux starts tasks on any of the job's nodes",
+        ),
+        (
+            {},
+            {"run": {**OWN_NODE, "cmd": "srun python t.py"}},
+            "the command starts its tasks on any of the job's nodes",
+        ),
+        (
+            {},
+            {"hptuning": {"matrix": {"x": {"values": [1, 2]}}}},
+            "the trials of a search have no nodes beside",
+        ),
+        ({}, {"batch": {"budget": 9, "walltime": "1h"}}, "a node for it alone are not part of the budget"),
+    ],
+)
+def test_what_a_node_of_its_own_cannot_go_with(machine: Any, more: Any, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        planned(site(**machine), **{"run": OWN_NODE, **more})
+
+
+def test_a_node_of_its_own_is_like_those_of_the_tasks() -> None:
+    asked = {"run": OWN_NODE, "framework": "pytorch", "environment": environment(2, each=resources(cpu=2))}
+    machine = {"node_types": {"n": {"cpus": 4}}, "partitions": {"p": {"nodes": {"n": 9}}}}
+    pbs = planned(site(scheduler="pbs", launcher="mpirun", **machine), **asked)
+    assert [line.value for line in pbs.directives if line.flag == "-l select"] == [
+        "1:ncpus=4:mpiprocs=2+1:ncpus=2:mpiprocs=1+1:ncpus=4:mpiprocs=2"
+    ]
+    assert (pbs.placement.nodes, pbs.own_nodes) == (2, 1)
+
+
+def test_a_spare_node_that_the_command_could_take() -> None:
+    section = {"restart": {"spare_nodes": 1}}
+    with pytest.raises(PlanError, match=r"environment.restart.spare_nodes: the command starts its tasks"):
+        planned(site(), environment=section, run={"cmd": "srun python t.py"})
+
+
+@pytest.mark.parametrize("name", ["HPCDIST_HOSTFILE", "HPCDIST_TASK_NODES"])
+def test_a_command_that_is_given_the_nodes_of_its_tasks(name: str) -> None:
+    command = f'srun --nodelist="${name}" python t.py'
+    assert planned(site(), run={**OWN_NODE, "cmd": command}).own_nodes == 1
+
+
+@pytest.mark.parametrize("launcher", ["srun", "processes"])
+def test_the_other_tasks_may_go_on(launcher: str) -> None:
+    machine = TESTBED if launcher == "srun" else changed(LOCAL, launcher="processes")
+    section = {"framework": "pytorch", "environment": environment(1)}
+    plan = planned(machine, **section, batch={"kill_on_failure": False})
+    assert not plan.completion.kill_on_failure
+    assert ("--kill-on-bad-exit=0" in words(plan)) == (launcher == "srun")
+    assert "--kill-on-bad-exit=0" not in words(planned(machine, **section))
+
+
+def test_a_launcher_that_ends_all_tasks_says_so() -> None:
+    assert refused(framework="mpi", batch={"kill_on_failure": False, "launcher": "mpirun"}) == (
+        "batch.kill_on_failure: launcher mpirun ends all tasks when one fails; remove it, or write "
+        "`batch: {launcher: srun}`"
+    )
+    by_command = refused(run={"cmd": "mpirun -n 1 x"}, batch={"kill_on_failure": False})
+    assert by_command.startswith("batch.kill_on_failure: the command is a launch already; ")
 
 
 def test_a_node_selector_without_a_meaning() -> None:
@@ -629,15 +787,11 @@ SEARCH: dict[str, Any] = {"matrix": {"lr": {"range": [0, 3000, 1]}}, "concurrenc
 
 def test_a_search_is_an_array_from_1_on_with_as_many_at_once_as_it_says() -> None:
     plan = planned(hptuning=SEARCH, run={"cmd": "x {{ lr }}"})
-    assert plan.request.array == ArraySpec((IndexRange(1, 3000),), 4)
-    assert plan.sweep == Sweep(3000, ("lr",), 4)
+    assert plan.request.array == ArraySpec((IndexRange(1, 1000),), 4)
+    assert plan.sweep == Sweep(3000, ("lr",), 4, jobs=3)
+    assert plan.sweep.summary == "3000 trials of lr, 4 at once, in 3 job arrays"
     assert plan.summary == "3000 trials, each of 1 task by srun, 1 node"
-    assert [str(note) for note in plan.notes if "MaxArraySize" in note.message] == [
-        (
-            "hptuning: slurm takes indices up to 1000, unless the site has raised MaxArraySize; "
-            "3000 may be refused"
-        )
-    ]
+    assert [str(note) for note in plan.notes if "MaxArraySize" in note.message] == []
 
 
 def test_no_more_trials_run_at_once_than_there_are() -> None:
@@ -648,7 +802,36 @@ def test_no_more_trials_run_at_once_than_there_are() -> None:
 
 
 def test_a_search_where_there_are_no_arrays_is_refused_as_one() -> None:
-    assert refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}) == (
+    assert refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}, batch={"pack": False}) == (
         "hptuning: the trials of a search are a job array, and there is no batch system on site local that "
-        "could honour it; choose another site with --site"
+        "could honour it; write `pack: true`, or choose another site"
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"framework": "pytorch", "pytorch": {"launch": "torchrun"}}, "not with a launcher as the command"),
+        ({"framework": "mpi", "run": {"cmd": "mpirun -n 2 x"}}, "not with a launcher as the command"),
+    ],
+)
+def test_a_replica_that_is_no_task_has_no_command_of_its_own(data: dict[str, Any], message: str) -> None:
+    section = {"replicas": {"n_workers": 1, "default_worker": {"cmd": "x"}}}
+    found = refused(environment=section, **data)
+    assert found.startswith(
+        "environment.replicas.default_worker.cmd: a replica can have a command of its own "
+    )
+    assert message in found
+
+
+def test_steps_on_nodes_of_several_kinds_are_refused() -> None:
+    section = {
+        "resources": resources(cpu=20),
+        "replicas": {"n_workers": 1, "default_worker": {"resources": resources(cpu=4, gpu=1)}},
+    }
+    job: dict[str, Any] = {"framework": "pytorch", "environment": section}
+    found = refused(**job, stage=[{"from": "x"}])
+    assert found.startswith(
+        "stage: steps on nodes need nodes of one kind, and these replicas are on several; "
+    )
+    assert planned(**job, run={"cmd": "x", "prepare": {"cmd": "y"}}).steps

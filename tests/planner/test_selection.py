@@ -41,11 +41,15 @@ def selected(
     return select(exp, machine, Walltime.parse(walltime) if walltime else None, where, asked)
 
 
-def test_a_wrong_partition_of_a_replica_is_reported_where_it_stands() -> None:
-    worker = {"index": 1, "node_selector": {"partition": "cup"}}
-    exp = experiment(environment={"replicas": {"n_workers": 2, "worker": [worker]}})
-    place = "environment.replicas.worker[0].node_selector.partition"
-    assert problems(exp) == [f"{place}: site x has no partition 'cup'; did you mean 'cpu'?"]
+def test_a_partition_that_the_file_lacks_is_the_schedulers_to_judge() -> None:
+    placement = selected(
+        experiment(framework="horovod", environment=environment(2), batch={"partition": "cup"})
+    )
+    assert [(group.partition, group.nodes, group.memory) for group in placement.groups] == [("cup", 3, None)]
+    counted = experiment(
+        framework="horovod", environment=environment(3), batch={"partition": "cup", "nodes": 2}
+    )
+    assert shape(selected(counted)) == [("cup", 2, 4)]
 
 
 def shape(placement: Placement) -> list[tuple[str | None, int, int]]:
@@ -326,11 +330,6 @@ def test_walltime_by_number_of_nodes() -> None:
             [("environment.resources: 2 GPUs cannot be shared evenly by the 3 processes of master; "
              "make one a multiple of the other")],
         ),
-        (
-            {"batch": {"partition": "cup"}},
-            None,
-            ["batch.partition: site x has no partition 'cup'; did you mean 'cpu'?"],
-        ),
     ],
 )  # fmt: skip
 def test_why_a_site_cannot_take_it(data: dict[str, Any], walltime: str | None, sentences: list[str]) -> None:
@@ -403,16 +402,14 @@ def test_too_long_job_goes_to_a_partition_of_unknown_size() -> None:
 
 
 def test_a_site_that_does_not_say_how_many_gpus_its_nodes_have() -> None:
-    levante = shipped_site("levante")
-    assert problems(experiment(environment={"resources": resources(gpu=1)}), levante) == [
+    untold = site(node_types={"n": {"gpus": "unknown"}}, partitions={"gpu": {"nodes": {"n": 56}}})
+    assert problems(experiment(environment={"resources": resources(gpu=1)}), untold) == [
         (
-            "environment.resources: site levante does not say how many GPUs its nodes have; "
+            "environment.resources: site x does not say how many GPUs its nodes have; "
             "add `gpus:` to a copy of its file"
         )
     ]
-    assert shape(selected(experiment(environment={"resources": resources(cpu=4)}), levante)) == [
-        ("gpu", 1, 1)
-    ]
+    assert shape(selected(experiment(environment={"resources": resources(cpu=4)}), untold)) == [("gpu", 1, 1)]
 
 
 def test_memory_that_only_some_ask_for_where_nodes_are_unknown() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
+from hpcdist.script.trial_table import table
 
 AT: Final = 1_795_161_600
 """When the runs began."""
@@ -59,6 +61,38 @@ def run(
     ]
     record_lines(directory.path, number, *lines)
     return Report(Run(directory, record), status)
+
+
+def search(
+    folder: Path,
+    trials: Sequence[Mapping[str, Any]],
+    reached: Sequence[float | None],
+    *,
+    order: str = "loss",
+    gpus: int = 2,
+) -> Report:
+    """Make a search with these params and last values of its metric, two of whose trials run at once."""
+    plan = {
+        "identity": {},
+        "placement": {"rows": [], "groups": [{"gpus": gpus, "nodes": 1}]},
+        "sweep": {"order": order},
+    }
+    metric = order.removeprefix("-")
+    report = run(folder, "tune", {}, status=FAILED, plan=plan)
+    directory, job = report.run.directory, report.run.record.job_id
+    texts = [
+        TrialTexts({}, "x", {"POLYAXON_PARAMS": json.dumps(each)}, number)
+        for number, each in enumerate(trials, 1)
+    ]
+    directory.write("trials.tsv", table(texts))
+    events = ""
+    for number, value in enumerate(reached, 1):
+        began, id_ = AT + 60 * ((number - 1) // 2), f"{job}_{number}"
+        events += f"started {id_} {began} 0\nended {id_} {began + 60} {int(value is None)}\n"
+        if value is not None:
+            record_lines(directory.path, id_, {"at": began, "step": 0, "metrics": {metric: value}})
+    directory.write("events", events)
+    return report
 
 
 def params(**values: Any) -> dict[str, Any]:

@@ -59,6 +59,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(folder, made.hostile(folder), made.run(folder, "other", {HOSTILE[0]: [1.0, 2.0]}))
 
 
+@pytest.fixture(scope="module")
+def searches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a page about two searches, of which one has hostile texts in all places."""
+    folder = tmp_path_factory.mktemp("searches")
+    trials = [{"lr": lr, "opt": opt} for lr in (0.001, 0.1) for opt in ("sgd", "adam")]
+    texts = [dict(zip(HOSTILE, HOSTILE[number:] + HOSTILE[:number], strict=True)) for number in range(5)]
+    return written(
+        folder,
+        made.search(folder, trials, [0.5, 0.25, None, 0.75]),
+        made.search(folder, texts, [1, 2, 4, 3, 5], order=f"-{HOSTILE[0]}"),
+    )
+
+
 def written(folder: Path, *runs: Any) -> Path:
     file = folder / "report.html"
     file.write_text(page.html(page.content(runs, NOW), page.library()))
@@ -187,6 +200,61 @@ def test_values_that_are_hostile_stay_text(hostile: Path, opened: Open) -> None:
         shown.get_by_text("hostile-1").first.click()
 
 
+def test_a_search_is_drawn_and_its_texts_stay_text(searches: Path, opened: Open) -> None:
+    with opened(searches, viewport={"width": 1280, "height": 20_000}) as shown:
+        shown.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 17")
+        assert shown.locator("img, iframe, .plot a[href], .plot svg a").count() == 0
+        lines = shown.evaluate(DRAWN, "parallel")
+        assert [(line["x"], line["color"]) for line in lines] == [
+            ([0, 1, 2, None], "#8b949e"),  # trial 3 has no value
+            ([0, 1, 2, None], "#3178c6"),
+            ([0, 1, 2, None], "#a29a7d"),
+            ([0, 1, 2, None], "#cf6f0c"),
+        ]
+        assert [line["y"][:3] for line in lines] == [
+            [1, 0.75, None],
+            [1, 0.25, 1],
+            [0, 0.75, 0.5],
+            [0, 0.25, 0],
+        ]
+        [dots] = shown.evaluate(DRAWN, "against")
+        assert (dots["x"], dots["y"], dots["axis"]) == ([0.001, 0.001, 0.1], [0.5, 0.25, 0.75], "log")
+        done, failed, use = shown.evaluate(DRAWN, "time")
+        assert (done["name"], done["x"], done["y"]) == (
+            "completed",
+            [0, 60, None, 0, 60, None, 60, 120, None],
+            [1, 1, None, 2, 2, None, 4, 4, None],
+        )
+        assert (failed["name"], failed["x"], use["name"], use["x"], use["y"]) == (
+            *("failed", [60, 120, None]),
+            *("GPUs in use", [0, 60, 120], [4, 4, 0]),
+        )
+        point = shown.locator('.plot[data-search="1"][data-kind="parallel"] .point').first
+        box = point.bounding_box() or {"x": 0, "y": 0, "width": 0, "height": 0}
+        shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        shown.wait_for_selector('.plot[data-search="1"] .hoverlayer text')
+        assert shown.locator("img, iframe, .plot a[href], .plot svg a").count() == 0
+
+
+DRAWN: Final = """kind => {
+    const div = document.querySelector(`.plot[data-search="0"][data-kind="${kind}"]`);
+    return div.data.map(one => ({
+        name: one.name, x: [...one.x], y: [...one.y], color: one.line?.color, axis: div.layout.xaxis.type
+    }));
+}"""
+"""What a plot of the first search has drawn."""
+
+
+def test_a_search_is_printed(searches: Path, opened: Open) -> None:
+    with opened(searches, viewport={"width": 800, "height": 300}) as shown:
+        shown.evaluate("""addEventListener("beforeprint", () => { window.printed = [
+            document.querySelectorAll(".js-plotly-plot[data-search]").length,
+            Math.max(...[...document.querySelectorAll(".main-svg")].map(svg => svg.clientWidth)),
+        ] })""")
+        assert shown.pdf(format="A4").startswith(b"%PDF-")
+        assert shown.evaluate("window.printed") == [15, 640]
+
+
 def test_a_name_of_a_run_in_a_plot_is_text(tmp_path: Path, opened: Open) -> None:
     """Plotly reads tags and links in names, which a run's own name cannot have, but a rank's label might."""
     runs = [made.run(tmp_path, "a", {"m": values}) for values in ([1.0, 2.0], [2.0, 1.0])]
@@ -232,7 +300,7 @@ def test_the_page_may_ask_for_nothing(harmless: Path, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["harmless", "hostile"])
+@pytest.mark.parametrize("which", ["harmless", "hostile", "searches"])
 def test_accessible_in_both_schemes(
     which: str, scheme: str, opened: Open, request: pytest.FixtureRequest
 ) -> None:
@@ -255,8 +323,12 @@ def test_the_plots_follow_the_scheme(harmless: Path, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
-def test_nothing_is_wider_than_the_window(width: int, hostile: Path, opened: Open) -> None:
-    with opened(hostile, viewport={"width": width, "height": 900}) as shown:
+@pytest.mark.parametrize("which", ["hostile", "searches"])
+def test_nothing_is_wider_than_the_window(
+    which: str, width: int, opened: Open, request: pytest.FixtureRequest
+) -> None:
+    file: Path = request.getfixturevalue(which)
+    with opened(file, viewport={"width": width, "height": 900}) as shown:
         shown.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -126,7 +126,7 @@ def test_elements_and_ranks_have_names_of_their_own(tmp_path: Path) -> None:
 
 def test_the_curve_of_a_trial_is_its_own(tmp_path: Path) -> None:
     report = made.run(tmp_path, "a", {})
-    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}) for lr in (1, 2, 3)]
+    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {lr}}}'}, lr) for lr in (1, 2, 3)]
     report.run.directory.write("trials.tsv", table(trials))
     for job in ("1_3", "2"):
         made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})

@@ -12,6 +12,7 @@ from hpcdist.runs import accounting, attempts, history
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
 
@@ -52,11 +53,15 @@ def slurm(folder: Path, *lines: str, ended: Status | None = None) -> Run:
     return run
 
 
+def report(run: Run) -> Report:
+    return Report(run, Status(JobState.UNKNOWN))
+
+
 def test_a_start_takes_what_the_event_log_lacks(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", "restarted 12 210 1", "ended 12 229 0")
-    assert attempts.read(run, 1000.0, usage=USAGE) == (
+    assert attempts.read(report(run), 1000.0, lambda _: USAGE) == (
         Attempt("12", (0, 0), "node_fail", 90.0, 100.0, 150.0, ("n1", "n2"), None, 400.0, 4096),
-        Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072),
+        Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072, "failure"),
         Attempt("12", (1, 1), "completed", 210.0, 210.0, 229.0, ("n3",), 0, 152.0, 3072),
     )
 
@@ -71,20 +76,22 @@ def test_gpu_hours_take_an_end_that_the_event_log_lacks(tmp_path: Path) -> None:
 
 def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0", "ended 12 150 143", "started 12 200 1")
-    last = attempts.read(run, 1000.0, usage=USAGE[:1])[-1]
+    last = attempts.read(report(run), 1000.0, lambda _: USAGE[:1])[-1]
     assert last == Attempt("12", (1, 0), "running", 150.0, 200.0, gpu_seconds=6400.0)
 
 
 def test_an_end_without_a_time_leaves_the_gpu_seconds_unknown(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0")
-    [last] = attempts.read(run, 1000.0, usage=(Usage(state=JobState.FAILED, started=99.0),))
+    [last] = attempts.read(report(run), 1000.0, lambda _: (Usage(state=JobState.FAILED, started=99.0),))
     assert last == Attempt("12", (0, 0), "failed", None, 100.0)
 
 
 def test_a_job_that_never_started(tmp_path: Path) -> None:
     run = slurm(tmp_path, ended=Status(JobState.CANCELLED))
     usage = (Usage(None, JobState.CANCELLED, 90.0, None, 95.0),)
-    assert attempts.read(run, 1000.0, usage=usage) == (Attempt("12", (0, 0), "cancelled", 90.0, None, 95.0),)
+    assert attempts.read(report(run), 1000.0, lambda _: usage) == (
+        Attempt("12", (0, 0), "cancelled", 90.0, None, 95.0),
+    )
 
 
 def test_elements_and_what_has_no_times(tmp_path: Path) -> None:
@@ -94,7 +101,7 @@ def test_elements_and_what_has_no_times(tmp_path: Path) -> None:
     usage = (Usage(0, JobState.FAILED, max_memory=7), Usage(12, max_memory=8), Usage(max_memory=9))
     shown = {
         (each.job, each.number): (each.state, each.max_memory)
-        for each in attempts.read(run, 1e3, usage=usage)
+        for each in attempts.read(report(run), 1e3, lambda _: usage)
     }
     assert shown == {
         ("12_0", (0, 0)): ("requeued", None),
@@ -108,7 +115,7 @@ def test_it_is_kept_when_the_job_has_ended_and_then_not_queried(tmp_path: Path) 
     sacct = Sacct(ROWS)
     assert [accounting.query(run, Services(sacct, now=lambda: 300.0)) for _ in range(2)] == [USAGE, USAGE]
     assert sacct.calls == 1
-    assert attempts.read(run, 1000.0) == attempts.read(run, 1000.0, usage=USAGE)
+    assert attempts.read(report(run), 1000.0) == attempts.read(report(run), 1000.0, lambda _: USAGE)
 
 
 @pytest.mark.parametrize(("rows", "calls"), [(ROWS, 2), (ROWS + ROWS.replace("12", "12_3"), 1)])
@@ -141,7 +148,7 @@ def test_after_an_hour_it_is_kept_whatever_it_is_unless_nobody_answered(tmp_path
     for runner, seconds in ((sacct, 300.0), (no_sacct, 9000.0), (sacct, 9000.0), (sacct, 9001.0)):
         accounting.keep([run], Services(runner, now=lambda seconds=seconds: seconds))  # type: ignore[misc]
     assert (sacct.calls, no_sacct.calls) == (2, 1)
-    assert attempts.read(run, 1000.0) == (Attempt("12", (0, 0), "completed", None, 100.0),)
+    assert attempts.read(report(run), 1000.0) == (Attempt("12", (0, 0), "completed", None, 100.0),)
 
 
 def test_the_accounting_of_jobs_that_run_on_is_not_queried_for_many(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hpcdist.runs import attempts
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.events import read
 from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status
 
@@ -36,8 +37,8 @@ def test_a_job_that_was_requeued_and_that_ran_its_program_again(tmp_path: Path) 
     shown = found(made(tmp_path, submitted_at=AT), *lines, plan=plan)
     assert shown == [
         Attempt("12", (0, 0), "requeued", 100.0, 160.0, 200.0, None, 143, 80.0),
-        Attempt("12", (1, 0), "failed", 200.0, 300.0, 310.0, None, 9, 20.0),
-        Attempt("12", (1, 1), "failed", 310.0, 310.0, 330.0, None, 7, 40.0),
+        Attempt("12", (1, 0), "failed", 200.0, 300.0, 310.0, None, 9, 20.0, None, "failure"),
+        Attempt("12", (1, 1), "failed", 310.0, 310.0, 330.0, None, 7, 40.0, None, "failure"),
         Attempt("12", (1, 2), "completed", 330.0, 330.0, 400.0, None, 0, 140.0),
     ]
     assert [each.name for each in shown] == ["0.0", "1.0", "1.1", "1.2"]
@@ -138,7 +139,15 @@ def test_hosts_are_those_of_each_start(tmp_path: Path) -> None:
         log("started 12 0 0", "ended 12 5 143", "started 12 10 1", "restarted 12 20 1", "ended 12 30 0")
     )
     (folder / "nodes").write_text("n3\nn4\n")
-    assert [each.hosts for each in attempts.read(run, NOW)] == [None, ("n3", "n4"), ("n3", "n4")]
+    assert [each.hosts for each in attempts.read(Report(run, Status(JobState.UNKNOWN)), NOW)] == [
+        None,
+        ("n3", "n4"),
+        ("n3", "n4"),
+    ]
     (folder / "nodes.0").write_text("n1\n\x1b[31m\nn2\n")
     (folder / "nodes.1").write_text("n5\n")
-    assert [each.hosts for each in attempts.read(run, NOW)] == [("n1", "n2"), ("n5",), ("n5",)]
+    assert [each.hosts for each in attempts.read(Report(run, Status(JobState.UNKNOWN)), NOW)] == [
+        ("n1", "n2"),
+        ("n5",),
+        ("n5",),
+    ]

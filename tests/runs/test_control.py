@@ -16,7 +16,7 @@ import pytest
 from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import control, rundir, states
+from hpcdist.runs import control, finding, interrupted, rundir, states
 from hpcdist.runs.control import Output, Services, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
@@ -113,9 +113,19 @@ FORGOTTEN = Status(
 
 
 def only_run(runs: Path) -> Run:
-    (run,), errors = rundir.list_runs(runs)
+    (run,), errors = finding.list_runs(runs)
     assert errors == ()
     return run
+
+
+def test_options_of_the_submission_are_those_of_the_stored_plan(tmp_path: Path) -> None:
+    plan = '{"request": {"submit_options": ["-g", "tga-x"]}}'
+    queue = Queue()
+    queue.programs["qsub"] = lambda command: Completed(command, 0, "123\n")
+    queue.shell = FakeShell([(("qsub",), queue.answer)])
+    request = REQUEST._replace(scheduler="sge", files=lambda _: {"job.sh": "", "plan.json": plan})
+    control.submit(request, tmp_path, queue.services)
+    assert [command.argv[-3:-1] for command in queue.shell.commands] == [("-g", "tga-x")]
 
 
 @dataclass
@@ -130,10 +140,11 @@ class Seen:
         return Output(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
 
 
+AGAIN = interrupted._AGAIN
 LIVES = "the same experiment is pending as job 100, run mnist-1"
 FINISHED = Seen(
     [("mnist-1", "100")],
-    [f"{LIVES}; its submission was interrupted, and is completed now without another job; {control._AGAIN}"],
+    [f"{LIVES}; its submission was interrupted, and is completed now without another job; {AGAIN}"],
 )
 
 
@@ -342,7 +353,7 @@ def test_a_full_disk_before_the_submission(tmp_path: Path, queue: Queue) -> None
     queue.last_save, queue.failure = 0, FULL
     with pytest.raises(OSError, match="No space left"):
         control.submit(REQUEST, tmp_path, queue.services)
-    assert rundir.list_runs(tmp_path) == ((), ())
+    assert finding.list_runs(tmp_path) == ((), ())
     assert not (tmp_path / "mnist-1").exists()
     queue.last_save = 2
     with pytest.raises(OSError, match="No space left"):
@@ -409,7 +420,7 @@ def test_a_submission_with_a_future_time_is_resolved(tmp_path: Path, queue: Queu
     queue.last_save = 1
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
-    (run,), _ = rundir.list_runs(tmp_path)
+    (run,), _ = finding.list_runs(tmp_path)
     rundir.save(
         run.directory, run.record._replace(phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
     )
@@ -484,7 +495,7 @@ def test_killed_before_a_record_is_written(
     with pytest.raises(Killed):
         control.submit(REQUEST, tmp_path, queue.services)
     assert queue.shell.programs.count("sbatch") == sbatches
-    assert [run.record.phase for run in rundir.list_runs(tmp_path)[0]] == [phase] * (phase is not None)
+    assert [run.record.phase for run in finding.list_runs(tmp_path)[0]] == [phase] * (phase is not None)
     queue.last_save = 1000
     assert control.submit(REQUEST, tmp_path, queue.services).record.job_id == "100"
     assert list(queue.jobs) == ["100"]
@@ -678,10 +689,10 @@ def test_an_end_is_queried_once(tmp_path: Path, queue: Queue, *, listed: bool) -
         if listed
         else Status(JobState.FAILED, "ended", 5, "", "run directory")
     )
-    reports = control.status(rundir.list_runs(tmp_path)[0], queue.services)
+    reports = control.status(finding.list_runs(tmp_path)[0], queue.services)
     assert [report.status for report in reports] == [expected] * 30
     assert queue.shell.programs == ["squeue", "sacct"]
-    again = control.status(rundir.list_runs(tmp_path)[0], queue.services)
+    again = control.status(finding.list_runs(tmp_path)[0], queue.services)
     assert again == reports
     assert queue.shell.programs == ["squeue", "sacct"]
 
@@ -710,7 +721,7 @@ def test_a_reused_id_is_recognised(tmp_path: Path, queue: Queue) -> None:
 def test_the_states_of_all_runs(tmp_path: Path, queue: Queue) -> None:
     submitted(queue, tmp_path, 2)
     (tmp_path / "mnist-2" / "record.json").write_text("{")
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     reports = control.status(runs, queue.services)
     assert [report.run.name for report in reports] == ["mnist-1"]
     assert len(errors) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import ConfigError, HpcdistError
-from hpcdist.runs import control, removing, rundir
+from hpcdist.runs import control, finding, removing, rundir
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.states import GRACE
 from hpcdist.testing import failed
@@ -64,14 +64,14 @@ def test_an_unknown_end_needs_force(run: Run, queue: Queue) -> None:
     queue.jobs.clear()
     assert refusal(run, queue)[0] == 5
     queue.time += 130
-    assert refusal(rundir.find(run.directory.path.parent, run.name), queue)[0] == 5  # vanished
+    assert refusal(finding.find(run.directory.path.parent, run.name), queue)[0] == 5  # vanished
 
 
 def test_a_run_that_another_process_may_be_submitting_is_kept(tmp_path: Path, queue: Queue) -> None:
     queue.last_save = 1
     with pytest.raises(BaseException):  # noqa: B017, PT011 - a kill before the batch system is called
         control.submit(REQUEST, tmp_path, queue.services)
-    (run,), _ = rundir.list_runs(tmp_path)
+    (run,), _ = finding.list_runs(tmp_path)
     assert run.record.phase is Phase.CREATED
     assert refusal(run, queue) == (5, "the end of mnist-1 is unknown: its submission may be going on")
     queue.time += GRACE
@@ -100,14 +100,14 @@ def test_a_run_directory_that_is_a_link_is_kept(run: Run, tmp_path: Path) -> Non
     link = tmp_path / "link"
     link.symlink_to(run.directory.path)
     with pytest.raises(ConfigError, match=r"link cannot be removed: .*: it is a symbolic link"):
-        removing.remove(rundir.find(tmp_path, "link"))
+        removing.remove(finding.find(tmp_path, "link"))
     assert run.directory.script.exists()
 
 
 def test_a_removal_that_was_interrupted_leaves_no_run(run: Run, tmp_path: Path) -> None:
     left = tmp_path / f"{rundir.REMOVED}012"
     run.directory.path.rename(left)  # as a kill after the renaming leaves it
-    assert rundir.list_runs(tmp_path) == ((), ())
+    assert finding.list_runs(tmp_path) == ((), ())
     removing.remove_leftovers(tmp_path)
     assert not left.exists()
 

@@ -11,7 +11,7 @@ import pytest
 from hpcdist.errors import ConfigError
 from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.host import ownership
-from hpcdist.runs import rundir
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import Job, JobState, Status
@@ -141,7 +141,7 @@ def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) ->
     bad.directory.record_file.write_text(text)
     (tmp_path / "half-made-1").mkdir()
     (tmp_path / "notes.txt").write_text("")
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     assert runs == (good,)
     assert [error.problems[0].place for error in errors]
     assert str(bad.directory.record_file) + ":1:1: invalid record" in str(errors[0])
@@ -153,19 +153,19 @@ def test_a_record_that_is_no_file_is_reported(tmp_path: Path) -> None:
         run.record_file.unlink()
     folder.record_file.mkdir()
     link.record_file.symlink_to("nowhere")
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     assert runs == ()
     assert sorted(map(str, errors)) == [
         f"{run.record_file}:1:1: the record cannot be read: {why}; remove `{run.path}` if its job has ended"
         for run, why in ((folder, "Is a directory"), (link, "it is a symbolic link"))
     ]
     with pytest.raises(ConfigError, match="the record cannot be read: it is a symbolic link"):
-        rundir.find(tmp_path, link.name)
+        finding.find(tmp_path, link.name)
 
 
 def test_an_unreadable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     assert runs == ()
     assert [error.problems[0].message for error in errors] == [
         "the record cannot be read: Too many levels of symbolic links"
@@ -175,8 +175,8 @@ def test_an_unreadable_directory_is_reported(tmp_path: Path) -> None:
 def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
     late = made(tmp_path, "a", created_at="2026-02-01T00:00:00+00:00")
     early = made(tmp_path, "b", created_at="2026-01-01T00:00:00+00:00")
-    assert rundir.list_runs(tmp_path) == ((early, late), ())
-    assert rundir.list_runs(tmp_path / "nothing") == ((), ())
+    assert finding.list_runs(tmp_path) == ((early, late), ())
+    assert finding.list_runs(tmp_path / "nothing") == ((), ())
 
 
 def test_find(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_find(tmp_path: Path) -> None:
         "12;tursa": one,
         "13": other,
     }
-    assert {job: rundir.find(tmp_path, job) for job in wanted} == wanted
+    assert {job: finding.find(tmp_path, job) for job in wanted} == wanted
 
 
 def test_find_lists_known_runs(tmp_path: Path) -> None:
@@ -198,16 +198,16 @@ def test_find_lists_known_runs(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match="12 is the id of several runs; use the name of one: mnist-1, mnist-2"
     ):
-        rundir.find(tmp_path, "12")
+        finding.find(tmp_path, "12")
     with pytest.raises(ConfigError, match=r"there is no run 'mnits-1' in .*; did you mean 'mnist-1'"):
-        rundir.find(tmp_path, "mnits-1")
+        finding.find(tmp_path, "mnits-1")
     with pytest.raises(ConfigError, match="there is no run ''"):
-        rundir.find(tmp_path, "")
+        finding.find(tmp_path, "")
     for _ in range(6):
         made(tmp_path)
     known = ", ".join(f"mnist-{number}" for number in range(1, 6))
     with pytest.raises(ConfigError, match=f"there is no run '99' in .*; known: {known} and 3 more$"):
-        rundir.find(tmp_path, "99")
+        finding.find(tmp_path, "99")
 
 
 def test_events(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_only_regular_files_of_limited_size_are_read(tmp_path: Path, name: str, 
     else:
         file.touch()
         os.truncate(file, 1 << 40)
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     read = (len(runs), len(errors), len(run.events()), bool(run.plan().array))
     whole = {"record.json": (1, 0, 1, 1), "events": (1, 0, 1, 1), "plan.json": (1, 0, 1, 1)}[name]
     lacks = {"record.json": (-1, 1, 0, 0), "events": (0, 0, -1, 0), "plan.json": (0, 0, 0, -1)}[name]
@@ -358,12 +358,34 @@ def test_links_are_never_written_through(tmp_path: Path) -> None:
     assert ((tmp_path / "mine").read_text(), run.script.read_text()) == ("mine", "text")
 
 
+def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path) -> None:
+    run = made(tmp_path, "tune")
+    run.directory.write("plan.json", '{"request": {"array": "0-3,8"}}')
+    assert finding.find_element(tmp_path, "tune-1/08") == (run, "8")
+    with pytest.raises(ConfigError, match="tune-1 has no element 4; it has 0-3,8"):
+        finding.find_element(tmp_path, "tune-1/4")
+    run.directory.write("plan.json", '{"sweep": {"trials": 5}}')
+    with pytest.raises(ConfigError, match="tune-1 has no trial 6; it has 1-5"):
+        finding.find_element(tmp_path, "tune-1/6")
+
+
 def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path) -> None:
     run = made(tmp_path, "tune")
-    assert rundir.find_element(tmp_path, "tune-1/3") == (run, "3")
-    assert rundir.find_element(tmp_path, "tune-1") == (run, "")
-    assert rundir.find_element(tmp_path, str(run.directory.path)) == (run, "")
+    assert finding.find_element(tmp_path, "tune-1/3") == (run, "3")
+    assert finding.find_element(tmp_path, "tune-1") == (run, "")
+    assert finding.find_element(tmp_path, str(run.directory.path)) == (run, "")
     with pytest.raises(ConfigError, match="there is no run 'nope-1'"):
-        rundir.find_element(tmp_path, "nope-1/3")
+        finding.find_element(tmp_path, "nope-1/3")
     with pytest.raises(ConfigError, match="there is no run 'tune-1/x'"):
-        rundir.find_element(tmp_path, "tune-1/x")
+        finding.find_element(tmp_path, "tune-1/x")
+
+
+def test_each_job_of_a_run_has_its_own_events(tmp_path: Path) -> None:
+    first = made(tmp_path, "tune")
+    first = first._replace(record=first.record._replace(job_id="12"))
+    second = Run(first.directory._replace(number=2), first.record._replace(job_id="13"))
+    unknown = Run(first.directory._replace(number=3), first.record._replace(job_id=None))
+    log = [Event("started", job, 100, "0") for job in ("12_1", "13", "13_2", "99")]
+    whole = first._replace(later=(second, unknown))
+    assert whole.by_job(log) == [[log[0], log[3]], [log[1], log[2]], []]
+    assert second.by_job(log) == [[log[1], log[2]]]

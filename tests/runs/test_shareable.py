@@ -95,3 +95,10 @@ def test_no_form_of_a_secret_is_left(secret: str) -> None:
     masked = Masked([secret])
     for form in (secret, json.dumps(secret), shlex.quote(secret)):
         assert MASK in masked(f"a {form} b")
+
+
+def test_the_secrets_of_each_element_are_masked(tmp_path: Path) -> None:
+    """Trials of a search have a param of one name, with a value each."""
+    run = made(tmp_path)
+    _, masked = shareable.read(run.directory, {"api_key": KEY}, {"api_key": f"{KEY}-of-the-second"})
+    assert [masked(text) for text in (KEY, f"{KEY}-of-the-second")] == [MASK, MASK]

@@ -12,7 +12,7 @@ import pytest
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import control, rundir, states
+from hpcdist.runs import control, finding, states
 from hpcdist.runs.querying import QueryResults
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import Job, JobState, Status
@@ -259,7 +259,7 @@ def test_a_hung_server_costs_a_minute_and_one_message(tmp_path: Path, queue: Que
 def test_a_run_of_an_unknown_scheduler_does_not_fail_the_others(tmp_path: Path, queue: Queue) -> None:
     odd, good = submitted(queue, tmp_path, 2)
     queue.services.update(odd, scheduler="cobalt")
-    runs, errors = rundir.list_runs(tmp_path)
+    runs, errors = finding.list_runs(tmp_path)
     reports = control.status(runs, queue.services)
     assert [report.status for report in reports] == [state_of(good, queue)]
     assert [("unknown scheduler 'cobalt'" in str(error)) for error in errors] == [True]

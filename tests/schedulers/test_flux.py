@@ -193,7 +193,7 @@ def test_origins() -> None:
         ),
         (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `batch.nodes`"),
         (plan(extra_directives=("--job=x",)), HERE, "--job is set by hpcdist; use `name`"),
-        (plan(extra_directives=("--output=x",)), HERE, "the output goes to the run directory"),
+        (plan(extra_directives=("--output=x",)), HERE, "use `batch.output`"),
         (plan(extra_directives=("--cwd=/tmp",)), HERE, "the job runs where it is submitted"),
         (plan(extra_directives=("a b",)), HERE, "'a b' is not a directive of Flux; write --flag=value"),
         (

@@ -161,8 +161,11 @@ def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
     each = 'hpcdist_nodes=(); hpcdist_add_hosts "$1" "$2"; echo "${hpcdist_nodes[*]}"'
     loop = f"while (($#)); do {each}; shift 2; done"
     words = [word for text in lists for word in (text, str(len(hostlist.expand(text))))]
-    argv = [shutil.which("bash") or "bash", "-c", f"{SCRIPT}\n{loop}", "bash", *words]
-    done = subprocess.run(argv, env={"PATH": "/nowhere"}, capture_output=True, text=True, check=True)
+    argv = [shutil.which("bash") or "bash", "-s", "--", *words]
+    own = {"PATH": "/nowhere"}
+    done = subprocess.run(
+        argv, env=own, input=f"{SCRIPT}\n{loop}", capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
     return [line.split() for line in done.stdout.splitlines()]
 

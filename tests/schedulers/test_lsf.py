@@ -21,7 +21,8 @@ from hpcdist.schedulers.lsf import LSF, words
 from hpcdist.schedulers.lsf.directives import HEADER
 from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
 from hpcdist.site.dialects.lsf import Lsf
-from hpcdist.site.model import Directives, Gpus, Site
+from hpcdist.site.model import Directives, Site
+from hpcdist.site.nodes import Gpus
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 
@@ -79,6 +80,11 @@ def test_directives_of_the_easy_mode() -> None:
         '-alloc_flags "gpumps smt4"',
         "-rn",
     ]
+
+
+def test_allocation_flags_of_the_experiment_replace_those_of_the_site() -> None:
+    own = texts(plan(extra_directives=("-alloc_flags 'gpumps nvme'",)), EASY)
+    assert [text for text in own if "alloc" in text] == ['-alloc_flags "gpumps nvme"']
 
 
 def test_a_site_may_take_accounts_as_user_groups() -> None:
@@ -187,11 +193,10 @@ def test_a_site_that_gives_gpus_unasked() -> None:
             SITE,
             "-R is set by hpcdist; use `batch.constraint`",
         ),
-        (plan(extra_directives=("-o x",)), SITE, "-o is set by hpcdist; the output goes to the run"),
+        (plan(extra_directives=("-o x",)), SITE, "-o is set by hpcdist; use `batch.output`"),
         (plan(extra_directives=("-Jd x",)), SITE, "-Jd is set by hpcdist; it carries the token"),
         (plan(extra_directives=("-K",)), SITE, "-K is set by hpcdist; use `hpcdist wait`"),
         (plan(extra_directives=("-csm y",)), EASY, "-csm is set by hpcdist"),
-        (plan(extra_directives=("-alloc_flags nvme",)), EASY, "-alloc_flags is set by hpcdist"),
         (
             plan(extra_directives=("--nnodes 2",)),
             SITE,
@@ -573,6 +578,7 @@ def test_cancel(body: str, code: int, err: str, tmp_path: Path) -> None:
     (tmp_path / "bkill").chmod(0o755)
     argv = LSF.cancel([job("1"), job("2")]).argv
     assert argv[-2:] == ("1", "2")
+    assert LSF.cancel_element(job("1"), 3).argv == (*argv[:-2], "1[3]")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, err)

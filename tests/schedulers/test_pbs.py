@@ -114,6 +114,7 @@ def test_one_query_for_all_jobs() -> None:
     ]
     assert list(arrays.commands(jobs[:1])) == []
     assert PBS.cancel(jobs).argv[4:] == ("qdel", "1.pbs01", "2[].pbs01")
+    assert PBS.cancel_element(jobs[1], 3).argv[4:] == ("qdel", "2[3].pbs01")
 
 
 def test_unfinished_jobs() -> None:

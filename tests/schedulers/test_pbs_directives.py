@@ -270,7 +270,7 @@ def test_chunks_are_rounded_up_as_well() -> None:
         (None, {"batch": {"directives": ["-l select=1"]}}, "-l select is set by hpcdist; use `env"),
         (None, {"batch": {"directives": ["-lwalltime=1:30"]}}, "-l walltime is set by hpcdist"),
         (None, {"batch": {"directives": ["-l ncpus=0"]}}, "-l ncpus is set by hpcdist"),
-        (None, {"batch": {"directives": ["-o x"]}}, "the output goes to the run directory"),
+        (None, {"batch": {"directives": ["-o x"]}}, "use `batch.output`"),
         (None, {"batch": {"directives": ["-t 0-3"]}}, "use `batch.array` (and -t is Torque's)"),
         (None, {"batch": {"directives": ["-d /tmp"]}}, "the job runs where it is submitted"),
         (None, {"batch": {"directives": ["--mem=4"]}}, "'--mem=4' is not a directive of PBS; write -q NAME"),

@@ -22,7 +22,8 @@ from hpcdist.schedulers.sge import SGE
 from hpcdist.schedulers.sge.directives import HEADER
 from hpcdist.schedulers.sge.queries import Qacct, Qstat, state
 from hpcdist.site.dialects.sge import Sge
-from hpcdist.site.model import Directives, NodeType, Site
+from hpcdist.site.model import Directives, Site
+from hpcdist.site.nodes import NodeType
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 
@@ -231,7 +232,7 @@ def test_memory_for_each_host() -> None:
         (plan(extra_directives=("-l a=1,h_rt=9",)), MACHINE, "use `batch.walltime`"),
         (plan(extra_directives=("-l gpu=1",)), MACHINE, "use `environment.resources.gpu`"),
         (plan(extra_directives=("-P x",)), MACHINE, "-P is set by hpcdist; use `batch.account`"),
-        (plan(extra_directives=("-o x",)), MACHINE, "the output goes to the run directory"),
+        (plan(extra_directives=("-o x",)), MACHINE, "use `batch.output`"),
         (plan(extra_directives=("-ac a=b",)), MACHINE, "it carries the token"),
         (plan(extra_directives=("-R",)), MACHINE, "write -FLAG VALUE, such as"),
         (plan(extra_directives=("#$ -R y",)), MACHINE, "is not a directive of Grid Engine"),
@@ -289,6 +290,9 @@ def test_paths_that_qsub_reads_in_ways_of_its_own(run_dir: str) -> None:
 def test_submit_command() -> None:
     command = SGE.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "abc"))
     assert command.argv == ("qsub", "-terse", "-ac", "hpcdist=abc", "/runs/a-1/job.sh")
+    assert SGE.submit(Submission("/job.sh", "/", "abc", "7", ("-g", "tga-x"))).argv == (
+        "qsub", "-terse", "-ac", "hpcdist=abc", "-hold_jid", "7", "-g", "tga-x", "/job.sh",
+    )  # fmt: skip
     assert {"JOB_ID", "SLURM_", "SGE_"} <= set(command.drop_environment)
     assert {"SGE_ROOT", "SGE_CELL", "LC_ALL"} <= set(command.keep_environment)
 
@@ -469,6 +473,24 @@ def test_a_job_whose_processes_on_other_hosts_have_records_of_their_own() -> Non
 def test_cancel() -> None:
     command = SGE.cancel([job("1"), job("2")])
     assert command.argv[3:] == ("hpcdist", "1", "/runs/mnist-1", "2", "/runs/mnist-1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ("has registered the job-array task 7.3 for deletion; exit 0", 0, ""),
+        ("denied: job 7 does not exist; exit 1", 0, ""),
+        ("denied: not yours; exit 1", 1, "denied: not yours -- 7 -t 3"),
+    ],
+)
+def test_an_element_is_cancelled_alone(tmp_path: Path, answer: str, code: int, said: str) -> None:
+    text, _, end = answer.partition(";")
+    (tmp_path / "qdel").write_text(f'#!/bin/bash\necho "{text} -- $*"\n{end}\n')
+    (tmp_path / "qdel").chmod(0o755)
+    argv = SGE.cancel_element(job("7"), 3).argv
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (code, said)
 
 
 FAKE_QACCT = """#!/bin/bash

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hpcdist.runs.stored_plan import read
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
@@ -32,11 +35,11 @@ def machine(**sge: Any) -> Any:
     )
 
 
-def run(folder: Path, hosts: str, **sge: Any) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, hosts: str, on: Any = None, **sge: Any) -> subprocess.CompletedProcess[str]:
     (folder / "mpirun").write_text(MPIRUN)
     (folder / "mpirun").chmod(0o755)
     (folder / "hosts").write_text(hosts)
-    (folder / "job.sh").write_text(render(planned(machine(**sge), **TWO_HOSTS)))
+    (folder / "job.sh").write_text(render(planned(on or machine(**sge), **TWO_HOSTS)))
     env = {
         "PATH": f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin",
         "JOB_ID": "7",
@@ -95,3 +98,39 @@ def test_unknown_pe_allocation_rule_warns() -> None:
 
 def test_single_slot_needs_no_parallel_environment() -> None:
     assert not any("deals" in text for text in warnings_of(planned(site_named("sge"))))
+
+
+def by_type(**sge: Any) -> Any:
+    return site(
+        scheduler="sge",
+        launcher="mpirun",
+        sge=sge,
+        directives={"size": ["-l {node_type}={nodes}"]},
+        node_types={"node_f": {"cpus": 8, "gpus": 4}},
+        partitions={"node_f": {"nodes": {"node_f": 9}, "submit_as": ""}},
+    )
+
+
+def test_account_is_an_option_of_the_submission_where_no_script_can_hold_it() -> None:
+    plan = planned(by_type(account="-g"), **TWO_HOSTS, batch={"account": "tga-x"})
+    assert plan.request.submit_options == ("-g", "tga-x")
+    assert read(json.loads(msgspec.json.encode(plan))).submit_options == ("-g", "tga-x")
+    assert "#$ -l node_f=2" in render(plan).splitlines()
+    assert "tga-x" not in render(plan)
+    said = "the account is an option of qsub: submitted by hand, `qsub -g tga-x SCRIPT`"
+    assert said in [note.message for note in plan.notes]
+    assert planned(by_type(), **TWO_HOSTS, batch={"account": "tga-x"}).request.submit_options == ()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "code", "said"),
+    [
+        ("h1 3 q UNDEFINED\nh2 1 q UNDEFINED\n", 0, ""),
+        ("h1 16 q UNDEFINED\n", 86, "hpcdist: Grid Engine gave the job 1 hosts, the plan has 2\n"),
+    ],
+)
+def test_hosts_of_a_resource_type_are_counted_and_not_their_slots(
+    hosts: str, code: int, said: str, tmp_path: Path
+) -> None:
+    done = run(tmp_path, hosts, by_type())
+    assert (done.returncode, done.stderr) == (code, said)

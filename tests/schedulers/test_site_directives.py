@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from hpcdist.errors import PlanError
@@ -9,6 +10,8 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive, Word
 from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.sge import SGE
+from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Directives, Site
 from tests.sites import shipped_site
 
@@ -107,8 +110,69 @@ def test_directives_compatible_with_the_sites(scheduler: str, demanded: list[str
         ("sge", "-l a=1", "-l b=1,a=2", "-l a=2"),
     ],
 )
-def test_directives_in_conflict_with_the_sites(scheduler: str, demanded: str, other: str, told: str) -> None:
-    assert refusal(plan(PLAIN, extra_directives=(other,)), demanding(scheduler, demanded)) == (
-        f"batch.directives: {told} conflicts with {demanded} (site testbed: directives.mandatory); "
-        "remove it, or change that key in a site file of your own"
+def test_directives_in_place_of_the_sites(scheduler: str, demanded: str, other: str, told: str) -> None:
+    """What a site wants of every job is its users' to change, and no other line of theirs is lost."""
+    found = _lines(plan(PLAIN, extra_directives=(other,)), demanding(scheduler, demanded))
+    [line] = [line for line in found if line.origin.notes]
+    assert line.origin.notes == (f"instead of {demanded} of the site",)
+    assert told.endswith(str(line.value))
+    assert demanded not in [f"{one.flag}={one.value}" for one in found]
+
+
+def test_option_of_a_plug_in_may_have_an_underscore() -> None:
+    machine = site(directives=Directives(known=("--gpu_cmode",)))
+    asked = plan(PLAIN, extra_directives=("--gpu_cmode=shared",))
+    assert added(asked, machine) == [("--gpu_cmode", "shared")]
+
+
+SIZED = group(memory=None, even=True)
+BY_TYPE = "-l {node_type}={nodes}"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "text", "added", "removed"),
+    [
+        ("sge", BY_TYPE, [("-l a100", "2")], ["-l gpu", "-pe"]),
+        (
+            "slurm",
+            "--rsc=p={tasks}:t={cpus_per_task}:g={gpus}",
+            [("--rsc", "p=8:t=8:g=4")],
+            ["--cpus-per-task", "--gres", "--nodes", "--ntasks-per-node"],
+        ),
+        ("pbs", "-l select={nodes}", [("-l select", "2")], ["-l place", "-l select"]),
+        ("lsf", "-n {tasks}", [("-n", "8")], ["-R", "-gpu", "-n"]),
+        (
+            "flux",
+            "--nodes={nodes}",
+            [],
+            ["--cores-per-slot", "--gpus-per-slot", "--nslots"],
+        ),
+    ],
+)
+def test_nodes_are_requested_in_the_sites_own_way(
+    scheduler: str, text: str, added: list[tuple[str, str]], removed: list[str]
+) -> None:
+    machine = site(scheduler=scheduler, sge=Sge(environments={"32": "a"}, gpu_fractions=True))
+    own = msgspec.structs.replace(machine, directives=Directives(size=(text,), known=("--rsc",)))
+    usual, found = ({(line.flag, line.value) for line in _lines(plan(SIZED), one)} for one in (machine, own))
+    assert (sorted(found - usual), sorted(flag for flag, _ in usual - found)) == (added, removed)
+    assert [str(line.origin) for line in _lines(plan(SIZED), own)][-1] == "site testbed: directives.size"
+
+
+def test_job_that_the_sites_own_way_cannot_request_is_refused() -> None:
+    machine = site(directives=Directives(size=("--rsc=m={memory}M",), known=("--rsc",)))
+    assert refusal(plan(SIZED, SIZED), machine) == (
+        "environment.replicas: site testbed requests nodes of one kind for a job (`directives.size`), and "
+        "these need others; give all replicas the same resources\n"
+        "environment.resources.memory: site testbed requests nodes by their memory (`directives.size`), "
+        "which is not known here; set it"
+    )
+
+
+def test_unknown_name_in_a_sites_own_way_is_a_problem() -> None:
+    machine = site(scheduler="sge", directives=Directives(size=(BY_TYPE, "-l {type}={nodes}")))
+    (problem,) = SGE.directive_problems(machine)
+    assert str(problem) == (
+        "directives.size[1]: there is no name 'type'; known: cpus, cpus_per_task, gpus, memory, "
+        "node_type, nodes, partition, tasks, tasks_per_node"
     )

@@ -16,7 +16,8 @@ from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.schedulers.slurm.directives import HEADER
 from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, status
-from hpcdist.site.model import Directives, Gpus, Site
+from hpcdist.site.model import Directives, Site
+from hpcdist.site.nodes import Gpus
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 
@@ -215,7 +216,7 @@ def test_ids_alone_are_written_with_a_kind_wherever_they_stand(
         ),
         (plan(extra_directives=("-p x",)), SITE, "--partition is set by hpcdist; use `batch.partition`"),
         (plan(extra_directives=("--part=x",)), SITE, "--part is set by hpcdist; use `batch.partition`"),
-        (plan(extra_directives=("--output=x",)), SITE, "the output goes to the run directory"),
+        (plan(extra_directives=("--output=x",)), SITE, "use `batch.output`"),
         (plan(extra_directives=("--comment=x",)), SITE, "it carries the token"),
         (plan(extra_directives=("-D /tmp",)), SITE, "the job runs where it is submitted"),
         (plan(extra_directives=("--gres=lscratch:9",)), SITE, "use `environment.resources.gpu`"),
@@ -440,6 +441,7 @@ def test_several_clusters() -> None:
     with pytest.raises(SchedulerError, match="one by one"):
         SLURM.cancel(jobs)
     assert SLURM.cancel(jobs[::2]).argv == ("scancel", "-M", "east", "7", "8")
+    assert SLURM.cancel_element(jobs[0], 3).argv == ("scancel", "-M", "east", "7_3")
 
 
 def test_sacct() -> None:

@@ -56,6 +56,7 @@ def expected_of(placement: Placement, task: Task) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(DEVICES[gpu] for gpu in task.gpus)
         if has_gpus
         else ",".join(DEVICES),
+        "HPCDIST_CPUS": str(len(task.cpus)),
         "POLYAXON_TASK_INFO": f'{{"type": "{task.role}", "index": {task.index}}}',
     }
 
@@ -97,7 +98,8 @@ def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
     section = environment(1, each=resources(gpu=1))
     plan = planned(shipped_site("frontier"), framework="pytorch", batch={"account": "A"}, environment=section)
     environ = {"ROCR_VISIBLE_DEVICES": "7", "CUDA_VISIBLE_DEVICES": "untouched"}
-    for variables in told(plan, tmp_path, list(plan.placement.tasks), **environ):
+    folder = {"MIOPEN_USER_DB_PATH": str(tmp_path / "made by task_setup")}
+    for variables in told(plan, tmp_path, list(plan.placement.tasks), **environ, **folder):
         assert found_of(variables, environ) == environ
 
 

@@ -22,6 +22,7 @@ TRIALS = some.builds(
     some.dictionaries(some.sampled_from(["lr", "n"]), TEXTS),
     TEXTS,
     some.dictionaries(some.sampled_from(["PATH_OF", "X", "Y1"]), TEXTS),
+    some.integers(1, 10**9 - 1),
 )
 PRINTED = (
     'printf "%s\\0" "$HPCDIST_TRIAL" "${hpcdist_trial[:program]}"'
@@ -34,7 +35,8 @@ SCRIPT = render(msgspec.structs.replace(planned(run={"cmd": "x"}), sweep=Sweep(2
 def script(folder: Path, element: int, line: str = "") -> subprocess.CompletedProcess[bytes]:
     """Let the script choose its trial in this folder, and then run this line."""
     functions, _, _ = SCRIPT.rpartition("\nmain\n")
-    text = f"{functions}\ntrap - EXIT\nhpcdist_element={element}\nhpcdist_choose_trial\n{line}\n"
+    calls = f"trap - EXIT\nhpcdist_element={element}\nhpcdist_find_trial\nhpcdist_choose_trial"
+    text = f"{functions}\n{calls}\n{line}\n"
     return subprocess.run(["bash", "-s"], input=text.encode(), cwd=folder, capture_output=True, check=False)
 
 
@@ -45,13 +47,13 @@ def test_the_script_reads_what_was_written(tmp_path: Path, trials: list[TrialTex
     names = [*{name: None for trial in trials for name in trial.variables}]
     for number, trial in enumerate(trials, 1):
         variables = [text for name in names for text in (name, trial.variables.get(name, ""))]
-        expected = [str(number), trial.command, *variables, ""]
+        expected = [str(trial.number), trial.command, *variables, ""]
         done = script(tmp_path, number, PRINTED)
         assert (done.stderr, done.stdout.decode().split("\0")) == (b"", expected)
 
 
 WHOLE = table(
-    [TrialTexts({"lr": "1"}, "train", {"X": "long text"}), TrialTexts({"lr": "2"}, "t", {"X": "y"})]
+    [TrialTexts({"lr": "1"}, "train", {"X": "long text"}, 1), TrialTexts({"lr": "2"}, "t", {"X": "y"}, 2)]
 )
 
 
@@ -59,8 +61,8 @@ WHOLE = table(
     ("element", "text", "message"),
     [
         (1, None, "cannot read FOLDER/trials.tsv, which has the trials of this job"),
-        (3, WHOLE, "FOLDER/trials.tsv has no trial 3"),
-        (2, WHOLE[:-2], "FOLDER/trials.tsv has no trial 2"),
+        (3, WHOLE, "FOLDER/trials.tsv has no trial for element 3"),
+        (2, WHOLE[:-2], "FOLDER/trials.tsv has no trial for element 2"),
         (1, "trial\tlr\t:program\tX\n1\t2\ttrain\n", "trial 1 in FOLDER/trials.tsv is cut short"),
         (1, "trial\tlr\n1\t2\n", "trial 1 in FOLDER/trials.tsv is cut short"),
     ],
@@ -77,7 +79,8 @@ def test_a_table_that_lacks_the_trial_ends_the_job(
 
 def test_the_params_of_a_table_have_their_types_again() -> None:
     given: list[dict[str, object]] = [{"lr": 0.1, "text": 'a\tb\\ \n\r"é'}, {"lr": [1, None], "text": "x"}]
-    trials = [TrialTexts({}, "", {"POLYAXON_PARAMS": json.dumps(params)}) for params in given]
+    texts = [{"POLYAXON_PARAMS": json.dumps(params)} for params in given]
+    trials = [TrialTexts({}, "", text, number) for number, text in enumerate(texts, 1)]
     assert params(table(trials)) == {"1": given[0], "2": given[1]}
 
 
@@ -91,4 +94,4 @@ def test_a_table_that_is_none_has_no_params(text: str) -> None:
 
 def test_a_param_may_have_the_name_of_the_variable_that_has_them_all() -> None:
     own = {"POLYAXON_PARAMS": '{"POLYAXON_PARAMS": 5}'}
-    assert params(table([TrialTexts({"POLYAXON_PARAMS": "5"}, "x", own)])) == {"1": {"POLYAXON_PARAMS": 5}}
+    assert params(table([TrialTexts({"POLYAXON_PARAMS": "5"}, "x", own, 1)])) == {"1": {"POLYAXON_PARAMS": 5}}

@@ -152,10 +152,12 @@ def test_array_elements_keep_apart(user: GridUser) -> None:
     assert len({port for _, port in found}) == 3
 
 
-def test_trials_of_a_search(user: GridUser) -> None:
+@pytest.mark.parametrize("pack", [False, True])
+def test_trials_of_a_search(user: GridUser, pack: bool) -> None:  # noqa: FBT001
     search = {"matrix": {"n": {"values": [0, 3, 0]}}, "concurrency": 2}
     command = "echo trial $HPCDIST_TRIAL is {{ n }}; exit {{ n }}"
-    done = user.hpcdist("submit", user.write("tune", {"run": {"cmd": command}, "hptuning": search}), "--wait")
+    experiment = {"run": {"cmd": command}, "hptuning": search, "batch": {"pack": pack}}
+    done = user.hpcdist("submit", user.write("tune", experiment), "--wait")
     assert (done.returncode, user.state("tune-1")) == (3, "failed"), done.stderr
     shown = user.hpcdist("logs", "tune-1").stdout
     assert sorted(re.findall(r"trial \d is \d", shown)) == ["trial 1 is 0", "trial 2 is 3", "trial 3 is 0"]
@@ -246,3 +248,41 @@ def test_follow_shows_the_log_and_ends_with_the_job(user: GridUser) -> None:
     done = user.hpcdist("submit", four_tasks(user, "follow", command), "--follow")
     assert done.returncode == 4, done.stderr
     assert sorted(re.findall(r"line \d", done.stdout)) == [f"line {rank}" for rank in range(4)]
+
+
+COUNT = """\
+step=0
+[[ ! -e $HPCDIST_CHECKPOINTS/step ]] || step=$(<$HPCDIST_CHECKPOINTS/step)
+echo attempt $HPCDIST_ATTEMPT from $step
+for ((; step < 100; step++)); do
+  sleep 0.2
+  echo $((step + 1)) >$HPCDIST_CHECKPOINTS/new && mv $HPCDIST_CHECKPOINTS/new $HPCDIST_CHECKPOINTS/step
+done
+"""
+"""A training of twenty seconds that goes on from its checkpoint."""
+
+
+def test_a_training_is_put_into_the_queue_again_before_its_limit(user: GridUser) -> None:
+    experiment = {
+        "run": {"cmd": COUNT},
+        "environment": {"restart": {"notice": "8s"}},
+        "batch": {"walltime": "20s"},
+    }
+    done = user.hpcdist("submit", user.write("again", experiment), "--wait")
+    log = user.log("again-1")
+    assert done.returncode == 0, done.stderr + log
+    assert [attempt for attempt, _ in re.findall(r"attempt (\d) from (\d+)", log)] == ["0", "1"]
+    assert user.state("again-1") == "completed"
+
+
+def test_a_cancelled_training_is_not_put_into_the_queue_again(user: GridUser) -> None:
+    experiment = {
+        "run": {"cmd": "echo up; sleep 600"},
+        "environment": {"restart": {}},
+        "batch": {"walltime": "20m"},
+    }
+    user.hpcdist("submit", user.write("gone", experiment))
+    user.await_log("gone-1", "up")
+    user.hpcdist("cancel", "gone-1")
+    user.hpcdist("wait", "gone-1")
+    assert (user.state("gone-1"), user.log("gone-1").count("up")) == ("cancelled", 1)

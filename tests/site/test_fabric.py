@@ -12,9 +12,9 @@ from hpcdist.documents import fields
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render
+from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import (
     Fabric,
-    JobFacts,
     ResolvedSetting,
     active_groups,
     problems_of,
@@ -64,6 +64,28 @@ def fabric(**data: Any) -> Fabric:
             {"value": 1, "container": True},
             JobFacts(2, "nccl", container=True),
             [ResolvedSetting("X", 1, "fabric.env.X", notes=("in a container",))],
+        ),
+        ({"value": 1, "frameworks": ["horovod", "none"]}, JobFacts(2, framework="mpi"), []),
+        (
+            {"value": 1, "frameworks": ["horovod", "none"]},
+            TWO,
+            [ResolvedSetting("X", 1, "fabric.env.X", notes=("framework horovod/none",))],
+        ),
+        (
+            {"value": 1, "links": "libnccl.so", "frameworks": ["mpi"], "otherwise": 0},
+            JobFacts(2, framework="mpi"),
+            [
+                ResolvedSetting(
+                    "X",
+                    1,
+                    "fabric.env.X",
+                    "",
+                    ("framework mpi, if the program links libnccl.so",),
+                    None,
+                    0,
+                    "libnccl.so",
+                )
+            ],
         ),
         (
             {"value": 1, "found": "a.so", "otherwise": 2},
@@ -115,7 +137,7 @@ def test_group_applies_as_a_whole() -> None:
             [
                 (
                     "fabric.together[0].found: directives and launcher arguments are written before the "
-                    "file can be searched; use another condition"
+                    "job can check that; use another condition"
                 )
             ],
         ),

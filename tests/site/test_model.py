@@ -49,6 +49,7 @@ def test_no_site_is_detected_by_a_common_host_name(name: str) -> None:
 
 
 UNTRIED = "not yet tried on the machine"
+EXAMPLE = {"example": "mpi", "where": "a page", "read": "2026-11-23", "settings": {"--nodes": None}}
 
 
 def unsaid(found: Site) -> Iterator[str]:
@@ -58,12 +59,12 @@ def unsaid(found: Site) -> Iterator[str]:
         yield "It has a `detect`, or a note to use `--site NAME`."
     if (UNTRIED in notes) == (found.status == "tried"):
         yield 'Unless it is `tried`, a note has the words "not yet tried on the machine".'
-    if not (found.differences or "example" in notes):
+    if not (found.published or "example" in notes):
         yield 'where there are none, a note says so, with the word "example".'
 
 
 @pytest.mark.parametrize("name", sorted(set(SHIPPED) - GENERIC))
-def test_shipped_site_has_detection_status_and_differences(name: str) -> None:
+def test_shipped_site_has_detection_status_and_examples(name: str) -> None:
     assert list(unsaid(shipped_site(name))) == []
 
 
@@ -72,7 +73,7 @@ def test_shipped_site_has_detection_status_and_differences(name: str) -> None:
     [
         ({"status": "documented"}, 3),
         ({"status": "documented", "notes": [f"made from the documentation; {UNTRIED}"]}, 2),
-        ({"status": "documented", "notes": [UNTRIED, "say `--site x`"], "differences": ["none of note"]}, 0),
+        ({"status": "documented", "notes": [UNTRIED, "say `--site x`"], "published": [EXAMPLE]}, 0),
         ({"status": "tried", "detect": {"fqdn": ["a"]}, "notes": ["as in the centre's examples"]}, 0),
         ({"status": "tried", "detect": {"fqdn": ["a"]}, "notes": [UNTRIED, "as in its examples"]}, 1),
     ],
@@ -168,11 +169,11 @@ NO_END = "missing ), unterminated subpattern at position 1"
         ({"node_types": {"n": {"cpus": 8, "gpus": 3, "gpu_cpus": ["0-3", "0-3", "3-7"]}}},
          [("node_types.n.gpu_cpus[2]: 0-3 and 3-7 share CPU 3; GPUs must have the same list, "
           "or lists without common CPUs")]),
-        ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "-x"]},
+        ({"head_node": {"suffix": "; rm -rf ~"}, "modules": ["gcc/9.2+x", "--x"]},
          [("head_node.suffix: '; rm -rf ~' is not a valid suffix of a host name; use letters, digits, dots "
           "and dashes"),
-          ("modules[1]: '-x' is not a valid module name; write NAME or NAME/VERSION; other commands "
-          "belong in the site's `setup`")]),
+          ("modules[1]: '--x' is not a valid module name; write NAME or NAME/VERSION, -NAME to unload it, or "
+           "`purge` or `reset`")]),
     ],
 )  # fmt: skip
 def test_problems_that_types_do_not_exclude(data: dict[str, Any], sentences: list[str]) -> None:

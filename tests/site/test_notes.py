@@ -1,4 +1,4 @@
-"""Keys that the notes of shipped sites tell users to write: each is written there, and must do."""
+"""Keys that notes and reasons of shipped sites tell users to write: each is written there, and must do."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any, Final, NamedTuple
 import pytest
 import yaml
 
-from hpcdist.documents import fields
+from hpcdist.documents import fields, source
 from hpcdist.experiment.model import Experiment
 from hpcdist.host.resources import shipped
+from hpcdist.layers.frameworks import frameworks
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import experiment, resources, where
-from tests.sites import SHIPPED, shipped_site
+from tests.sites import SHIPPED, account_on, shipped_site
 
 _SNIPPET: Final = re.compile(r"`([a-z_]+: [^`]+)`")
 """A key with its value, as notes quote it; `node_types.a100` and `name=value` are none."""
-
-_ACCOUNTS: Final = {"jean-zay": "abc@v100", "lumi": "project_465000001"}
 
 
 class Told(NamedTuple):
@@ -34,7 +33,8 @@ class Told(NamedTuple):
 def told() -> Iterator[Told]:
     for name in SHIPPED:
         found = shipped_site(name)
-        for text in (*found.notes, *found.differences):
+        reasons = (reason for entry in found.published for reason in entry.settings.values() if reason)
+        for text in (*found.notes, *reasons):
             yield from (Told(name, snippet) for snippet in _SNIPPET.findall(text))
 
 
@@ -52,8 +52,10 @@ def written_in_an_experiment(name: str, keys: dict[str, Any]) -> list[str]:
     """Plan a task that says this on the site, with a GPU where that has some; a refusal is raised."""
     site = shipped_site(name)
     partition = site.partitions.get(keys.get("batch", {}).get("partition"))
-    gpu = None if partition and all(site.node_types[kind].gpus == 0 for kind in partition.nodes) else 1
-    batch = {"walltime": "15m", "account": _ACCOUNTS.get(name, "abc12")}
+    kinds = [site.node_types[kind] for kind in partition.nodes] if partition else [*site.node_types.values()]
+    gpu = None if kinds and all(kind.gpus == 0 for kind in kinds) else 1
+    account = account_on(site, gpus=gpu is not None, partition=keys.get("batch", {}).get("partition"))
+    batch = {"walltime": "15m", "account": account}
     data = {"framework": "pytorch", "environment": {"resources": resources(gpu=gpu)}, "batch": batch}
     make_plan(experiment(**merged(data, keys)), site, where)
     return []
@@ -61,11 +63,11 @@ def written_in_an_experiment(name: str, keys: dict[str, Any]) -> list[str]:
 
 def written_in_the_site(name: str, keys: dict[str, Any]) -> list[str]:
     """Return what is wrong with the site's file when it says this, and else plan a task there."""
-    data = yaml.safe_load((shipped("site_configs") / f"{name}.yaml").read_text())
+    data = source.load(shipped("site_configs") / f"{name}.yaml").data
     built, problems = fields.build(Site, merged(data, keys))
     found = [*problems, *(problems_of(built) if built else ())]
     if built and not found:
-        batch = {"walltime": "15m", "account": _ACCOUNTS.get(name, "abc12")}
+        batch = {"walltime": "15m", "account": account_on(built, gpus=False)}
         make_plan(experiment(batch=batch), built, where)
     return [str(problem) for problem in found]
 
@@ -74,7 +76,8 @@ def written_in_the_site(name: str, keys: dict[str, Any]) -> list[str]:
 def test_advice_of_site_notes_works(case: Told) -> None:
     keys = yaml.safe_load(f"{{{case.snippet}}}")
     (name,) = keys
-    of_experiment = name in fields.key_names(Experiment) and isinstance(keys[name], Mapping)
+    names = (*fields.key_names(Experiment), *frameworks.names())
+    of_experiment = name in names and isinstance(keys[name], Mapping)
     write = written_in_an_experiment if of_experiment else written_in_the_site
     assert write(case.site, keys) == []
 

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
-from hpcdist.site.provenance import keys, keys_without_source, missing_keys, source_of
+from hpcdist.site.provenance import (
+    keys,
+    keys_without_source,
+    missing_keys,
+    months_before,
+    read_before,
+    read_on,
+    source_of,
+)
 from tests.sites import SHIPPED, shipped_site, site
 
 PAGE = {"where": "https://x.example/page", "read": "2026-11", "of": ["fabric", "launcher"]}
@@ -60,3 +69,31 @@ def test_keys_without_source_and_missing_keys_are_found() -> None:
     assert [str(problem) for problem in missing_keys(found, data)] == [
         "sources[0].of[1]: this file has no key 'launchers'; correct it, or remove it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("day", "months", "expected"),
+    [
+        (date(2026, 11, 23), 0, date(2026, 11, 23)),
+        (date(2026, 11, 23), 6, date(2026, 5, 23)),
+        (date(2026, 11, 23), 11, date(2025, 12, 23)),
+        (date(2026, 8, 31), 6, date(2026, 2, 28)),
+        (date(2028, 8, 31), 6, date(2028, 2, 29)),
+        (date(2026, 1, 31), 13, date(2024, 12, 31)),
+    ],
+)
+def test_calendar_months_before_a_day(day: date, months: int, expected: date) -> None:
+    assert months_before(day, months) == expected
+
+
+def test_pages_that_were_read_before_a_day() -> None:
+    read = ("2026-05", "2026-05-22", "2026-05-23", "2026-06", "last summer", "2026-13")
+    example = {"example": "mpi", "where": "a script", "read": "2026-04", "settings": {"A=1": None}}
+    found = site(sources=[{"where": text, "read": text} for text in read], published=[example])
+    old = [page.read for page in read_before(found, date(2026, 5, 23))]
+    assert old == ["2026-05", "2026-05-22", "last summer", "2026-13", "2026-04"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_page_of_a_shipped_site_has_a_date(name: str) -> None:
+    assert [source.where for source in shipped_site(name).sources if read_on(source) is None] == []

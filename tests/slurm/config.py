@@ -137,6 +137,9 @@ def slurm_conf(settings: Settings) -> str:
         "KillWait=5",
         "MinJobAge=300",
         "JobRequeue=1",
+        # Only jobs of partitions of a lower tier, which a test makes.
+        "PreemptType=preempt/partition_prio",
+        "PreemptMode=REQUEUE",
         "ReturnToService=2",
         f"AccountingStorageType=accounting_storage/{accounting}",
         "JobCompType=jobcomp/none",

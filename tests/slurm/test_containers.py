@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_training_over_mpi(user: User, cpus: int, nodes: str) -> None:
     assert f"2 tasks by srun, {nodes}" in log
     assert "test accuracy" in log
     assert "on 2 ranks" in log
+
+
+def test_torchrun_is_that_of_the_commands_own_environment(user: User) -> None:
+    folder = user.directory / "venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "activate").write_text(f"export PATH={folder}:$PATH\n")
+    (folder / "torchrun").write_text(
+        '#!/bin/bash\necho "its torchrun $(test -e /inside && echo inside)"\n'
+        f'exec {PYTHON.parent}/torchrun "$@"\n'
+    )
+    (folder / "torchrun").chmod(0o755)
+    size = "resources={cpu: {requests: 12}}"
+    sizes = [f"--set=environment.{where}{size}" for where in ("", "replicas.default_worker.")]
+    command = "--set=run.cmd=source venv/bin/activate && python examples/pytorch_ddp.py"
+    sizes.append("--set=environment.replicas.n_workers=1")
+    log = submitted(user, "examples/pytorch_ddp.yml", "--set=build.image=./image", *sizes, command)
+    assert log.count("its torchrun inside") == 2
+    assert re.search(r"loss \S+ -> \S+ on \d+ cpu processes", log)
 
 
 def test_the_first_failure_is_the_jobs(user: User) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import USERS, Node
+from tests.slurm.process import until
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -84,6 +87,34 @@ def test_a_disk_that_is_full_when_the_job_begins(user: User, small: Path, pages:
     found = sorted(ran.read_text().splitlines()) if ran.exists() else []
     assert (done.returncode, found) in ((86, []), (0, sorted(whole))), done.stderr
     assert (done.returncode == 86) or pages > 5
+
+
+def test_packed_trials_lose_nothing_when_the_disk_fills_and_are_resumed(user: User, small: Path) -> None:
+    search = {"concurrency": 2, "matrix": {"n": {"range": [0, 8, 1]}}}
+    ran = user.cluster.home() / "ran.packed"
+    command = f"sleep 2; echo {{{{ n }}}} >>{ran}"
+    file = user.write("full", {"run": {"cmd": command}, "hptuning": search, "batch": {"pack": True}})
+    assert user.hpcdist("submit", file).returncode == 0
+    directory = user.directory / "runs" / "full-1"
+    until(lambda: len([*directory.glob("claims/*.0")]) >= 4, "the second two trials to be claimed")
+    with contextlib.suppress(OSError):  # the job may take a page in the same moment: it is full, too
+        fill(small, 0)
+    assert user.hpcdist("wait", "full-1").returncode not in (0, None)
+    (small / "fill").unlink()
+    before = user.json("sweep", "status", "full-1")["states"]
+    assert before["completed"] < 8
+    done = user.hpcdist("sweep", "resume", "full-1")
+    assert done.returncode == 0, done.stderr
+    done = user.hpcdist("wait", "full-1")
+    assert user.json("sweep", "status", "full-1")["states"] == {"completed": 8}, done.stderr
+    ends = [
+        line.split()[1].rpartition("_")[2]
+        for log in directory.glob("events.*@*")
+        for line in log.read_text().splitlines()
+        if re.fullmatch("ended [^ ]+ [0-9]+ 0", line)
+    ]
+    assert sorted(ends) == list("12345678")
+    assert {*ran.read_text().split()} == {*"01234567"}
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])

@@ -28,7 +28,8 @@ OVER = Status(JobState.FAILED, "FAILED", 3, source="sacct")
 
 def run(folder: Path, *events: str, count: int = 3) -> Run:
     found = made(folder)
-    texts = [TrialTexts({}, "x", {"POLYAXON_PARAMS": json.dumps({"lr": at})}) for at in range(1, count + 1)]
+    params = [{"POLYAXON_PARAMS": json.dumps({"lr": at})} for at in range(1, count + 1)]
+    texts = [TrialTexts({}, "x", text, number) for number, text in enumerate(params, 1)]
     found.directory.write("trials.tsv", table(texts))
     found.directory.write("events", log(*events).decode())
     found.directory.write(
@@ -46,7 +47,7 @@ def states(found: Sequence[Trial]) -> list[tuple[int, object, str, int | None, f
 
 def test_each_trial_has_the_state_of_its_element(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 0", "started 12_2 110 0")
-    found = trials.trials(Report(searched, RUNNING), (), 200)
+    found = trials.trials(Report(searched, RUNNING), lambda _: (), 200)
     assert states(found) == [
         (1, 1, "completed", 0, 120.0),
         (2, 2, "running", None, 180.0),
@@ -61,17 +62,17 @@ def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_
     searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 3", count=4)
     usage = (Usage(2, JobState.NODE_FAIL), Usage(3, JobState.COMPLETED))
     ended = searched._replace(record=searched.record._replace(ended=OVER))
-    found = trials.trials(Report(ended, OVER), usage, 200)
+    found = trials.trials(Report(ended, OVER), lambda _: usage, 200)
     assert [one.state for one in found] == ["failed", "node_fail", "vanished", "vanished"]
     cancelled = Status(JobState.CANCELLED, source="sacct")
-    assert trials.trials(Report(ended, cancelled), usage, 200)[3].state == "cancelled"
+    assert trials.trials(Report(ended, cancelled), lambda _: usage, 200)[3].state == "cancelled"
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.UNSUBMITTED, JobState.UNKNOWN])
 def test_a_trial_that_may_start_is_not_lost_and_where_nothing_is_known_is_unknown(
     state: JobState, tmp_path: Path
 ) -> None:
-    found = trials.trials(Report(run(tmp_path, count=1), Status(state)), (), 200)
+    found = trials.trials(Report(run(tmp_path, count=1), Status(state)), lambda _: (), 200)
     assert states(found) == [(1, 1, state.value, None, 0.0)]
 
 
@@ -79,12 +80,12 @@ def test_the_job_of_a_search_is_not_the_trial_of_its_number(tmp_path: Path) -> N
     searched = run(tmp_path, count=12)
     over = Status(JobState.COMPLETED, "COMPLETED", 0, source="sacct")
     ended = searched._replace(record=searched.record._replace(ended=over))
-    assert trials.trials(Report(ended, over), (), 200)[11] == Trial(12, {"lr": 12}, "vanished")
+    assert trials.trials(Report(ended, over), lambda _: (), 200)[11] == Trial(12, {"lr": 12}, "vanished")
 
 
 def test_a_run_that_is_no_search_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
-        trials.trials(Report(made(tmp_path), RUNNING), (), 200)
+        trials.trials(Report(made(tmp_path), RUNNING), lambda _: (), 200)
     assert "has no trials; a search has a section `hptuning`" in str(error.value)
 
 
@@ -110,3 +111,20 @@ def test_the_best_trials_are_those_with_the_best_last_value() -> None:
     with pytest.raises(ConfigError) as error:
         trials.best(items, "-acuracy", 1)
     assert str(error.value) == "no trial has the metric 'acuracy'; they recorded loss"
+
+
+def test_packed_trials_have_their_own_states_and_not_those_of_their_jobs(tmp_path: Path) -> None:
+    placement = {"rows": [{"tasks": 2}], "groups": [{"gpus": 2, "nodes": 1}]}
+    packing = {"sweep": {"pack": {"workers": 2}}, "placement": placement, "launch": {"mode": "tasks"}}
+    searched = run(tmp_path, "started 12+1 100 0")
+    searched.directory.write("plan.json", json.dumps(packing))
+    lines = ("started 12_3 100 0", "ended 12_3 160 0", "started 12_2 110 0", "returned 12_2 150 143")
+    searched.directory.write("events.12+1@n1", log(*lines).decode())
+    live = trials.trials(Report(searched, RUNNING), lambda _: (), 200)
+    assert states(live) == [
+        (1, 1, "pending", None, 0.0),
+        (2, 2, "requeued", 143, 40.0),
+        (3, 3, "completed", 0, 60.0),
+    ]
+    over = trials.trials(Report(searched, OVER), lambda _: (), 200)
+    assert [one.state for one in over] == ["vanished", "vanished", "completed"]

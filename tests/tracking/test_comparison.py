@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def test_a_name_that_none_has() -> None:
 
 def test_each_trial_of_a_search_has_its_own_params_also_before_it_records(tmp_path: Path) -> None:
     searched = run(tmp_path, params={"lr": 1})
-    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": f'{{"lr": {number}}}'}) for number in range(1, 4)]
+    params = [{"POLYAXON_PARAMS": f'{{"lr": {number}}}'} for number in (1, 2, 3)]
+    trials = [TrialTexts({}, "x", text, number) for number, text in enumerate(params, 1)]
     searched.directory.write("trials.tsv", table(trials))
     wrote(searched.directory.path, "7_2/0.0/rank-0", line(step=1, metrics={"loss": 0.5}))
     wrote(searched.directory.path, "7/0.0/rank-0", line(step=1, metrics={"of none": 1}))
@@ -123,3 +125,17 @@ def test_each_trial_of_a_search_has_its_own_params_also_before_it_records(tmp_pa
         ("train-1/3", {"lr": 3}, {}),
         ("train-1", {"lr": 1}, {"of none": 1}),
     ]
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda _: "", lambda text: text * 2])
+def test_a_table_that_lacks_trials_is_an_error(tmp_path: Path, damage: Callable[[str], str]) -> None:
+    searched = run(tmp_path)
+    trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": '{"lr": 1}'}, number) for number in (1, 2, 3)]
+    searched.directory.write("trials.tsv", table(trials))
+    searched.directory.write("plan.json", '{"sweep": {"trials": 3}}')
+    comparison.whole_trial_params(searched)
+    searched.directory.write("trials.tsv", damage(table(trials)[:-40]))
+    with pytest.raises(
+        ConfigError, match=r"trials\.tsv is damaged: it does not have the 3 trials of its job"
+    ):
+        comparison.whole_trial_params(searched)

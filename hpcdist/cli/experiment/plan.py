@@ -18,6 +18,7 @@ from hpcdist.plan.devices import devices
 from hpcdist.plan.folding import Gap, counted, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
+from hpcdist.plan.trials import Pack
 
 _MANY_CHARACTERS = 400
 """Longer values are truncated, such as TF_CONFIG for 2,000 workers; ``--json`` prints them whole."""
@@ -44,6 +45,8 @@ def command(options: ExperimentOptions, json: bool) -> None:
         click.echo(f"nodes: {plan.placement.nodes} (named by {named})")
     if plan.sweep:
         click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
+        if plan.sweep.pack:
+            click.echo(_packing(plan, plan.sweep.pack))
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
@@ -90,6 +93,16 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
         rest = len(value) - _MANY_CHARACTERS
         more = f"... ({rest} characters more: --json)" if rest > 0 else ""
         click.echo(f"  {name}={value[:_MANY_CHARACTERS]}{more}")
+
+
+def _packing(plan: Plan, pack: Pack) -> str:
+    """Return how the trials are packed, and how many have to end before the time limit."""
+    nodes = f"{pack.nodes} node{'s' * (pack.nodes != 1)}"
+    jobs = "each a job of its own" if plan.request.array and pack.nodes > 1 else "in one job"
+    limit = f" within {plan.request.walltime}" if plan.request.walltime else ""
+    rounds = pack.rounds(plan.sweep.trials) if plan.sweep else 0
+    what = f"about {rounds} trials one after another{limit}" if rounds > 1 else f"one trial{limit}"
+    return f"packed ({pack.origin}): {pack.workers} at once on {nodes}, {jobs}; each worker runs {what}"
 
 
 def _title(group: Group) -> str:

@@ -1,6 +1,9 @@
 """The verbs of jobs: from `submit` to `wait`.
 
-submit list status describe logs cancel wait rm prune    one verb each
+submit list status describe logs resume cancel wait rm prune    one verb each
 metrics compare models outputs sweep report export    verbs of what runs recorded
-runs follow comparing code spans    shared: finding runs; output; the code of a job; times and sizes
+runs element follow comparing    shared: finding runs and their trials; output
+code spans    the code of a job; times and sizes
+sweep_progress    how far a search is
+sweep_job    the small job that goes on with a search
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +16,9 @@ from hpcdist.runs import control
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 
+if TYPE_CHECKING:
+    from hpcdist.runs.rundir import Run
+
 
 @click.command("cancel")
 @job_options(several=True)
@@ -21,19 +26,41 @@ from hpcdist.schedulers.job import JobState
 def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
     """Cancel jobs.
 
-    Jobs that have ended are left as they are.
+    RUN/3 is trial 3 of a search, or element 3 of an array, alone. Jobs that have ended are left as they are.
     """
-    found, code = runs.find(runs_dir, jobs)
+    named, code = runs.find_elements(runs_dir, jobs)
+    found = [run for run, element in named if not element]
     cancelled = control.cancel(found, runs.services())
+    parts = _cancel_elements([(run, element) for run, element in named if element])
     if json:
-        show.as_json([runs.record_of(run) for run in cancelled])
+        show.as_json([*map(runs.record_of, cancelled), *parts])
         ctx.exit(code)
     for run in cancelled:
         click.echo(f"{run.name}: requested to cancel job {run.record.job_id}")
+    for part in parts:
+        click.echo(f"{part['name']}: requested to cancel it, alone of its job")
     names = {run.name for run in cancelled}
     for report in control.status([run for run in found if run.name not in names], runs.services()):
         note(f"{report.run.name} {_why_not(report)}")
     ctx.exit(code)
+
+
+def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
+    """Cancel these elements; return those that the batch system was asked to cancel, for JSON."""
+    if not named:
+        return []
+    from hpcdist.cli.jobs import element as one  # with what reads trials
+    from hpcdist.sweeps import single
+
+    services, cancelled = runs.services(), []
+    reports = {report.run.directory: report for report in control.status([run for run, _ in named], services)}
+    for run, element in named:
+        found = one.find(reports[run.directory], element, services)
+        if single.cancel(found, services):
+            cancelled.append(one.state_of(found))
+        else:
+            note(f"{found.name} has already ended: it is {found.trial.state}")
+    return cancelled
 
 
 def _why_not(report: Report) -> str:

@@ -14,7 +14,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import warning
-from hpcdist.runs import rundir
+from hpcdist.runs import finding
 from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
@@ -37,7 +37,7 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
     Raises:
         ConfigError: if one is not there.
     """
-    there, errors = rundir.list_runs(runs_dir)
+    there, errors = finding.list_runs(runs_dir)
     if not jobs:
         runs.warn_unreadable(errors)
         yield from there
@@ -45,7 +45,7 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
     found: dict[Path, Run] = {}
     for job in jobs:
         matching = [run for run in there if fnmatch.fnmatchcase(run.name, job)] or [
-            rundir.find(runs_dir, job)
+            finding.find(runs_dir, job)
         ]
         found |= {run.directory.path: run for run in matching}
     yield from found.values()

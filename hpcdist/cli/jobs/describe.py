@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +14,13 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.runs import accounting, attempts, code_record, logs, rundir, states
+from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
+from hpcdist.schedulers.job import split_id
 
 _HEADS: Final = (
     "attempt",
@@ -29,17 +33,22 @@ _HEADS: Final = (
     "GPU-hours",
     "memory",
     "hosts",
+    "why",
 )
 
 
 @click.command("describe")
 @job_options(several=False)
 def command(jobs: str, runs_dir: Path, json: bool) -> None:
-    """Show the details of a job."""
+    """Show the details of a job.
+
+    JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
+    array.
+    """
     services = runs.services()
-    [report] = states.status([rundir.find(runs_dir, jobs)], services)
-    usage = accounting.query(report.run, services)
-    details, found = _details(report), attempts.read(report.run, time.time(), report.status, usage)
+    run, element = finding.find_element(runs_dir, jobs)
+    [report] = states.status([run], services)
+    details, found = _of_element(report, element, services) if element else _of_run(report, services)
     if json:
         show.as_json(details | {"attempts": [_attempt(attempt) for attempt in found]})
         return
@@ -54,10 +63,38 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     )
     if found:
         click.echo()
-        show.table(_HEADS, map(_row, found))
+        heads = _HEADS if any(one.why for one in found) else _HEADS[:-1]
+        show.table(heads, (_row(one)[: len(heads)] for one in found))
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])
+
+
+def _of_run(report: Report, services: Services) -> tuple[dict[str, Any], Sequence[Attempt]]:
+    usage = partial(accounting.query, services=services)
+    return _details(report), attempts.read(report, time.time(), usage)
+
+
+def _of_element(report: Report, element: str, services: Services) -> tuple[dict[str, Any], Sequence[Attempt]]:
+    """Return the details of an element: what is its own, and of the run what it has from it."""
+    from hpcdist.cli.jobs import element as one  # with what reads trials
+    from hpcdist.tracking import comparison
+
+    found = one.find(report, element, services)
+    run, plan = report.run, report.run.directory.plan()
+    recorded = {item.name: item for item in comparison.tracked(run, plan)}.get(found.name)
+    whole = _details(report)
+    own = {
+        "params": {**(recorded.params if recorded else found.trial.params)},
+        "metrics": {**recorded.metrics} if recorded else {},
+        "logs": [str(file) for file in logs.files(run.directory, element)],
+        "outputs": str(run.directory.outputs / element),
+        "events": [event for event in whole["events"] if split_id(event["job_id"])[1] == element],
+    }
+    return {**one.state_of(found), **{name: whole[name] for name in _SHARED}, **own}, found.attempts
+
+
+_SHARED: Final = ("description", "tags", "code", "commit", "branch", "remote", "dirty")
 
 
 def _details(report: Report) -> dict[str, Any]:
@@ -101,6 +138,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "elapsed_seconds": attempt.elapsed,
         "hosts": attempt.hosts,
         "exit_code": attempt.exit_code,
+        "why": attempt.why or None,
         "gpu_hours": None if attempt.gpu_seconds is None else attempt.gpu_seconds / 3600,
         "max_memory": attempt.max_memory,
     }
@@ -119,6 +157,7 @@ def _row(attempt: Attempt) -> tuple[str, ...]:
         hours,
         memory,
         hostlist.compress(attempt.hosts or ()) or None,
+        attempt.why,
     )
     texts = ("-" if cell is None else str(cell) for cell in cells)
     return (attempt.name, attempt.job, attempt.state, *texts)

@@ -201,9 +201,9 @@ class _Export:
             points = table.save(chain.from_iterable(self._read(reports)), files.csv)
             yield _Result("table", str(files.csv), {"points": points})
         if files.tensorboard:
-            for item in chain.from_iterable(self._read(reports)):
-                folder = files.tensorboard / item.name
-                yield _Result(item.name, str(folder), {"points": tensorboard.write(item, folder)})
+            for found in self._read(reports):
+                for item, folder, points in tensorboard.write(found, files.tensorboard):
+                    yield _Result(item.name, str(folder), {"points": points})
 
     def _read(self, reports: Iterable[Report]) -> Iterator[list[Item]]:
         """Yield each run with its elements; one that cannot be read is an error, and the others go on."""
@@ -211,7 +211,7 @@ class _Export:
 
         for report in reports:
             try:
-                found, problems = items.read(report.run, report.status, time.time())
+                found, problems = items.read(report, time.time())
             except OSError as error:
                 self.print([Problem(f"what {report.run.name} recorded cannot be read: {error.strerror}")])
                 self.code = ConfigError.exit_code

@@ -16,7 +16,7 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import warning
-from hpcdist.runs import history, rundir
+from hpcdist.runs import finding, history
 from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     now = time.time()
     after = spans.moment(since, lambda: now) if since else float("-inf")
-    found, errors = rundir.list_runs(runs_dir)
+    found, errors = finding.list_runs(runs_dir)
     runs.warn_unreadable(errors)
     rows = [
         _row(run, now, is_whole=bool(long or json or metrics or tags))
@@ -99,7 +99,8 @@ def _made(run: Run) -> float:
 
 def _row(run: Run, now: float, *, is_whole: bool) -> Row:
     """Return a run as it is shown; its plan and records are read only if it is to be ``is_whole``."""
-    events = run.directory.events() if is_whole or run.record.ended is None else ()
+    needed = is_whole or run.record.ended is None or run.is_followed
+    events = run.directory.events() if needed else ()
     row = Row(run, history.state(run, events), now - _made(run))
     return _whole(row, events, now) if is_whole else row
 
@@ -140,7 +141,7 @@ def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool) -> None:
 
 def _cells(row: Row, *, long: bool) -> tuple[str, ...]:
     record = row.run.record
-    cells = (row.run.name, record.job_id or "-", record.site, row.state, spans.span(row.age))
+    cells = (row.run.name, runs.ids_of(row.run), record.site, row.state, spans.span(row.age))
     if not long:
         return cells
     hours = "-" if row.gpu_hours is None else f"{row.gpu_hours:.2f}"

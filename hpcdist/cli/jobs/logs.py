@@ -15,7 +15,7 @@ from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import logs, rundir
+from hpcdist.runs import finding, logs
 from hpcdist.runs.rundir import Run
 
 
@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
-    run, element = rundir.find_element(runs_dir, jobs)
+    run, element = finding.find_element(runs_dir, jobs)
     if element and following:
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
     only: Filter = iter

@@ -21,9 +21,10 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
-from hpcdist.runs import logs, rundir
+from hpcdist.runs import finding, logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series, thinning
 from hpcdist.tracking.entries import Entry, Losses, Reader
 from hpcdist.tracking.series import Key, Points
@@ -52,16 +53,20 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 ) -> None:
     """Show the metrics of a run.
 
+    JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
+    array.
     NAME is the name of a metric or a pattern such as 'val/*'; without NAME, all are shown.
     """
     if json + as_csv + following > 1:
         raise click.UsageError("use one of --json, --csv and --follow.")
-    run = rundir.find(runs_dir, jobs)
+    run, element = finding.find_element(runs_dir, jobs)
+    if element and following:
+        raise click.UsageError("--follow shows all elements of an array; name the run alone.")
     if following:
         report = _follow(run, names)
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
-    found = _read(run, names)
+    found = _read(run, names, element)
     if json:
         show.as_json([_summary(key, points) for key, points in found.items()])
     elif as_csv:
@@ -70,8 +75,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _print_table(found)
 
 
-def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
-    """Return the series of these names.
+def _read(run: Run, names: Sequence[str], element: str) -> Mapping[Key, Points]:
+    """Return the series of these names, of an element of an array its own.
 
     Raises:
         ConfigError: if a name is that of no metric.
@@ -90,7 +95,11 @@ def _read(run: Run, names: Sequence[str]) -> Mapping[Key, Points]:
     if problems:
         raise ConfigError(*problems)
     wanted = {*_matching(names, there)}
-    return {key: points for key, points in sorted(metrics.series.items()) if key.name in wanted}
+    return {
+        key: points
+        for key, points in sorted(metrics.series.items())
+        if key.name in wanted and element in {"", split_id(key.job)[1]}
+    }
 
 
 def _matching(names: Sequence[str], there: Iterable[str]) -> list[str]:

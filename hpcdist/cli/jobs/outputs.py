@@ -10,7 +10,7 @@ from hpcdist.cli import show
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, warning
-from hpcdist.runs import rundir
+from hpcdist.runs import finding
 from hpcdist.tracking import outputs, series
 
 
@@ -21,11 +21,19 @@ from hpcdist.tracking import outputs, series
 )
 @click.pass_context
 def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bool) -> None:
-    """List the files of a run's outputs, with the recorded hashes."""
-    run = rundir.find(runs_dir, jobs)
+    """List the files of a run's outputs, with the recorded hashes.
+
+    JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
+    array.
+    """
+    run, element = finding.find_element(runs_dir, jobs)
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
-    found = outputs.outputs(run.directory, recorded)
+    found = [
+        output
+        for output in outputs.outputs(run.directory, recorded)
+        if not element or output.path.startswith(f"{element}/")
+    ]
     checked = [outputs.check(run.directory, output) if check else "" for output in found]
     if json:
         show.as_json(
@@ -39,7 +47,7 @@ def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bo
         rows = zip(map(_cells, found), checked, strict=True)
         show.table(heads, [(*cells, result or "-")[: len(heads)] for cells, result in rows])
     else:
-        note(f"{run.name} has no outputs in {run.directory.outputs}")
+        note(f"{jobs} has no outputs in {run.directory.outputs / element}")
     if any(result not in ("", "ok") for result in checked):
         ctx.exit(ExitCode.PLAN)
 

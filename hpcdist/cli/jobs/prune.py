@@ -14,7 +14,7 @@ from hpcdist.cli.jobs.rm import Kept
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import removing, rundir
+from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison
 
@@ -40,7 +40,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if json and not yes:
         raise click.UsageError("--json does not ask; use it with --yes.")
     before = spans.moment(older)
-    there, errors = rundir.list_runs(runs_dir)
+    there, errors = finding.list_runs(runs_dir)
     runs.warn_unreadable(errors)
     old = [run for run in there if removing.last_used(run) < before]
     over, kept = rm.may_be_removed(old) if old else ([], [])

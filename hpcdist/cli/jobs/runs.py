@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import ownership, untrusted
-from hpcdist.runs import rundir
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hpcdist.host.command import Runner
     from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
+
+
+Found = TypeVar("Found")
 
 
 def services() -> Services:
@@ -67,19 +70,32 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
     Raises:
         ConfigError: if none was found.
     """
-    found: dict[Path, Run] = {}
+    found, code = _each(jobs, partial(finding.find, runs_dir))
+    return [*{run.directory.path: run for run in found}.values()], code
+
+
+def find_elements(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[tuple[Run, str]], int]:
+    """Return the named runs and elements (``tune-1/3``), as `find`; the element of a whole run is empty.
+
+    Raises:
+        ConfigError: if none was found.
+    """
+    found, code = _each(jobs, partial(finding.find_element, runs_dir))
+    return [*{(run.directory.path, element): (run, element) for run, element in found}.values()], code
+
+
+def _each(jobs: Iterable[str], find_one: Callable[[str], Found]) -> tuple[list[Found], int]:
+    found: list[Found] = []
     problems: list[Problem] = []
     for job in jobs:
         try:
-            run = rundir.find(runs_dir, job)
+            found.append(find_one(job))
         except ConfigError as error:
             problems += error.problems
-        else:
-            found[run.directory.path] = run
     if not found:
         raise ConfigError(*problems)
     print_problems(problems)
-    return [*found.values()], ConfigError.exit_code if problems else 0
+    return found, ConfigError.exit_code if problems else 0
 
 
 def warn_unreadable(errors: Sequence[ConfigError]) -> None:
@@ -93,21 +109,30 @@ def warn_unreadable(errors: Sequence[ConfigError]) -> None:
         note(f"not shown (owned by other users or unreadable): {comma_list(names)}")
 
 
-def show_reports(reports: Sequence[Report], runs_dir: Path, *, json: bool) -> None:
-    """Print the state of jobs."""
+def show_states(states: Sequence[Mapping[str, Any]], runs_dir: Path, *, json: bool) -> None:
+    """Print the states of runs and elements, each as `report_of` returns it."""
     if json:
-        show.as_json([report_of(report) for report in reports])
-    elif reports:
-        show.table(("run", "job", "state", "exit", "reason"), map(_row, reports))
+        show.as_json(states)
+    elif states:
+        show.table(("run", "job", "state", "exit", "reason"), map(_row, states))
     else:
         note(f"no runs in {runs_dir}")
 
 
-def _row(report: Report) -> tuple[str, ...]:
-    status = report.status
-    code = "-" if status.exit_code is None else str(status.exit_code)
-    reason = one_line(status.reason.partition("\n")[0])
-    return (report.run.name, report.run.record.job_id or "-", status.state.value, code, reason)
+def _row(state: Mapping[str, Any]) -> tuple[str, ...]:
+    code = "-" if state["exit_code"] is None else str(state["exit_code"])
+    reason = one_line(state["reason"].partition("\n")[0])
+    jobs = _listed(state.get("job_ids") or [state["job_id"]])
+    return (state["name"], jobs, state["state"], code, reason)
+
+
+def ids_of(run: Run) -> str:
+    """Return the ids of its jobs: ``100, 101 and 8 more``."""
+    return _listed([job.record.job_id for job in run.jobs])
+
+
+def _listed(ids: Sequence[str | None]) -> str:
+    return comma_list([each or "-" for each in ids], most=2)
 
 
 def record_of(run: Run) -> dict[str, Any]:
@@ -116,6 +141,7 @@ def record_of(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "job_id": record.job_id,
+        "job_ids": [job.record.job_id for job in run.jobs],
         "site": record.site,
         "scheduler": record.scheduler,
         "phase": record.phase.value,

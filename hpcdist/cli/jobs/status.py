@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
-from hpcdist.runs import rundir
+from hpcdist.runs import finding
 
 if TYPE_CHECKING:
     from hpcdist.runs.rundir import Run
@@ -23,20 +23,32 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
     """Show the state of jobs.
 
-    JOB is the name of a run, its directory or its job id; without JOB, all runs are shown.
+    JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
+    array. Without JOB, all runs are shown.
     """
     code = 0
-    found: Sequence[Run]
     if jobs:
-        found, code = runs.find(runs_dir, jobs)
+        found, code = runs.find_elements(runs_dir, jobs)
     else:
-        found, errors = rundir.list_runs(runs_dir)
+        every, errors = finding.list_runs(runs_dir)
+        found = [(run, "") for run in every]
         runs.warn_unreadable(errors)
-    runs.show_reports(_reports(found) if found else [], runs_dir, json=json)
+    runs.show_states([*_states(found)] if found else [], runs_dir, json=json)
     ctx.exit(code)
 
 
-def _reports(found: Sequence[Run]) -> Sequence[Report]:
+def _states(found: Sequence[tuple[Run, str]]) -> Iterator[dict[str, Any]]:
+    """Yield the states of these runs and elements, by one query for all."""
     from hpcdist.runs import states  # with what asks batch systems, only where there is a job
 
-    return states.status(found, runs.services())
+    named = {run.directory: run for run, _ in found}
+    reports = dict(zip(named, states.status([*named.values()], runs.services()), strict=True))
+    for run, element in found:
+        report = reports[run.directory]
+        yield _of_element(report, element) if element else runs.report_of(report)
+
+
+def _of_element(report: Report, element: str) -> dict[str, Any]:
+    from hpcdist.cli.jobs import element as one  # with what reads trials
+
+    return one.state_of(one.find(report, element, runs.services()))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import code, runs
@@ -19,15 +18,13 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import planned
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import control, rundir
+from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
+from hpcdist.runs import control, elements, job_files, rundir
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
-from hpcdist.script import trial_table
-from hpcdist.script.renderer import render
 from hpcdist.words import quote
 
 
@@ -107,14 +104,30 @@ def submit_run(
 
 
 def request_of(made: Planned, options: ExperimentOptions) -> SubmitRequest:
-    """Return the submission request of this plan."""
+    """Return the submission request of this plan.
+
+    Raises:
+        PlanError: as `planning.in_jobs`.
+    """
+    jobs = in_jobs(made)
+    trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
     return SubmitRequest(
         name=made.plan.identity.name,
         site=made.plan.identity.site,
         scheduler=made.plan.identity.scheduler,
         experiment=_with_overrides(made.document.text, options.changes),
-        files=lambda directory: _files(made, directory),
+        files=lambda directory: job_files.texts(jobs, directory),
+        options=made.plan.request.submit_options,
+        jobs=trials if len(jobs) > 1 else ("",),
+        one_by_one=_is_followed(made)
+        or (made.plan.request.array is not None and made.plan.request.array.at_once is not None),
+        followed=_is_followed(made),
     )
+
+
+def _is_followed(made: Planned) -> bool:
+    restarts = made.plan.completion.restarts
+    return restarts is not None and restarts.by == "follow"
 
 
 def _with_overrides(text: str, changes: Sequence[str]) -> str:
@@ -124,17 +137,11 @@ def _with_overrides(text: str, changes: Sequence[str]) -> str:
     return f"{text.rstrip(chr(10))}\n# submitted with {json_texts.dumps(changes)}\n"
 
 
-def _files(made: Planned, directory: RunDirectory) -> dict[str, str]:
-    """Return the texts of the run's files besides the experiment, by file name."""
-    plan = msgspec.json.format(msgspec.json.encode(made.plan), indent=2).decode()
-    files = {"plan.json": f"{plan}\n", "job.sh": render(made.plan, run_dir=str(directory.path))}
-    return files | ({trial_table.FILE: trial_table.table(made.trials)} if made.trials else {})
-
-
 def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     is_found = runs_dir == rundir.choose(None, os.environ)
     name = run.name if is_found else quote(run.directory.path)
-    click.echo(f"{run.name}: job {run.record.job_id} on site {run.record.site}, {made.plan.summary}")
+    jobs = f"job{'s' * bool(run.later)} {runs.ids_of(run)}"
+    click.echo(f"{run.name}: {jobs} on site {run.record.site}, {made.plan.summary}")
     show.table((), [("directory", str(run.directory.path)), ("next", f"hpcdist logs {name} -f")])
     show.flush()
 
@@ -164,7 +171,7 @@ def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
     made = request.code(directory)
     files = {"experiment.yml": request.experiment, **request.files(directory), **made.files}
-    submission = Submission(str(directory.script), str(directory.path), "TOKEN")
+    submission = Submission(str(directory.script), str(directory.path), "TOKEN", options=request.options)
     command_line = control.submit_command(schedulers.get(request.scheduler), submission, made.folder)
     if json:
         copied = {"code": made.action, "folder": made.folder} if made.folder else {}

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs, spans, sweep_progress
 from hpcdist.cli.jobs.comparing import as_data, print_table, text_of
+from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import comma_list
-from hpcdist.runs import accounting, rundir, states
+from hpcdist.errors import ConfigError
+from hpcdist.runs import control, finding, states, stopping
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
-from hpcdist.sweeps import trials
-from hpcdist.sweeps.trials import Progress, Trial
+from hpcdist.sweeps import looking, trials
+from hpcdist.sweeps.looking import Look
+from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import comparison
 
 _HEADS: Final = ("trial", "state", "exit", "elapsed", "GPU-hours")
@@ -24,25 +26,42 @@ _HEADS: Final = ("trial", "state", "exit", "elapsed", "GPU-hours")
 
 @click.group("sweep")
 def command() -> None:
-    """Show how far a search is, and which of its trials are best."""
+    """Show a search and its best trials; stop, resume or extend it."""
 
 
 @command.command("status")
 @job_options(several=False)
-def show_status(jobs: str, runs_dir: Path, json: bool) -> None:
+@click.option(
+    "-f", "--follow", "following", is_flag=True,
+    help="Show it until its end, with a bar on a terminal; exit with its exit code.",
+)  # fmt: skip
+@click.pass_context
+def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, following: bool) -> None:
     """Show how far the trials of a search are.
 
     JOB is the name of a run, its directory or its job id.
     """
-    run = rundir.find(runs_dir, jobs)
-    found = _trials(run)
-    reached = trials.progress(found, _at_once(run))
+    if json and following:
+        raise click.UsageError("use one of --json and --follow.")
+    run = finding.find(runs_dir, jobs)
+    if following:
+        ctx.exit(runs.exit_code(_follow(run).report.status))
+    shown = looking.look(run, runs.services(), _trials_of(run))
     if json:
-        show.as_json(_progress(run, reached) | {"trials": [_record(trial) for trial in found]})
+        show.as_json(sweep_progress.as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
         return
-    click.echo(f"{run.name}: {_summary(reached)}")
-    names = comparison.names(trial.params for trial in found)
-    show.table((*_HEADS, *names), (_row(trial, names) for trial in found))
+    click.echo(f"{run.name}: {sweep_progress.summary(shown)}")
+    names = comparison.names(trial.params for trial in shown.trials)
+    show.table((*_HEADS, *names), (_row(trial, names) for trial in shown.trials))
+
+
+def _follow(run: Run) -> Look:
+    _trials_of(run)
+    try:
+        return sweep_progress.follow(run, runs.services())
+    except KeyboardInterrupt:
+        note(f"the search goes on; `hpcdist sweep status {run.name} -f` follows it again")
+        raise
 
 
 @command.command("best")
@@ -55,7 +74,8 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
 
     JOB is the name of a run, its directory or its job id.
     """
-    run = rundir.find(runs_dir, jobs)
+    run = finding.find(runs_dir, jobs)
+    _trials_of(run)
     plan = run.directory.plan()
     order = by or plan.order
     if order is None:
@@ -68,36 +88,109 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
         print_table(found, params, ("trial",), lambda item: (item.name,), runs_dir)
 
 
-def _trials(run: Run) -> list[Trial]:
-    """Return the trials with their states, by one query for the job and one of its accounting."""
+@command.command("stop")
+@job_options(several=False)
+@click.option("--drain", is_flag=True, help="Let running trials end; no further one starts.")
+def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
+    """End a search before its last trial.
+
+    Running trials are cancelled, unless they are to end by themselves. `hpcdist sweep resume` goes on.
+    JOB is the name of a run, its directory or its job id.
+    """
+    run = finding.find(runs_dir, jobs)
+    _trials_of(run)
     services = runs.services()
     [report] = states.status([run], services)
-    return trials.trials(report, accounting.query(report.run, services), time.time())
+    if not (has_ended := report.status.state.is_final):
+        stopping.request(run.directory, "by `hpcdist sweep stop`")
+        if not drain:
+            control.cancel([run], services)
+    if json:
+        show.as_json(runs.record_of(run))
+    elif has_ended:
+        note(f"{run.name} has already ended")
+    else:
+        click.echo(f"{run.name}: no further trial starts{'' if drain else ', and its jobs are cancelled'}")
 
 
-def _at_once(run: Run) -> int | None:
-    array = run.directory.plan().array
-    return array.at_once if array else None
+@command.command("resume")
+@job_options(several=False)
+def resume(jobs: str, runs_dir: Path, json: bool) -> None:
+    """Run the trials that failed, were lost or did not finish once more.
+
+    They keep their outputs. JOB is the name of a run, its directory or its job id.
+    """
+    from hpcdist.sweeps import continuing  # it plans
+
+    run = finding.find(runs_dir, jobs)
+    _trials_of(run)
+    continuing.resume(run, runs.services(), _output(run, json=json))
 
 
-def _summary(reached: Progress) -> str:
-    counts = comma_list([f"{count} {state}" for state, count in reached.counts.items()])
-    parts = [f"{reached.trials} trials: {counts}"]
-    if reached.gpu_hours:
-        parts.append(f"{reached.gpu_hours:.2f} GPU-hours so far")
-    if reached.left is not None:
-        parts.append(f"about {spans.clock(reached.left)} left")
-    return "; ".join(parts)
+@command.command("extend")
+@job_options(several=False)
+@click.option("--trials", "more", metavar="N", type=click.IntRange(min=1), required=True, help="How many.")
+def extend(jobs: str, runs_dir: Path, json: bool, more: int) -> None:
+    """Add further trials to a search.
+
+    JOB is the name of a run, its directory or its job id.
+    """
+    from hpcdist.sweeps import continuing  # it plans
+
+    run = finding.find(runs_dir, jobs)
+    _trials_of(run)
+    continuing.extend(run, more, runs.services(), _output(run, json=json))
 
 
-def _progress(run: Run, reached: Progress) -> dict[str, Any]:
-    return {
-        "run": run.name,
-        "number": reached.trials,
-        "states": dict(reached.counts),
-        "gpu_hours": reached.gpu_hours,
-        "seconds_left": reached.left,
-    }
+@command.command("advance")
+@job_options(several=False)
+@click.option("--wait", "waiting", is_flag=True, help="Wait for each generation, up to the last one.")
+@click.option("--by-job", is_flag=True, help="Let a small job do so whenever a generation has ended.")
+def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) -> None:
+    """Submit the next generation of a search by hyperband or bo, when the one before has ended.
+
+    It may be repeated at any time. JOB is the name of a run, its directory or its job id.
+    """
+    from hpcdist.sweeps import generations  # it plans
+
+    run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
+    _trials_of(run)
+    if not by_job or states.status([run], services)[0].is_over:
+        run, why = generations.advance(run, services, _output(run, json=json), wait=waiting)
+    if why:
+        note(f"the search of {run.name} is over: {why}")
+    elif by_job:
+        from hpcdist.cli.jobs import sweep_job
+        from hpcdist.sweeps import replanning
+
+        sweep_job.follow(run, *replanning.batch_of(run), services)
+
+
+def _output(run: Run, *, json: bool) -> Output:
+    """Return how to print the jobs that were added to a run."""
+    printed = {job.directory.number for job in run.jobs}
+
+    def result(now: Run) -> None:
+        added = [job for job in now.jobs if job.directory.number not in printed]
+        printed.update(job.directory.number for job in added)
+        if json:
+            show.as_json([runs.record_of(job) | {"trials": job.record.trials} for job in added])
+        for job in added if not json else ():
+            click.echo(f"{run.name}: job {job.record.job_id} runs trials {job.record.trials}")
+        show.flush()
+
+    return Output(result, note)
+
+
+def _trials_of(run: Run) -> Params:
+    """Return the params of the trials of a search.
+
+    Raises:
+        ConfigError: if the run has none, or a table of them is damaged.
+    """
+    if known := comparison.whole_trial_params(run):
+        return known
+    raise ConfigError(trials.no_trials(run))
 
 
 def _record(trial: Trial) -> dict[str, Any]:

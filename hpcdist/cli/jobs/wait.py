@@ -44,7 +44,7 @@ def command(
     except WaitTimeout:
         note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
-    runs.show_reports(reports, runs_dir, json=json)
+    runs.show_states([*map(runs.report_of, reports)], runs_dir, json=json)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
 
 

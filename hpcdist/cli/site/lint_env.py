@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 import click
 
@@ -21,8 +22,10 @@ from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
-from hpcdist.site.fabric import JobFacts, variable_names
-from hpcdist.site.model import Site, libraries_of
+from hpcdist.site.conditions import JobFacts, text_of
+from hpcdist.site.fabric import variable_names
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import libraries_of
 
 FOUND = ExitCode.PLAN
 """The exit code if a problem was found; notes are not problems."""
@@ -91,11 +94,14 @@ def _context(site: Site | None) -> LintContext:
         return LintContext(versions=versions_of(modules))
     libraries = libraries_of(site.node_types.values())
     library = libraries[0] if len(libraries) == 1 else None
-    jobs = [JobFacts(nodes, library, inside) for nodes in (1, 2) for inside in (False, True)]
+    jobs = [
+        JobFacts(nodes, library, inside, framework=framework)
+        for nodes, inside, framework in product((1, 2), (False, True), (None, *site.conditional_frameworks()))
+    ]
     return LintContext(
         network=site.fabric.network,
         library=library,
-        versions=versions_of((*site.modules, *modules)),
+        versions=versions_of((*map(text_of, site.modules), *modules)),
         site_values=lint.constant_site_values(site, jobs),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
 
 import click
 
@@ -14,6 +15,8 @@ from hpcdist.errors import Place
 from hpcdist.host import resources
 from hpcdist.loading import machine
 from hpcdist.loading.sites import load_site, read_all
+from hpcdist.site import provenance
+from hpcdist.site.model import Site
 
 
 @click.group("sites")
@@ -26,17 +29,39 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 
 @_verb("list")
-def list_sites(site_path: tuple[str, ...], json: bool) -> None:
+@click.option(
+    "--old",
+    metavar="MONTHS",
+    type=click.IntRange(0, 1200),
+    help="List only the pages behind each site that were last read more than so many months ago.",
+)
+def list_sites(site_path: tuple[str, ...], json: bool, old: int | None) -> None:
     """List all sites."""
     files = resources.site_files(resources.site_folders(site_path))
     sites, problems = read_all((files[name] for name in sorted(files)), load_site)
     print_problems(problems)
-    if json:
+    if old is not None:
+        _list_old(sites, old, json=json)
+    elif json:
         keys = ("name", "description", "status", "scheduler", "launcher")
         show.as_json([{key: getattr(site, key) for key in keys} for site in sites])
     else:
         rows = ((site.name, site.scheduler, site.launcher, site.status, site.description) for site in sites)
         show.table(("site", "scheduler", "launcher", "status", "description"), rows)
+
+
+def _list_old(sites: Iterable[Site], months: int, *, json: bool) -> None:
+    from hpcdist.cli.jobs import runs
+
+    today = datetime.fromtimestamp(runs.services().now(), tz=timezone.utc).date()
+    day = provenance.months_before(today, months)
+    found = [(site.name, source) for site in sites for source in provenance.read_before(site, day)]
+    if json:
+        show.as_json([{"site": name, "read": source.read, "where": source.where} for name, source in found])
+    elif found:
+        show.table(("site", "read", "page"), ((name, source.read, source.where) for name, source in found))
+    else:
+        click.echo(f"no page was read before {day}")
 
 
 @_verb("show")

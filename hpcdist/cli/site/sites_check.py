@@ -20,7 +20,9 @@ from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
 from hpcdist.schedulers import ChecksDirectives, schedulers
 from hpcdist.site import provenance
-from hpcdist.site.model import Site
+from hpcdist.site.conditions import ConditionalText, text_of
+from hpcdist.site.model import Site, Source
+from hpcdist.site.published import Published
 
 _COMMON_HOSTS: Final = ("login1", "login01", "nid0001", "nid000001", "node001", "n1", "head", "localhost")
 
@@ -68,12 +70,13 @@ def _directive_problems(site: Site) -> Iterator[Problem]:
 
 def _bash_problems(site: Site, runner: Runner) -> Iterator[Problem]:
     """Yield the lines with bash syntax errors; several lines may form one command."""
-    sections: list[tuple[Path, tuple[str, ...]]] = [
+    sections: list[tuple[Path, Sequence[str | ConditionalText]]] = [
         (("setup",), site.setup),
         (("task_setup",), site.task_setup),
-        (("container", "setup"), site.container.setup if site.container else ()),
+        *(((*path, "setup"), runtime.setup) for path, runtime in site.containers()),
     ]
-    for path, lines in sections:
+    for path, texts in sections:
+        lines = [*map(text_of, texts)]
         if not (syntax_error := _syntax_error(lines, runner)):
             continue
         whole = 0
@@ -101,6 +104,7 @@ def _warnings(site: Site, data: Map, stem: str) -> Iterator[Problem]:
         if matched:
             message = f"{pattern!r} matches {matched[0]}, a host name of many machines"
             yield Problem(message, ("detect", "fqdn", index), "write the full host name, with its domain")
+    yield from _date_problems(site)
     if not site.sources:
         # A user's own file need not give its sources.
         if not data.get("sources") and site.status != "unverified":
@@ -114,6 +118,16 @@ def _warnings(site: Site, data: Map, stem: str) -> Iterator[Problem]:
     ):
         message = f"no source is given for {comma_list(names, _MAX_NAMES)}"
         yield Problem(message, (key,), "add it to `of` of one of the `sources`")
+
+
+def _date_problems(site: Site) -> Iterator[Problem]:
+    """Yield the pages without the date on which they were read."""
+    lists: dict[str, Sequence[Source | Published]] = {"sources": site.sources, "published": site.published}
+    for key, pages in lists.items():
+        for index, page in enumerate(pages):
+            if provenance.read_on(page) is None:
+                hint = "write the day or the month: 2026-11-23 or 2026-11"
+                yield Problem(f"{page.read!r} is no date", (key, index, "read"), hint)
 
 
 def _matches(pattern: str, host: str) -> bool:

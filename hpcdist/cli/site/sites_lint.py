@@ -10,8 +10,10 @@ from hpcdist.errors import Path, Problem
 from hpcdist.plan.fabric_variables import of_fabric
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
-from hpcdist.site.fabric import JobFacts, active_groups
-from hpcdist.site.model import Site, libraries_of
+from hpcdist.site.conditions import JobFacts, applying
+from hpcdist.site.fabric import active_groups
+from hpcdist.site.model import Site
+from hpcdist.site.nodes import libraries_of
 
 
 def findings(site: Site) -> Iterator[Problem]:
@@ -26,20 +28,22 @@ def findings(site: Site) -> Iterator[Problem]:
 
 
 def _jobs(site: Site) -> Iterator[JobFacts]:
-    """Yield the facts that conditions of the file can test: nodes, library, container or none."""
-    libraries = libraries_of(site.node_types.values())
-    images = (False, True) if site.container else (False,)
-    for nodes, library, container in product((2, 1), libraries or (None,), images):
-        yield JobFacts(nodes, library, container)
+    """Yield the facts that conditions of the file can test: nodes, container or none, framework or none."""
+    kinds: list[tuple[str, ...]] = [(name,) for name in site.node_types] or [()]
+    images = (False, True) if any(site.containers()) else (False,)
+    frameworks = (None, *site.conditional_frameworks())
+    for nodes, names, image, framework in product((2, 1), kinds, images, frameworks):
+        library = next(iter(libraries_of(site.node_types[name] for name in names)), None)
+        yield JobFacts(nodes, library, image, library is not None, framework, names)
 
 
 def _context(site: Site, facts: JobFacts) -> lint.LintContext:
     return lint.LintContext(
-        network=site.fabric.network,
+        network=site.network_of(facts.node_types),
         library=facts.library,
         nodes=facts.nodes,
         words=tuple(_words(site, facts)),
-        versions=lint.versions_of(site.modules),
+        versions=lint.versions_of(name for name, _ in applying(site.modules, facts)),
         known=site.fabric.known,
     )
 

@@ -82,7 +82,7 @@ def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
     Keywords, and programs such as `time` that only run another one, are omitted.
     """
     words: list[str] = []
-    for piece in _pieces(text + "\n"):
+    for piece in pieces(text + "\n"):
         if piece["word"]:
             words.append(piece["word"])
         elif piece["end"]:
@@ -166,7 +166,7 @@ def _takes_text(flag: str) -> bool:
     return bool(re.fullmatch(r"-[a-z]*c", flag))
 
 
-def _pieces(text: str) -> Iterator[re.Match[str]]:
+def pieces(text: str) -> Iterator[re.Match[str]]:
     """Yield the pieces of a command, without the bodies of its heredocs."""
     marks: list[str] = []
     endless: set[str] = set()

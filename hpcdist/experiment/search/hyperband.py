@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LEAST_ETA: Final = 1.1
+MOST_ETA: Final = 1000
+MOST_AMOUNT: Final = 10**9
 
 
 class Round(NamedTuple):
@@ -18,10 +22,15 @@ class Round(NamedTuple):
     amount: float
 
 
+def is_possible(most: float, eta: float) -> bool:
+    """Return whether there are brackets of these numbers: beyond them they would be too many to count."""
+    return 1 <= most <= MOST_AMOUNT and LEAST_ETA <= eta <= MOST_ETA
+
+
 def brackets(most: float, eta: float) -> Sequence[Sequence[Round]]:
     """Return the brackets, the one with most trials first; the last round of each gives ``most``.
 
-    Rounds that no trial reaches are left out. ``most`` is at least 1, ``eta`` above 1.
+    Rounds that no trial reaches are left out. The numbers have to be possible.
     """
     last = 0
     while eta ** (last + 1) <= most * (1 + 1e-12):

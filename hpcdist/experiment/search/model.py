@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
+
+import msgspec
 
 from hpcdist.documents.fields import Model
 
@@ -110,7 +112,7 @@ class Bayes(Model, frozen=True):
     """Bayesian optimization: each next trial is where the earlier ones promise most.
 
     ``n_initial_trials``: random trials at the beginning. ``n_iterations``: trials after those. ``metric``:
-    what is optimized. ``utility_function``: how the next trial is chosen.
+    what is optimized. ``utility_function``: it has no effect, since Optuna's TPE chooses the next trials.
     """
 
     n_initial_trials: int
@@ -120,7 +122,7 @@ class Bayes(Model, frozen=True):
 
 
 class Policy(Model, frozen=True):
-    """Which running trials are stopped, compared with the others.
+    """Which running trials would be stopped, compared with the others; hpcdist stops none.
 
     ``kind``: those worse than the ``median`` or the ``average``, or the worst ``percent`` (``truncation``).
     ``evaluation_interval``: after how many values of the metric they are compared.
@@ -132,10 +134,10 @@ class Policy(Model, frozen=True):
 
 
 class EarlyStopping(Model, frozen=True):
-    """When a search stops before its last trial, or, with a policy, when a trial does.
+    """When a search stops before its last trial.
 
     ``metric``: the metric. ``value``: the search stops once a trial has reached it. ``optimization``: whether
-    more or less is better. ``policy``: which running trials are stopped.
+    more or less is better. ``policy``: which running trials would be stopped; it has no effect.
     """
 
     metric: str
@@ -152,8 +154,9 @@ class Search(Model, frozen=True):
     beginning of all random choices, by default 0, so that a file always has the same trials.
     ``metric``: what tells the best trial; by default that of the algorithm.
     ``grid_search``: all combinations of values, or the first ``n_experiments``; without an algorithm, this.
-    ``random_search``: ``n_experiments`` random ones, none of them twice. ``hyperband``, ``bo`` and
-    ``early_stopping``: algorithms that depend on the trials before.
+    ``random_search``: ``n_experiments`` random ones, none of them twice. ``hyperband``, ``bo``: some
+    trials depend on earlier ones. ``early_stopping``: when no further trial starts. ``max_failures``: after
+    so many trials have failed, no further one starts.
     """
 
     matrix: dict[str, Space] = {}
@@ -166,6 +169,7 @@ class Search(Model, frozen=True):
     hyperband: Hyperband | None = None
     bo: Bayes | None = None
     early_stopping: tuple[EarlyStopping, ...] = ()
+    max_failures: int | None = None
 
     @property
     def is_adaptive(self) -> bool:
@@ -175,11 +179,21 @@ class Search(Model, frozen=True):
     @property
     def order(self) -> str | None:
         """The metric by which the best trial comes first: ``loss``, or ``-accuracy`` where more is better."""
-        algorithm = self.hyperband or self.bo
-        metric = self.metric or (algorithm.metric if algorithm else None)
+        metric = self.best_by
         if metric is None:
             return None
         return f"-{metric.name}" if metric.optimization == "maximize" else metric.name
+
+    @property
+    def best_by(self) -> Metric | None:
+        """The metric that tells the best trial."""
+        algorithm = self.hyperband or self.bo
+        return self.metric or (algorithm.metric if algorithm else None)
+
+    def of_trials(self, trials: Iterable[dict[str, Any]]) -> Search:
+        """Return a search that has these trials, and all else that this one has."""
+        none = dict.fromkeys(("grid_search", "random_search", "hyperband", "bo"))
+        return msgspec.structs.replace(self, matrix={}, mapping=(*trials,), metric=self.best_by, **none)
 
     @property
     def names(self) -> tuple[str, ...]:

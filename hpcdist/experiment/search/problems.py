@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import Key, Path, Problem
-from hpcdist.experiment.search import spaces
+from hpcdist.experiment.search import adaptive, spaces
+from hpcdist.experiment.search.hyperband import LEAST_ETA, MOST_AMOUNT, MOST_ETA
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.trials import trials
 from hpcdist.words import VARIABLE_NAME
 
-_ADAPTIVE: Final = "searches whose trials depend on earlier ones are not run yet"
 _OF_TEMPLATES: Final = frozenset({"true", "True", "false", "False", "none", "None", "not", "self"})
 """Names that have a meaning of their own in templates: `{{ True }}` would be no param."""
 
@@ -27,7 +28,7 @@ def search_problems(search: Search, path: Path) -> Iterator[Problem]:
     yield from _of_algorithms(search, path)
     found = [*_of_counts(search, path), *_of_spaces(search, path)]
     yield from found
-    if not found and not search.is_adaptive:
+    if not found:
         yield from _of_trials(search, path)
 
 
@@ -37,15 +38,39 @@ def _of_algorithms(search: Search, path: Path) -> Iterator[Problem]:
         yield Problem(f"there is {chosen[0]!r} already", (*path, name), "keep one algorithm")
     if search.mapping and chosen:
         yield Problem("a list of trials has no algorithm", (*path, chosen[0]), "remove it, or `mapping`")
-    for name in (name for name in ("hyperband", "bo") if name in chosen):
-        yield Problem(_ADAPTIVE, (*path, name), "write `random_search: {n_experiments: ...}`")
-    if search.early_stopping:
-        message = "no trial is stopped early yet: all of them run"
-        yield Problem(message, (*path, "early_stopping"), severity="warning")
+    if search.bo and search.bo.utility_function:
+        message = "it has no effect: Optuna's TPE chooses the next trials"
+        yield Problem(message, (*path, "bo", "utility_function"), severity="warning")
+    for place, stop in enumerate(search.early_stopping):
+        if stop.value is not None and not math.isfinite(stop.value):
+            yield Problem(f"{stop.value} is never reached", (*path, "early_stopping", place, "value"))
+        elif stop.value is None and not stop.policy:
+            message = "it stops nothing without a `value`"
+            yield Problem(message, (*path, "early_stopping", place), severity="warning")
+        if stop.policy:
+            message = "no running trial is stopped early: all that start run to their end"
+            yield Problem(message, (*path, "early_stopping", place, "policy"), severity="warning")
 
 
 def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
-    counts: dict[Path, int | None] = {("concurrency",): search.concurrency}
+    counts: dict[Path, int | None] = {
+        ("concurrency",): search.concurrency,
+        ("max_failures",): search.max_failures,
+    }
+    if search.bo:
+        counts |= {("bo", name): getattr(search.bo, name) for name in ("n_initial_trials", "n_iterations")}
+    if search.hyperband:
+        counts[("hyperband", "max_iterations")] = search.hyperband.max_iterations
+        if search.hyperband.max_iterations > MOST_AMOUNT:
+            message = f"{MOST_AMOUNT} is the most of a resource"
+            yield Problem(message, (*path, "hyperband", "max_iterations"), "count it in larger units")
+        if not LEAST_ETA <= search.hyperband.eta <= MOST_ETA:
+            message = f"{search.hyperband.eta:g} is out of range"
+            hint = f"write a number from {LEAST_ETA} to {MOST_ETA}, such as 3"
+            yield Problem(message, (*path, "hyperband", "eta"), hint)
+        if search.hyperband.resource.name in search.matrix:
+            message = f"the resource {search.hyperband.resource.name!r} has values of its own"
+            yield Problem(message, (*path, "matrix", search.hyperband.resource.name), "remove them")
     counts |= {
         (name, "n_experiments"): section.n_experiments
         for name in ("grid_search", "random_search")
@@ -77,7 +102,17 @@ def _of_trials(search: Search, path: Path) -> Iterator[Problem]:
     except ValueError as error:
         yield Problem(str(error), path)
         return
-    wanted = search.random_search.n_experiments if search.random_search else None
+    name, wanted = _wanted(search)
     if wanted is not None and number < wanted and not search.mapping:
         message = f"there are {number} different trials, and not {wanted}"
-        yield Problem(message, (*path, "random_search", "n_experiments"), severity="warning")
+        yield Problem(message, (*path, *name), severity="warning")
+
+
+def _wanted(search: Search) -> tuple[Path, int | None]:
+    """Return where it says how many trials there are at first, and how many."""
+    if search.hyperband:
+        return ("hyperband",), adaptive.first_size(search.hyperband)
+    if search.bo:
+        return ("bo", "n_initial_trials"), search.bo.n_initial_trials
+    count = search.random_search.n_experiments if search.random_search else None
+    return ("random_search", "n_experiments"), count

@@ -1,4 +1,4 @@
-"""The trials of a search that depends on no earlier trial: a grid, a random search, or a list."""
+"""The trials of a search: a grid, random ones, a list, or those that depend on no earlier trial."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from hpcdist.experiment.search import spaces
+from hpcdist.experiment.search import adaptive, spaces
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.spaces import Choices, Distribution, Value
 
@@ -17,6 +17,8 @@ Trial = Mapping[str, Value]
 
 MOST: Final = 100_000
 """The most trials of one search."""
+
+_FEWER: Final = {"hyperband": "lower `max_iterations`", "bo": "lower `n_initial_trials`"}
 
 _REPETITIONS: Final = 10_000
 """How many trials in a row that were there before show that there are no others."""
@@ -34,6 +36,11 @@ def trials(search: Search) -> Sequence[Trial]:
         return search.mapping
     known = {name: spaces.made(space) for name, space in search.matrix.items()}
     discrete = {name: space for name, space in known.items() if isinstance(space, Choices)}
+    if search.hyperband:
+        sampled = _random(search, known, adaptive.first_size(search.hyperband), "hyperband")
+        return adaptive.first(search.hyperband, sampled)
+    if search.bo:
+        return _random(search, known, search.bo.n_initial_trials, "bo")
     if search.random_search is None:
         return _grid(search, discrete)
     wanted = search.random_search.n_experiments
@@ -41,9 +48,22 @@ def trials(search: Search) -> Sequence[Trial]:
         raise ValueError(
             "a random search needs the number of its trials; write `random_search: {n_experiments: 20}`"
         )
+    return _random(search, known, wanted, "random_search")
+
+
+def _random(
+    search: Search, known: Mapping[str, Choices | Distribution], wanted: int, algorithm: str
+) -> Sequence[Trial]:
+    discrete = {name: space for name, space in known.items() if isinstance(space, Choices)}
     if len(discrete) == len(known):
         wanted = min(wanted, _number(discrete))
-    return _sampled(search, known, _checked(wanted, "random_search"))
+    found = _sampled(search, known, _checked(wanted, algorithm))
+    if len(found) < wanted:
+        hint = (
+            "set `n_experiments` to that" if algorithm == "random_search" else "give its params more values"
+        )
+        raise ValueError(f"it has {len(found)} different trials, not {wanted}; {hint}")
+    return found
 
 
 def _number(choices: Mapping[str, Choices]) -> int:
@@ -63,7 +83,7 @@ def _grid(search: Search, discrete: Mapping[str, Choices]) -> Sequence[Trial]:
 
 def _checked(count: int, algorithm: str) -> int:
     if count > MOST:
-        hint = f"write `{algorithm}: {{n_experiments: {MOST}}}` or fewer"
+        hint = _FEWER.get(algorithm, f"write `{algorithm}: {{n_experiments: {MOST}}}` or fewer")
         raise ValueError(f"it has {count} trials, and {MOST} are the most; {hint}")
     return count
 
@@ -84,10 +104,7 @@ def _sampled(search: Search, known: Mapping[str, Choices | Distribution], count:
     if len(discrete) == len(known) and _number(discrete) <= MOST:
         return [_at(discrete, index) for index in _combinations(random, discrete, weights)[:count]]
     drawn = ({name: _drawn(random, known[name], weights[name]) for name in known} for _ in itertools.count())
-    found = list(itertools.islice(_distinct(drawn), count))
-    if len(found) < count:
-        raise ValueError(f"it has {len(found)} different trials, not {count}; set `n_experiments` to that")
-    return found
+    return list(itertools.islice(_distinct(drawn), count))
 
 
 def _combinations(

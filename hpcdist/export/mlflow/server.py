@@ -48,24 +48,26 @@ class Server:
             OSError: if a file of the run cannot be read.
         """
         parent = ""
+        texts, masked = shareable.read(found[0].run.directory, *(item.params for item in found))
         for item in found:
             try:
+                params = {name: masked(form.text(value)) for name, value in item.params.items()}
                 with client.answers(self.uri):
-                    sent, problems = self._send(item, parent)
+                    sent, problems = self._send(item, params, {} if item.element else texts, parent)
             except ServiceError:
                 self._known.clear()  # of the last points it is not known whether they are there
                 raise
             parent = parent or sent.run_id
             yield item, sent, problems
 
-    def _send(self, item: Item, parent: str) -> tuple[Sent, list[Problem]]:
-        texts, masked = shareable.read(item.run.directory, item.params)
-        params = {name: masked(form.text(value)) for name, value in item.params.items()}
+    def _send(
+        self, item: Item, params: Mapping[str, str], texts: Mapping[str, str], parent: str
+    ) -> tuple[Sent, list[Problem]]:
         run = self._run(item, parent)
         points = self._send_points(run, item)
         new, problems = self._send_params(run, params)
         store = files.Store(self._client, self.uri, run, item)
-        count, models, odd = store.send({} if item.element else texts)
+        count, models, odd = store.send(texts)
         self._set_state(run.info.run_id, item)
         problems += map(warning, [*odd, *form.changes(item, params)])
         return Sent(run.info.run_id, points, new, count, models), problems

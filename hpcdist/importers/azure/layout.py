@@ -12,11 +12,13 @@ from typing import Any, Final
 from hpcdist.errors import Path, did_you_mean, dotted
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.machines import machine
+from hpcdist.importers.azure.ray import put_ray
 from hpcdist.importers.machines import Machine, put_machine
 from hpcdist.importers.reading import Reading
 
 _KINDS: Final = {
     "mpi": "mpi", "pytorch": "pytorch", "torch.distributed": "pytorch", "tensorflow": "tensorflow",
+    "ray": "ray",
 }  # fmt: skip
 _SETTINGS: Final = ("runsettings", "run_settings")
 SETTINGS: Final = frozenset(
@@ -58,7 +60,7 @@ class Layout:
     def put(self) -> None:
         """Set the framework, the replicas, their processes and their resources."""
         read = self._read
-        {"mpi": self._mpi, "pytorch": self._pytorch, "tensorflow": self._tensorflow}.get(
+        {"mpi": self._mpi, "pytorch": self._pytorch, "tensorflow": self._tensorflow, "ray": self._ray}.get(
             self._kind, self._no_distribution
         )()
         if is_section(read, "resources"):
@@ -78,12 +80,7 @@ class Layout:
             read.refuse(section, why="the kind of distribution is missing", hint="write `type: mpi`")
             return ""
         kind = _KINDS.get(text.lower(), "")
-        if text.lower() == "ray":
-            hint = "start ray from a command, under `type: mpi` with one process on each instance"
-            read.refuse(section, "type", why="hpcdist starts no Ray cluster", hint=hint)
-            for key in read.keys(section):
-                read.get(section, key)
-        elif not kind:
+        if not kind:
             why = f"unknown distribution {text!r}"
             read.refuse(section, "type", why=why, hint=did_you_mean(text.lower(), _KINDS))
         return kind
@@ -186,6 +183,10 @@ class Layout:
         self._put_processes(per_instance or 1, per_instance)
         if not _TORCHRUN.search(self._command):
             self._read.put("pytorch.launch", "env", self._section, "type")
+
+    def _ray(self) -> None:
+        self._put_replicas((self._instances or 1) - 1)
+        put_ray(self._read, self._section)
 
     def _tensorflow(self) -> None:
         read = self._read

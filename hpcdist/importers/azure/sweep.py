@@ -14,7 +14,7 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import refused_space
+from hpcdist.importers.search_params import RUNS_ON, put_bayes, refused_space
 
 _BOUNDS: Final = {"low": "min_value", "high": "max_value"}
 _MOMENTS: Final = {"loc": "mu", "scale": "sigma"}
@@ -27,13 +27,14 @@ _SPACES: Final[Mapping[str, Mapping[str, str]]] = {
     **{kind: {**_MOMENTS, "q": "q"} for kind in ("qnormal", "qlognormal")},
 }
 """The distributions, and the keys of their numbers by the native ones."""
-_ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search"}
+_ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search", "bayesian": "random_search"}
 _LIMITS: Final = (("limits",), ())
 _DEFAULT_TRIALS: Final = 1000
-_ADAPTIVE: Final = "Bayesian sampling chooses each trial by the results of others, which is not done yet"
+_INITIAL: Final = 10
+"""How many trials of Optuna's TPE are random by default; of Azure's own algorithm nothing is documented."""
 _WHOLE: Final = "it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`"
 _IGNORED: Final = {
-    "early_termination": "no trial is stopped early yet, and all of them run",
+    "early_termination": RUNS_ON,
     **dict.fromkeys(("timeout_minutes", "max_duration_minutes"), _WHOLE),
 }
 
@@ -49,8 +50,8 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
         path: Path = ("search_space", name)
         matrix.put(param.name, _space(read, path) or refused_space(read.place(*path)), read.place(*path))
     _put_number(read, search, "concurrency", "max_concurrent_trials", "max_concurrent_runs")
-    _put_algorithm(read, search)
     _put_objective(read, search)
+    _put_algorithm(read, search)
     for above in _LIMITS:
         read.ignore_all(_IGNORED, *above)
     if read.get("limits", "sweep_timeout") is not None:
@@ -66,16 +67,21 @@ def _put_algorithm(read: Reading, search: Map) -> None:
     if isinstance(read.peek(path[0]), Map):
         _put_settings(read, search, str(path[0]))
     if name not in _ALGORITHMS:
-        why = _ADAPTIVE if name == "bayesian" else f"{name!r} is no sampling algorithm"
-        why = why if name else "the sampling algorithm is missing"
-        read.refuse(*path, why=why, hint="write `sampling_algorithm: random`, or `grid`")
+        why = f"{name!r} is no sampling algorithm" if name else "the sampling algorithm is missing"
+        read.refuse(*path, why=why, hint="write `sampling_algorithm: random`, `bayesian` or `grid`")
     section = Map(place=read.place(*path))
     given = _put_number(read, section, "n_experiments", "max_total_trials", "max_total_runs")
     if not given and name != "grid":
         why = f"there are {_DEFAULT_TRIALS} trials, Azure's default, unless all choices are fewer"
         read.warn(*path, why=why, hint="write `limits: {max_total_trials: N}`")
         section.put("n_experiments", _DEFAULT_TRIALS, read.place(*path))
-    search.put(_ALGORITHMS.get(name, "random_search"), section, read.place(*path))
+    total = section.get("n_experiments")
+    if name == "bayesian" and isinstance(total, int):
+        read.warn(
+            *path, why=put_bayes(search, total, min(_INITIAL, (total + 1) // 2), "Azure's own algorithm")
+        )
+    else:
+        search.put(_ALGORITHMS.get(name, "random_search"), section, read.place(*path))
 
 
 def _algorithm(read: Reading) -> tuple[Path, str]:
@@ -92,7 +98,7 @@ def _put_objective(read: Reading, search: Map) -> None:
         read.get(*key)
         key = (*key, "default")
     metric, goal = read.text(*key), (read.text("objective", "goal") or "").lower()
-    if metric is None and not read.keys("objective"):
+    if metric is None and not read.keys("objective") and _algorithm(read)[1] != "bayesian":
         return
     if metric is None or goal not in ("maximize", "minimize"):
         read.refuse("objective", why="which trial is best is not said",

@@ -47,7 +47,9 @@ _OTHERS: Final = {
     **dict.fromkeys(("ElasticJob", "HyperPodPyTorchJob"), "write it as a PyTorchJob, with `torchrun`"),
     **dict.fromkeys(("AppWrapper", "Cron", "Workflow", "CronWorkflow", "WorkflowTemplate", "List"), _INSIDE),
     "Kustomization": "give what `kustomize build` writes",
-    **dict.fromkeys(("RayJob", "RayCluster", "RayService", "SparkApplication"),
+    **dict.fromkeys(("RayJob", "RayCluster"),
+                    "write a native experiment with `framework: ray`, and the driver as `run.cmd`"),
+    **dict.fromkeys(("RayService", "SparkApplication"),
                     "start the cluster in `run.cmd` of a native experiment"),
 }  # fmt: skip
 _METADATA: Final = {

@@ -18,6 +18,7 @@ from hpcdist.importers.kubeflow.katib_metrics import put_metrics
 from hpcdist.importers.kubeflow.katib_search import put_search
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading
+from hpcdist.importers.search_params import RUNS_ON
 
 _TEMPLATE: Final[Path] = ("spec", "trialTemplate")
 _TRIAL: Final[Path] = (*_TEMPLATE, "trialSpec")
@@ -32,9 +33,8 @@ _TEXTS: Final = frozenset({"command", "args", "env"})
 _RAW: Final = "{% raw %}"
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
 _IGNORED: Final = {
-    "resumePolicy": "no trial is added later",
-    "maxFailedTrialCount": "a trial that fails does not end the others",
-    "earlyStopping": "no trial is stopped early yet, and all of them run",
+    "resumePolicy": "no service is kept; a search goes on by its run directory",
+    "earlyStopping": RUNS_ON,
 }
 _OF_TEMPLATE: Final = (
     "retain", "primaryContainerName", "primaryPodLabels", "successCondition", "failureCondition",
@@ -67,7 +67,7 @@ def experiment(data: Map, read_job: Callable[[Map], Imported]) -> Imported:
         if key.endswith("Condition") and text != "None" and not _USUAL_CONDITION.search(text):
             read.warn(*_TEMPLATE, key, why="a trial succeeds when its exit code is 0, whatever this says")
     if read.peek("spec", "nasConfig") is not None:
-        why = "the trials of a search for architectures depend on earlier ones, which is not done yet"
+        why = "hpcdist searches the values of params, and not architectures of networks"
         read.refuse("spec", "nasConfig", why=why, hint="write `parameters`, and `algorithmName: random`")
     for key in ("goTemplate", "configMap"):
         if read.peek(*_TEMPLATE, key) is not None:

@@ -33,7 +33,7 @@ def put_metrics(read: Reading) -> None:
         read.get(*above)
     for key in ("type", "goal", "objectiveMetricName"):
         read.get(*above, key)
-    read.ignore(*above, "metricStrategies", why="no trial depends on it, and all values are kept")
+    read.ignore(*above, "metricStrategies", why="trials are compared by the last value of a metric")
     metrics = [word(read, *above, "objectiveMetricName") or ""]
     more = (*above, "additionalMetricNames")
     metrics += [word(read, *more, at) or "" for at, _ in read.items(*more)]

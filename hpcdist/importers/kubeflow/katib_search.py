@@ -1,4 +1,4 @@
-"""The parameters and the algorithm of a Katib experiment, as the section ``hptuning``.
+"""The parameters and the objective of a Katib experiment, as the section ``hptuning``.
 
 Sources: kubeflow/katib, ``pkg/suggestion/v1beta1``: ``internal/search_space.py`` (the lists of a grid) and
 ``hyperopt/base_service.py`` (the distributions of a random search, whose multiples are the nearest).
@@ -10,29 +10,25 @@ import math
 import re
 from typing import Final
 
-from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path, did_you_mean
+from hpcdist.importers.kubeflow import katib_algorithm
+from hpcdist.importers.kubeflow.katib_algorithm import number
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.search_params import param_name, refused_space
 
-_ALGORITHMS: Final = {"random": "random_search", "sobol": "random_search", "grid": "grid_search"}
-_ADAPTIVE: Final = ("tpe", "multivariate-tpe", "bayesianoptimization", "hyperband", "cmaes", "pbt", "enas",
-                    "darts", "skopt-bayesian-optimization")  # fmt: skip
 _LISTS: Final = ("categorical", "discrete")
 _DISTRIBUTIONS: Final = {"": "uniform", "uniform": "uniform", "loguniform": "loguniform", "normal": "normal",
                          "lognormal": "lognormal"}  # fmt: skip
 _WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
 """What is the same inside and outside of quotes of a shell."""
-_TRIALS_AT_ONCE: Final = 3  # Katib's default
-_NUMBER: Final = "write a number"
 
 
 def put_search(read: Reading) -> dict[str, str]:
     """Put the search; return the param of each parameter of the experiment."""
     search, matrix = Map(place=read.place("spec")), Map(place=read.place("spec", "parameters"))
-    algorithm = _algorithm(read)
+    algorithm, resource = katib_algorithm.name_of(read), katib_algorithm.resource_of(read)
     names: dict[str, str] = {}
     for at, _ in read.items("spec", "parameters"):
         path: Path = ("spec", "parameters", at)
@@ -41,60 +37,26 @@ def put_search(read: Reading) -> dict[str, str]:
         if param in names.values():
             read.refuse(*path, "name", why=f"another parameter is {param!r} too", hint="rename one")
         names[name] = param
+        if name == resource:
+            read.get(*path)
+            continue
         space = _space(read, path, algorithm) or refused_space(read.place(*path))
         matrix.put(param, space, read.place(*path))
-    if not names and read.peek("spec", "nasConfig") is None:
+    if not matrix and read.peek("spec", "nasConfig") is None:
         read.refuse("spec", why="the experiment has no parameters", hint="write `parameters`")
-    _put_counts(read, search, algorithm)
     _put_objective(read, search)
+    katib_algorithm.put_algorithm(read, search, algorithm, names)
     search.put("matrix", matrix, read.place("spec", "parameters"))
     if matrix:
         read.put("hptuning", search, "spec", "parameters")
     return names
 
 
-def _algorithm(read: Reading) -> str:
-    """Return the algorithm; random, with an error, where trials depend on earlier ones."""
-    path = ("spec", "algorithm", "algorithmName")
-    name = word(read, *path) or ""
-    if name in _ALGORITHMS:
-        if name == "sobol":
-            read.warn(*path, why="trials are drawn independently, and not by a sequence of Sobol")
-        return name
-    why = f"{name!r} is no algorithm" if name else "the algorithm is missing"
-    if name in _ADAPTIVE:
-        why = f"{name} chooses each trial by the results of others, which is not done yet"
-    read.refuse(*path, why=why, hint="write `algorithmName: random`, or `grid`")
-    read.get("spec", "algorithm")
-    return "random"
-
-
-def _put_counts(read: Reading, search: Map, algorithm: str) -> None:
-    """Put how many trials there are, how many at once, and the seed."""
-    at_once = _number(read, ("spec", "parallelTrialCount"))
-    search.put("concurrency", _TRIALS_AT_ONCE if at_once is None else at_once, read.place("spec"))
-    section, path = Map(place=read.place("spec")), ("spec", "maxTrialCount")
-    number = _number(read, path)
-    if number is not None:
-        section.put("n_experiments", number, read.place(*path))
-    elif algorithm != "grid":
-        read.refuse(*path, why="the number of trials is missing", hint="write `maxTrialCount`")
-        section.put("n_experiments", 1, read.place(*path))
-    search.put(_ALGORITHMS[algorithm], section, read.place("spec", "algorithm"))
-    above = ("spec", "algorithm", "algorithmSettings")
-    for at, _ in read.items(*above):
-        name, value = word(read, *above, at, "name"), word(read, *above, at, "value") or ""
-        if name == "random_state" and value.isdecimal():
-            search.put("seed", int(value), read.place(*above, at, "value"))
-        elif read.peek("spec", "algorithm", "algorithmName") in _ALGORITHMS:
-            read.warn(*above, at, why=f"{name} has no effect on a {algorithm} search")
-
-
 def _put_objective(read: Reading, search: Map) -> None:
     """Put the metric by which trials are compared, and the goal at which the search stops."""
     above = ("spec", "objective")
     kind, metric = word(read, *above, "type"), word(read, *above, "objectiveMetricName")
-    goal = _number(read, (*above, "goal"))
+    goal = number(read, (*above, "goal"))
     if not metric or kind not in ("maximize", "minimize"):
         hint = "write `objectiveMetricName`, and `type: minimize` or `maximize`"
         read.refuse(*above, why="which trial is best is not said", hint=hint)
@@ -125,7 +87,7 @@ def _space(read: Reading, path: Path, algorithm: str) -> Map | None:
         known = (*_LISTS, "int", "double")
         read.refuse(*path, "parameterType", why=f"unknown type {kind!r}", hint=did_you_mean(kind, known))
         return None
-    numbers = {key: _number(read, (*where, key), needed=key != "step") for key in ("min", "max", "step")}
+    numbers = {key: number(read, (*where, key), needed=key != "step") for key in ("min", "max", "step")}
     if numbers["min"] is None or numbers["max"] is None:
         return None
     step = 1 if kind == "int" and numbers["step"] is None else numbers["step"]
@@ -176,17 +138,3 @@ def _amounts(kind: str, low: float, high: float) -> dict[str, float]:
     if kind.endswith("normal"):
         return {"loc": (low + high) / 2, "scale": (high - low) / 6}
     return {"low": low, "high": high}
-
-
-def _number(read: Reading, path: Path, *, needed: bool = False) -> float | None:
-    """Take a number, which Katib has as text too."""
-    text = word(read, *path)
-    if text in (None, ""):
-        if needed:
-            read.refuse(*path[:-1], why=f"{path[-1]!r} is missing", hint=_NUMBER)
-        return None
-    value = scalars.resolve(str(text).strip())
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        read.refuse(*path, why=f"{text!r} is not a number", hint=_NUMBER)
-        return None
-    return value

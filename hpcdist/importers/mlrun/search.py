@@ -19,11 +19,11 @@ from hpcdist.importers.reading import Reading, placed
 _OPTIONS: Final = "hyper_param_options"
 _STRATEGIES: Final = ("grid", "list", "random")
 _ITERATIONS: Final = 10  # MLRun's default
+_ERRORS: Final = 3  # MLRun's default, also for 0
 _IGNORED: Final = {
-    "stop_condition": "no trial is stopped early yet, and all of them run",
-    "max_errors": "a trial that fails does not end the others",
     **dict.fromkeys(("dask_cluster_uri", "teardown_dask"), "the batch system runs the trials"),
 }
+_STOP: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 _SELECTOR: Final = re.compile(r"(?:(max|min)\.)?(.+)")
 
 
@@ -41,6 +41,7 @@ def put_search(read: Reading, spec: Path) -> dict[str, object]:
     search = Map(place=read.place(*lists))
     strategy = _strategy(read, spec, file)
     _put_metric(read, search, spec)
+    _put_ends(read, search, options)
     if read.get(*options, "parallel_runs"):
         search.copy_from(read.peek(*options), "parallel_runs", "concurrency")
     values = {name: found for name in read.keys(*lists) if (found := _values(read, (*lists, name), strategy))}
@@ -122,6 +123,22 @@ def _put_metric(read: Reading, search: Map, spec: Path) -> None:
     if match := _SELECTOR.fullmatch(text):
         names = {"name": match[2], "optimization": "minimize" if match[1] == "min" else "maximize"}
         search.put("metric", placed(names, read.place(*path)), read.place(*path))
+
+
+def _put_ends(read: Reading, search: Map, options: Path) -> None:
+    """Put after how many failures and at which result no further trial starts."""
+    errors = read.get(*options, "max_errors")
+    if isinstance(errors, int) and not isinstance(errors, bool) and errors >= 0:
+        search.put("max_failures", (errors or _ERRORS) + 1, read.place(*options, "max_errors"))
+    elif errors is not None:
+        read.refuse(*options, "max_errors", why=f"{errors!r} is no number of trials", hint="write a number")
+    path = (*options, "stop_condition")
+    if match := _STOP.fullmatch(read.text(*path) or ""):
+        goal = "maximize" if match[2] == ">" else "minimize"
+        stop = {"metric": match[1], "value": float(match[3]), "optimization": goal}
+        search.put("early_stopping", placed([stop], read.place(*path)), read.place(*path))
+    else:
+        read.ignore(*path, why="only one result compared with a number ends a search: `accuracy >= 0.9`")
 
 
 def _values(read: Reading, path: Path, strategy: str) -> Seq | None:

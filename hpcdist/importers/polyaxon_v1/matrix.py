@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.documents.tree import Map
+from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers.polyaxon_v1.text import Input
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.search_params import RUNS_ON, put_bayes
 
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""
@@ -23,6 +24,7 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "grid": ("grid_search", {"numRuns": "n_experiments"}),
     "random": ("random_search", {"numRuns": "n_experiments"}),
     "mapping": ("", {}),
+    "hyperopt": ("", {}),
     "hyperband": (
         "hyperband",
         {"maxIterations": "max_iterations", "eta": "eta", "resource": "resource", "metric": "metric",
@@ -34,6 +36,8 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
          "utilityFunction": "utility_function"},
     ),
 }  # fmt: skip
+_HYPEROPT: Final = {"tpe": 20, "anneal": 1}
+"""How many trials Hyperopt draws at random at first (0.2.7, ``_default_n_startup_jobs`` of ``tpe.py``)."""
 _SHARED: Final = {"concurrency": "concurrency", "seed": "seed"}
 _NUMBERS: Final = frozenset(_SPACES) - {"choice", "pchoice"}
 
@@ -46,7 +50,10 @@ def put_search(read: Reading) -> dict[str, Input]:
         return {}
     if kind not in _ALGORITHMS:
         hint = f"write one of {', '.join(_ALGORITHMS)}"
-        read.refuse(key, "kind", why=f"searches of the kind {kind!r} are not run", hint=hint)
+        why = f"there are no searches of the kind {kind!r}"
+        if kind == "iterative":
+            why = "the trials of an iterative search come from a tuner, which is a program of its own"
+        read.refuse(key, "kind", why=why, hint=hint)
         read.get(key)
         return {name: Input() for name in read.keys(key, "params")}
     search = Map(place=read.place(key))
@@ -56,8 +63,10 @@ def put_search(read: Reading) -> dict[str, Input]:
     _copy(read, section, keys, key)
     if name:
         search.put(name, section, read.place(key, "kind"))
+    if kind == "hyperopt":
+        _put_hyperopt(read, search, key)
     read.ignore(key, "tuner", why="hpcdist chooses the trials itself")
-    read.ignore(key, "earlyStopping", why="no trial is stopped early yet, and all of them run")
+    _put_early_stopping(read, search, (key, "earlyStopping"))
     found = _trials(read, search, key) if kind == "mapping" else _spaces(read, search, key)
     read.put("hptuning", search, key)
     return found
@@ -69,6 +78,74 @@ def _copy(read: Reading, to: Map, names: Mapping[str, str], key: str) -> None:
         if old in source:
             read.get(key, old)
             to.copy_from(source, old, new)
+
+
+def _put_hyperopt(read: Reading, search: Map, key: str) -> None:
+    """Put as many trials as ``maxIterations`` rounds of ``numRuns``, of which the first ones are random.
+
+    Source: hypertune 1.2.1, ``search_managers/hyperopt/manager.py``: a round has ``num_runs`` trials.
+    """
+    algorithm = (read.text(key, "algorithm") or "").lower()
+    each = _count(read, (key, "numRuns"), 0) or 1
+    total = each * _count(read, (key, "maxIterations"), 1)
+    _copy(read, search, {"metric": "metric"}, key)
+    if algorithm in _HYPEROPT and "metric" not in search:
+        hint = "write `metric: {name: NAME, optimization: minimize}`"
+        read.refuse(key, why="which trial is best is not said", hint=hint)
+    elif algorithm in _HYPEROPT:
+        initial = max(each, _HYPEROPT[algorithm])
+        read.warn(key, "algorithm", why=put_bayes(search, total, initial, f"Hyperopt's {algorithm}"))
+        return
+    elif algorithm != "rand":
+        why = f"{algorithm!r} is no algorithm of Hyperopt" if algorithm else "the algorithm is missing"
+        read.refuse(key, "algorithm", why=why, hint="write tpe, anneal or rand")
+    section = placed({"n_experiments": total}, read.place(key, "numRuns"))
+    search.put("random_search", section, read.place(key, "kind"))
+
+
+def _count(read: Reading, path: Path, default: int) -> int:
+    value = read.get(*path)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if value is not None or not default:
+        why = f"{path[-1]!r} is missing" if value is None else f"{value!r} is no number of trials"
+        read.refuse(*path, why=why, hint="write a whole number")
+    return default
+
+
+def _put_early_stopping(read: Reading, search: Map, path: Path) -> None:
+    """Put the values of metrics at which the search stops."""
+    found = Seq(place=read.place(*path))
+    if not read.peek(*path):
+        read.get(*path)
+    for at, one in read.items(*path):
+        where = (*path, at)
+        kind = str(read.get(*where, "kind") if isinstance(one, Map) else one)
+        if kind == "failure_early_stopping":
+            read.get(*where)
+            why, hint = (
+                "a share of failed trials ends no search",
+                "a number does: `--set hptuning.max_failures=5`",
+            )
+            read.warn(*where, why=why, hint=hint)
+        elif kind != "metric_early_stopping":
+            hint = "write `kind: metric_early_stopping`"
+            read.refuse(*where, why=f"{kind!r} is no kind of early stopping", hint=hint)
+        elif read.get(*where, "policy") is not None:
+            read.get(*where)
+            read.warn(*where, "policy", why=RUNS_ON)
+        else:
+            if read.get(*where, "value") is None:
+                read.refuse(
+                    *where, why="the value at which the search stops is missing", hint="write `value`"
+                )
+            stop = Map(place=read.place(*where))
+            for name in [name for name in ("metric", "value", "optimization") if name in one]:
+                read.get(*where, name)
+                stop.copy_from(one, name)
+            found.add(stop, stop.place)
+    if found:
+        search.put("early_stopping", found, read.place(*path))
 
 
 def _trials(read: Reading, search: Map, key: str) -> dict[str, Input]:

@@ -27,8 +27,10 @@ _BROWSER: Final = "a batch job serves nothing: start it on a machine of your own
 _OTHERS: Final = {
     "dag": _STEPS,
     "service": _BROWSER,
-    **dict.fromkeys(("daskjob", "daskcluster", "dask", "rayjob", "raycluster", "ray", "spark", "flink"),
+    **dict.fromkeys(("daskjob", "daskcluster", "dask", "spark", "flink"),
                     "start its cluster from the command of a `kind: job`"),
+    **dict.fromkeys(("rayjob", "raycluster", "ray"),
+                    "write an experiment with `framework: ray`, and the entrypoint as `run.cmd`"),
     **dict.fromkeys(("tuner", "notifier", "cleaner", "builder", "watchdog"), "it is a server's own work"),
     "xgbjob": "write it as `kind: job`",
 }  # fmt: skip

@@ -12,6 +12,7 @@ containers: Registry[ContainerRuntime] = Registry(
         "singularity": "hpcdist.layers.containers.apptainer:SINGULARITY",
         "pyxis": "hpcdist.layers.containers.pyxis:PYXIS",
         "shifter": "hpcdist.layers.containers.shifter:SHIFTER",
+        "edf": "hpcdist.layers.containers.edf:EDF",
         "podman-hpc": "hpcdist.layers.containers.podman_hpc:PODMAN_HPC",
     },
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.experiment.image import Image
+from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
@@ -38,8 +38,18 @@ class Apptainer(Plain):
         self.name = self.program = name
 
     def image(self, image: Image) -> str:
-        """Return the image with its scheme."""
+        """Return the image with its scheme.
+
+        Raises:
+            PlanError: for an environment of another runtime.
+        """
+        if image.is_environment:
+            raise refused(image, self.name, "write the image that it names, and its mounts as `build.binds`")
         return f"docker://{image.text}" if image.form == "registry" else image.text
+
+    def fetch(self, container: Container) -> tuple[str, ...]:
+        """Return ``apptainer pull`` for what is no file: each task would fetch and unpack it."""
+        return ("sif", self.program, "pull", "--force", container.image) if "://" in container.image else ()
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return ``apptainer exec`` with the binds, the GPUs and the image."""
@@ -63,7 +73,10 @@ class Apptainer(Plain):
         else:
             yield Word.raw('--pwd "$PWD"', origin)
         yield from args(job, runtime)
-        yield Word(text=container.image, origin=job.origins["image"])
+        if container.fetch:
+            yield Word.raw('"$hpcdist_image"', job.origins["image"])
+        else:
+            yield Word(text=container.image, origin=job.origins["image"])
 
 
 APPTAINER: Final = Apptainer("apptainer")

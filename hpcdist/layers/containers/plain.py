@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hpcdist.plan.model import Container, Environment, JobSpec
 from hpcdist.plan.values import Word
 from hpcdist.site.dialects.container import Runtime
@@ -11,6 +13,7 @@ class Plain:
     """A runtime without words for the launcher."""
 
     launchers: frozenset[str] = frozenset()
+    single_options: Mapping[str, str] = {}
 
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime

@@ -56,7 +56,7 @@ class PodmanHpc(Plain):
 
 def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
     gpu = ["--gpu"] if runtime.gpus and job.gpus.library == "nccl" else []
-    by_mpi = any(text.startswith(_MPI) for text in (*runtime.args, *runtime.gpu_args))
+    by_mpi = any(word.text.startswith(_MPI) for word in args(job, runtime))
     for text in ("podman-hpc", "run", "--rm", *(() if by_mpi else _HOST), *gpu):
         yield Word(text=text, origin=_ORIGIN)
     for bind in container.binds:

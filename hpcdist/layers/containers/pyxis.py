@@ -13,14 +13,15 @@ own command (pyxis_slurmstepd.c, ``enroot_create_start_config``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hpcdist.experiment.image import Image, refused
+from hpcdist.experiment.image import read
+from hpcdist.layers.containers.enroot import Enroot
 from hpcdist.layers.containers.site_words import args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Variable, Word
 from hpcdist.site.dialects.container import Runtime
 
 _ORIGIN: Final = Origin("container", "pyxis")
@@ -31,28 +32,25 @@ _IN_WORKDIR: Final = 's:^cd .*:cd "$0" || exit 1:'
 _RC: Final = 'rc=$(sed "$0" /etc/rc) && exec sh -c "$rc" "$@"'
 
 
-class Pyxis:
+class Pyxis(Enroot):
     """``srun --container-image``; images of registries, and files in enroot's own format."""
 
     name = "pyxis"
-    program = ""
-    launchers: frozenset[str] = frozenset({"srun"})
+    # "--container-image specified multiple times" ends srun (pyxis, args.c).
+    single_options: Mapping[str, str] = {
+        "--container-image": "write `build: {image: ...}`",
+        "--container-mounts": "write `build: {binds: [...]}`",
+        "--container-workdir": "write `run: {workdir: ...}`",
+        "--container-env": "remove it: variables of `environment.env_vars` win over the image's",
+        "--no-container-entrypoint": "write `run: {entrypoint: image}`, or a `cmd`",
+        "--container-entrypoint": "write `run: {entrypoint: image}`, or a `cmd`",
+    }
     in_workdir = True
 
-    def image(self, image: Image) -> str:
-        """Return the image as enroot names it: ``REGISTRY#NAME``; a file begins with ``.`` or ``/``.
-
-        Raises:
-            PlanError: for another format, or a digest, which enroot's names have no place for.
-        """
-        if image.form == "file" and image.text.endswith((".sqsh", ".squashfs")):
-            return image.text if image.text.startswith((".", "/")) else f"./{image.text}"
-        if image.form != "registry":
-            hint = "write a registry's image, or a file that `enroot import -o x.sqsh docker://...` made"
-            raise refused(image, self.name, hint)
-        if "@" in image.text:
-            raise refused(image, self.name, "write its tag (NAME:TAG)")
-        return image.text.replace("/", "#", 1) if image.host else image.text
+    def fetch(self, container: Container) -> tuple[str, ...]:
+        """Return ``enroot import`` for a registry's image: each node would fetch it (enroot-import(1))."""
+        is_file = read(container.image).form == "file"
+        return () if is_file else ("sqsh", "enroot", "import", "--output", f"docker://{container.image}")
 
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
@@ -72,13 +70,23 @@ class Pyxis:
         return tuple(Word(text=text, origin=_ORIGIN) for text in texts)
 
 
+def names(variables: Iterable[Variable]) -> list[str]:
+    """Return the names of the variables of all tasks that win over the image's."""
+    return [item.name for item in variables if not item.name.startswith("POLYAXON_")]
+
+
 def _words(job: JobSpec, container: Container, environment: Environment, runtime: Runtime) -> Iterator[Word]:
-    yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
+    if container.fetch:
+        yield Word.raw('--container-image="$hpcdist_image"', job.origins["image"])
+    else:
+        yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
     mounts = ",".join(bind.text for bind in container.binds)
     yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN)
-    yield Word.raw('--container-workdir="$PWD"', _ORIGIN)
-    names = [item.name for item in environment.variables if not item.name.startswith("POLYAXON_")]
-    yield Word(text=f"--container-env={','.join(names)}", origin=_ORIGIN)
+    if container.workdir and not container.entrypoint:
+        yield Word(text=f"--container-workdir={container.workdir}", origin=_ORIGIN)
+    else:
+        yield Word.raw('--container-workdir="$PWD"', _ORIGIN)
+    yield Word(text=f"--container-env={','.join(names(environment.variables))}", origin=_ORIGIN)
     if container.entrypoint:
         yield Word(text="--no-container-entrypoint", origin=_ORIGIN)
     yield from args(job, runtime)

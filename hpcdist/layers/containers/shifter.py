@@ -1,10 +1,10 @@
 """Shifter: images of its gateway, where users pull them beforehand (``shifterimg pull``).
 
 The task wrapper starts it, once a task. All variables are passed on, but one that the image sets keeps the
-image's value. The machine's file systems are inside by its own configuration (``siteFs``), so only the binds
-of the site file are options. GPUs and NCCL's plug-in are made visible by modules of the site (``args:
-[--module=gpu,nccl-plugin]``). github.com/NERSC/shifter, doc/command/shifter.rst and src/shifter.c: without
-``--workdir`` it would start in the image's folder.
+image's value. The machine's file systems are inside by its own configuration (``siteFs``), so only the
+binds of the site file and of the experiment are options. GPUs and NCCL's plug-in are made visible by
+modules of the site (``args: [--module=gpu,nccl-plugin]``). github.com/NERSC/shifter,
+doc/command/shifter.rst and src/shifter.c: without ``--workdir`` it would start in the image's folder.
 
 ``--entrypoint`` needs an image with an ENTRYPOINT; one with a CMD alone is refused there (src/shifter_core.c,
 ``calculate_args``).
@@ -57,7 +57,7 @@ def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator
     yield Word(text="shifter", origin=_ORIGIN)
     yield Word(text=f"--image={container.image}", origin=job.origins["image"])
     for bind in container.binds:
-        if bind.origin.key == "container.binds":
+        if bind.origin.key == f"{container.key}.binds" or bind.origin.kind == "place":
             yield Word.raw(f'--volume="{bind.text}"', bind.origin)
     if container.workdir:
         yield Word(text=f"--workdir={container.workdir}", origin=_ORIGIN)

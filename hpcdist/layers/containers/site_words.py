@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
+from hpcdist.site.conditions import applying
 from hpcdist.site.dialects.container import Runtime
 
 
 def args(job: JobSpec, runtime: Runtime) -> Iterator[Word]:
     """Yield ``args``, and ``gpu_args`` where the job has GPUs."""
     for key, texts in (("args", runtime.args), ("gpu_args", runtime.gpu_args if job.gpus.library else ())):
-        yield from (
-            Word(text=text, origin=Origin("site", job.identity.site, f"container.{key}")) for text in texts
-        )
+        for text, notes in applying(texts, job.facts):
+            yield Word(
+                text=text, origin=Origin("site", job.identity.site, f"{_section(job)}.{key}", notes=notes)
+            )
 
 
 def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
@@ -25,7 +27,7 @@ def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if name not in given:
             yield Word(
-                text=f"{name}={text}", origin=Origin("site", job.identity.site, f"container.env.{name}")
+                text=f"{name}={text}", origin=Origin("site", job.identity.site, f"{_section(job)}.env.{name}")
             )
 
 
@@ -33,3 +35,7 @@ def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterato
     """Yield ``--env=NAME=VALUE`` for them where the runtime itself starts the image's entrypoint."""
     for word in variables(job, runtime) if container.entrypoint else ():
         yield Word(text=f"--env={word.text}", origin=word.origin)
+
+
+def _section(job: JobSpec) -> str:
+    return job.container.key if job.container else "container"

@@ -25,6 +25,7 @@ frameworks: Registry[Framework] = Registry(
         "deepspeed": "hpcdist.layers.frameworks.deepspeed:DEEPSPEED",
         "lightning": "hpcdist.layers.frameworks.lightning:LIGHTNING",
         "accelerate": "hpcdist.layers.frameworks.accelerate:ACCELERATE",
+        "ray": "hpcdist.layers.frameworks.ray:RAY",
         "chainermn": "hpcdist.layers.frameworks.mpi:CHAINERMN",
     },
 )

@@ -188,10 +188,15 @@ def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
     # With one host, horovodrun finds no interface that is common to several.
     if job.placement.nodes == 1:
         yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))
-    elif site.fabric.interface:
-        origin = Origin("site", site.name, "fabric.interface")
-        yield from _words("--network-interfaces", site.fabric.interface, origin)
+    else:
+        yield from _own_interface(job, site)
     yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', Origin("task wrapper"))
+
+
+def _own_interface(job: JobSpec, site: Site) -> Iterator[Word]:
+    interface, key = site.interface_of(job.facts.node_types)
+    if interface:
+        yield from _words("--network-interfaces", interface, Origin("site", site.name, key))
 
 
 def _words(option: str, value: object, origin: Origin) -> Iterator[Word]:

@@ -52,8 +52,8 @@ class MxNet(Plain):
         """Return the address of the scheduler, the numbers of the others, and the interface."""
         del experiment
         placement = job.placement
-        interface = site.fabric.interface
-        origin = Origin("site", site.name, "fabric.interface")
+        interface, key = site.interface_of(job.facts.node_types)
+        origin = Origin("site", site.name, key)
         return (
             *filled(
                 {"DMLC_PS_ROOT_URI": template(HEAD_ADDRESS), "DMLC_PS_ROOT_PORT": template(PORT)}, _ORIGIN
@@ -65,10 +65,10 @@ class MxNet(Plain):
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's role, the index of a server, and the address where no interface is set."""
-        del job, experiment
+        del experiment
         own = [Variable.filled("DMLC_ROLE", template(name), _ORIGIN, role) for role, name in _ROLES.items()]
         own.append(Variable.filled("DMLC_SERVER_ID", template(INDEX), _ORIGIN, "ps"))
-        if not site.fabric.interface:
+        if not site.interface_of(job.facts.node_types)[0]:
             own.append(Variable.filled("DMLC_NODE_HOST", template(ADDRESS), _ORIGIN))
         return tuple(own)
 

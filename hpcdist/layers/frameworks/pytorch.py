@@ -14,6 +14,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem, warning
 from hpcdist.experiment.amounts import MOST
 from hpcdist.experiment.model import Experiment
+from hpcdist.layers.frameworks import torchrun_args
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -42,11 +43,14 @@ SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(
 class Section(Model, frozen=True):
     """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them.
 
-    ``max_restarts``: how often torchrun starts all processes again when one has failed.
+    ``max_restarts``: how often torchrun starts all processes again when one has failed. ``args``: further
+    options of torchrun, such as ``--tee=3``, ``--role=trainer``, ``--rdzv-conf=timeout=900`` and
+    ``--numa-binding=node``; they come after the site's.
     """
 
     launch: Literal["env", "torchrun"] | None = None
     max_restarts: int = 0
+    args: tuple[str, ...] = ()
 
 
 class PyTorch(Plain):
@@ -65,6 +69,9 @@ class PyTorch(Plain):
         elif section.max_restarts and section.launch != "torchrun":
             hint = "add `launch: torchrun`, or write `environment: {max_restarts: ...}`"
             yield Problem("it is torchrun that restarts processes", path, hint)
+        if section.args and section.launch != "torchrun":
+            yield Problem("they are options of torchrun", (self.name, "args"), "add `launch: torchrun`")
+        yield from torchrun_args.problems(section.args, (self.name, "args"))
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a replica, a GPU or a node."""
@@ -83,18 +90,19 @@ class PyTorch(Plain):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the address and port of rank 0, and the interface for gloo."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(site), *threads(job, _ORIGIN))
-        return (*filled(SHARED, _ORIGIN), *gloo_interface(site))
+            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(experiment))
+        return (*filled(SHARED, _ORIGIN), *gloo_interface(job, site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's ranks; for torchrun, its address and whether it is the rendezvous host."""
-        del site
         if section_of(Section, experiment, self.name).launch != "torchrun":
             return tuple(filled(environment(job), _ORIGIN))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
-        hosts = {"master": "is_host=1", "worker": "is_host=0"}
+        section = section_of(Section, experiment, self.name)
+        _, more = torchrun_args.split((*site.torchrun.args, *section.args))
+        hosts = {"master": ",".join(("is_host=1", *more)), "worker": ",".join(("is_host=0", *more))}
         return (
             *filled(own, _ORIGIN),
             *(
@@ -130,8 +138,8 @@ class TorchLibrary(Plain):
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the address and port of rank 0, and the interface for gloo."""
-        del job, experiment
-        return (*filled(SHARED, Origin("framework", self.name)), *gloo_interface(site))
+        del experiment
+        return (*filled(SHARED, Origin("framework", self.name)), *gloo_interface(job, site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the task's ranks."""
@@ -154,11 +162,18 @@ def environment(job: JobSpec) -> dict[str, Template]:
     }
 
 
-def gloo_interface(site: Site) -> Iterator[Variable]:
+def gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
     """Yield the variable that sets gloo's interface, as others may not reach the other nodes."""
-    if site.fabric.interface:
-        origin = Origin("site", site.name, "fabric.interface")
-        yield Variable(name="GLOO_SOCKET_IFNAME", value=site.fabric.interface, origin=origin)
+    interface, key = site.interface_of(job.facts.node_types)
+    if interface:
+        yield Variable(name="GLOO_SOCKET_IFNAME", value=interface, origin=Origin("site", site.name, key))
+
+
+def patience(experiment: Experiment) -> Iterator[Variable]:
+    """Yield how long torchrun waits for processes that save their state before it kills them, else 30 s."""
+    if restart := experiment.environment.restart:
+        seconds = str(restart.notice.seconds)
+        yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=_ORIGIN)
 
 
 def _processes(job: JobSpec) -> int | None:
@@ -168,10 +183,9 @@ def _processes(job: JobSpec) -> int | None:
 
 
 def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
-    own = site.torchrun.program != "torchrun"
-    yield Word(
-        text=site.torchrun.program, origin=Origin("site", site.name, "torchrun.program") if own else _ORIGIN
-    )
+    program = Origin("site", site.name, "torchrun.program")
+    origin = _ORIGIN if site.torchrun.program == "torchrun" else program
+    yield Word(text=site.torchrun.program, origin=origin)
     yield Word(text=f"--nnodes={job.placement.size}", origin=_ORIGIN)
     if processes := _processes(job):
         yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
@@ -179,9 +193,9 @@ def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
     yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
     yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
-    yield from (
-        Word(text=text, origin=Origin("site", site.name, "torchrun.args")) for text in site.torchrun.args
-    )
+    own = (site.torchrun.args, Origin("site", site.name, "torchrun.args"))
+    for texts, origin in (own, (section.args, Origin("key", "pytorch.args"))):
+        yield from (Word(text=text, origin=origin) for text in torchrun_args.split(texts)[0])
     yield Word(text="--no-python", origin=_ORIGIN)
 
 

@@ -57,6 +57,8 @@ class FluxRun(Plain):
         }
     )
     unequal_nodes = True
+    bare_options = "luvx"
+    can_go_on = True
     provides_mpi = True
     provides_pmi = False  # it always provides one; no task can check whether the program's MPI uses it
     labels_output = True
@@ -74,8 +76,9 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw("start_flux", _ORIGIN)
     by_task = _can_request_by_task(job)
     shape = _by_task(job) if by_task else _whole_nodes(job)
-    label = ("--label-io",) if job.placement.size > 1 else ()
-    for text in ("flux", "run", *shape, *label, "--setopt=exit-on-error", "--setopt=exit-timeout=none"):
+    label = ("--label-io",) if job.labels_output else ()
+    ends = ("--setopt=exit-on-error",) * job.completion.kill_on_failure
+    for text in ("flux", "run", *shape, *label, *ends, "--setopt=exit-timeout=none"):
         yield Word(text=text, origin=_ORIGIN)
     yield from _affinity(job)
     if options.mpi:

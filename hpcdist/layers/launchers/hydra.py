@@ -35,7 +35,22 @@ class Hydra(Plain):
     schedulers = frozenset({"slurm", "local", "pbs", "lsf", "flux", "sge"})
     site_options = frozenset({"flavour", "binding", "args", "rank_variables"})
     reserved_options: frozenset[str] = frozenset(
-        {"-n", "-np", "-f", "-hosts", "-machinefile", "-ppn", "-genvlist", "-genvall", "-envlist"}
+        {
+            "-n",
+            "-np",
+            "-f",
+            "-host",
+            "-hosts",
+            "-hostfile",
+            "-machinefile",
+            "-ppn",
+            "-perhost",
+            "-rr",
+            "-grr",
+            "-genvlist",
+            "-genvall",
+            "-envlist",
+        }
     )
     hostfile_line = "%s:%s"
     unequal_nodes = True

@@ -72,6 +72,7 @@ class Jsrun(Plain):
     )
     mpi_flavours: tuple[str, ...] = ("spectrum",)
     unequal_nodes = True
+    can_go_on = True
     provides_mpi = True
     orders_nodes = True
 
@@ -92,7 +93,7 @@ class Jsrun(Plain):
             Word(text="jsrun", origin=_ORIGIN),
             *shape,
             # By default the other ranks of a failed one may run on until the time limit.
-            Word(text="--exit_on_error=1", origin=_ORIGIN),
+            Word(text=f"--exit_on_error={int(job.completion.kill_on_failure)}", origin=_ORIGIN),
             *job.arguments,
             Word.raw('"${hpcdist_unset[@]}"', Origin("rule", "jsrun: OMP_NUM_THREADS is the plan's")),
         )

@@ -40,6 +40,7 @@ class Mpirun(Plain):
             "-n",
             "-np",
             "-c",
+            "-N",
             "--n",
             "--np",
             "-H",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
+from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of, with_reports
 from hpcdist.layers.launchers.counts import tasks_on_each_node
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -49,7 +49,7 @@ class Pals(Plain):
         Raises:
             PlanError: where nodes hold different numbers of tasks.
         """
-        return tuple(_words(job, options))
+        return with_reports(_words(job, options))
 
 
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:

@@ -15,6 +15,7 @@ class Plain:
     site_options: frozenset[str] = frozenset()
     reserved_options: frozenset[str] = frozenset()
     lists_cpus: bool = False
+    can_go_on: bool = False
     hostfile_line: str = "%s slots=%s"
     unequal_nodes: bool = False
     provides_mpi: bool = False

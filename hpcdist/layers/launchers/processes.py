@@ -19,6 +19,7 @@ class Processes(Plain):
         rank="HPCDIST_START_RANK", size="HPCDIST_START_SIZE", local_rank="HPCDIST_START_RANK"
     )
     schedulers = frozenset({"local"})
+    can_go_on = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
         """Return the name of the script's own function.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem, warning
-from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of
+from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of, with_reports
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
@@ -53,7 +53,9 @@ class Srun(Plain):
             "--het-group",
         }
     )
+    bare_options = "EHOQVXZklsuv"
     lists_cpus = True
+    can_go_on = True
     unequal_nodes = True
     provides_mpi = True
     provides_pmi = True
@@ -75,11 +77,11 @@ class Srun(Plain):
                 texts.append(Word(text=":", origin=_ORIGIN))
             if len(groups) > 1:
                 texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
-            texts += _shape(index, group)
+            texts += _shape(index, group, own_nodes=job.own_nodes > 0)
             texts += [] if index else _common(job)
             texts += _gpus(job, group)
             texts += _site_words(job, group, options)
-        return tuple(texts)
+        return with_reports(texts)
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:  # noqa: ARG002
         """Yield a warning for MPI over the components of a heterogeneous job."""
@@ -93,13 +95,7 @@ class Srun(Plain):
 
 def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:
     if job.launch.mpi:
-        site = Origin("site", job.identity.site, "launchers.srun.mpi")
-        origin = (
-            site
-            if job.launch.mpi == options.mpi
-            else Origin("rule", "no PMI over several components, but for MPI")
-        )
-        yield Word(text=f"--mpi={job.launch.mpi}", origin=origin)
+        yield Word(text=f"--mpi={job.launch.mpi}", origin=_origin_of_pmi(job, options))
     if masks := [cpu_mask(cpus) for cpus in cpus_of_tasks(job, group)]:
         yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(job, group))
     for text in options.binding if group.even and not masks else ():
@@ -107,21 +103,31 @@ def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Ite
     yield from job.arguments
 
 
-def _shape(index: int, group: Group) -> Iterator[Word]:
+def _origin_of_pmi(job: JobSpec, options: LauncherOptions) -> Origin:
+    if job.launch.mpi == options.mpi:
+        return Origin("site", job.identity.site, "launchers.srun.mpi")
+    if job.container and job.launch.mpi != SRUN.pmi_over_components:
+        return Origin("site", job.identity.site, f"{job.container.key}.mpi")
+    return Origin("rule", "no PMI over several components, but for MPI")
+
+
+def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
     texts = [f"--nodes={group.nodes}", f"--ntasks={group.tasks}"]
     if group.even:
         texts += [f"--ntasks-per-node={group.tasks_per_node}", f"--cpus-per-task={group.cpus_per_task}"]
     else:
         texts += ["--distribution=arbitrary", "--cpu-bind=none"]
     yield from (Word(text=text, origin=_ORIGIN) for text in texts)
+    if own_nodes and group.even:  # else srun takes any of the job's nodes
+        yield Word.raw('--nodelist="$HPCDIST_TASK_NODES"', _ORIGIN)
     if not group.even:
         # A file with one host a task, in rank order (srun(1), --nodelist with --distribution=arbitrary).
         yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN)
 
 
 def _common(job: JobSpec) -> Iterator[Word]:
-    yield Word(text="--kill-on-bad-exit=1", origin=_ORIGIN)
-    if job.placement.size > 1:
+    yield Word(text=f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", origin=_ORIGIN)
+    if job.labels_output:
         yield Word(text="--label", origin=_ORIGIN)
 
 

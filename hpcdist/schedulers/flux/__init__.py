@@ -90,6 +90,7 @@ class Flux(Plain):
     name: Final = "flux"
     installation = installations.FLUX
     open_mpi_support = "Flux"
+    has_arrays = False
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""
@@ -114,7 +115,8 @@ class Flux(Plain):
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
         token = f"--setattr=user.hpcdist=hpcdist:{submission.token}"
-        words = ("flux", "batch", token, submission.script)
+        after = (f"--dependency=afterany:{submission.after}",) if submission.after else ()
+        words = ("flux", "batch", token, *after, submission.script)
         return Command(words, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:

@@ -49,8 +49,8 @@ FIELDS: Final = {
 RESERVED: Final = {
     "--cwd": "the job runs where it is submitted",
     "--dry-run": "use `hpcdist render`",
-    "--error": "the output goes to the run directory",
-    "--output": "the output goes to the run directory",
+    "--error": "use `batch.error`",
+    "--output": "use `batch.output`",
     "--wrap": "hpcdist writes the script",
 }
 
@@ -89,7 +89,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     problems = list(_unsupported(job, site))
     own = [
         Directive(flag=flag, value=value, origin=job.origins.get(field, job.placement.groups[0].origin))
-        for flag, value, field in _lines(job, problems)
+        for flag, value, field in _lines(job, site, problems)
     ]
     once = [line for line in own if line.flag in FIELDS]
     extra = list(further_directives(_SYNTAX, job, site, once, problems))
@@ -99,7 +99,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     return (*own, *extra)
 
 
-def _lines(job: JobSpec, problems: list[Problem]) -> Iterator[Line]:
+def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
     group = job.placement.groups[0]
     yield "--job-name", job.identity.name, "name"
     for one in job.request.dependency:
@@ -111,6 +111,8 @@ def _lines(job: JobSpec, problems: list[Problem]) -> Iterator[Line]:
         for name in ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"):
             yield "--env", name, "environment"
     yield from _where(job, group)
+    if site.directives.size:
+        return
     yield "--nodes", str(group.nodes), "nodes"
     yield "--nslots", str(group.nodes), "nodes"
     yield "--cores-per-slot", str(group.cpus), "cpus"

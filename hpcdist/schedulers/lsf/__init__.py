@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.origin import Origin
-from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
+from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers.arrays import ArrayLimit
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.plain import Plain
@@ -32,9 +33,9 @@ BY_NAME: Final = "# bsub reads it by its name: bsub job.sh"
 _SUBMIT: Final = f"""\
 [[ -r $2 ]] || {{ echo "$2 cannot be read. Job not submitted." >&2; exit 255; }}
 if grep -qxF -e '{BY_STDIN}' -- "$2"; then
-  exec bsub -Jd "$1" <"$2"
+  exec bsub -Jd "$1" "${{@:3}}" <"$2"
 else
-  exec bsub -Jd "$1" "$2"
+  exec bsub -Jd "$1" "${{@:3}}" "$2"
 fi
 """
 
@@ -111,7 +112,8 @@ class Lsf(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""
-        words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script)
+        after = ("-w", f"ended({submission.after})") if submission.after else ()
+        words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script, *after)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
@@ -149,6 +151,10 @@ class Lsf(Plain):
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""
         return Command(("bash", "-c", _CANCEL, "hpcdist", *(job.id for job in jobs)), drop_environment=DROP)
+
+    def cancel_element(self, job: Job, index: int) -> Command:
+        """Return ``bkill 12[3]``."""
+        return Command(("bash", "-c", _CANCEL, "hpcdist", f"{job.id}[{index}]"), drop_environment=DROP)
 
     def wait(self, job: Job) -> Command:
         """Return bwait, which LSF 10.1 has so that nobody needs to call bjobs often."""

@@ -63,10 +63,10 @@ _RESERVED: Final = {
     "-Zs": "hpcdist submits the script itself",
     "-csm": "hpcdist uses the easy mode, or slots: set `lsf.request` in the site file",
     "-cwd": "the job runs where it is submitted",
-    "-e": "the output goes to the run directory",
-    "-eo": "the output goes to the run directory",
-    "-o": "the output goes to the run directory",
-    "-oo": "the output goes to the run directory",
+    "-e": "use `batch.error`",
+    "-eo": "use `batch.error`",
+    "-o": "use `batch.output`",
+    "-oo": "use `batch.output`",
     "-pack": "hpcdist submits one job",
 }
 
@@ -127,16 +127,23 @@ def _job(job: JobSpec, site: Site) -> Iterator[Line]:
 
 
 def _resources(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
+    if site.directives.size:
+        return
     if site.lsf.request == "nodes":
         yield "-nnodes", str(group.nodes), "nodes"
-        if site.lsf.alloc_flags:
+        own = any(text.split()[:1] == ["-alloc_flags"] for text in job.request.extra_directives)
+        if site.lsf.alloc_flags and not own:
             yield "-alloc_flags", " ".join(site.lsf.alloc_flags), Origin("site", site.name, "lsf.alloc_flags")
         return
     yield "-n", str(group.nodes * group.cpus), "nodes"
     yield "-R", " ".join(_requirement(site, group)), "nodes"
     if group.gpus and job.request.gpu_request != "none":
         # Without j_exclusive another job may get the same GPUs (bsub(1), -gpu).
-        model = f":gmodel={group.gpu_type}" if group.gpu_type and site.gpus.typed else ""
+        model = (
+            f":gmodel={group.gpu_type}"
+            if group.gpu_type and site.gpus_in(group.site_partition)[0].typed
+            else ""
+        )
         yield "-gpu", f"num={group.gpus}:mode=shared:j_exclusive=yes{model}", "gpus"
     if job.request.exclusive:
         yield "-x", None, "exclusive"

@@ -115,7 +115,8 @@ class Pbs(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
-        words = ("qsub", "-v", f"{TOKEN}={PREFIX}{submission.token}", submission.script)
+        after = ("-W", f"depend=afterany:{submission.after}") if submission.after else ()
+        words = ("qsub", "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
@@ -154,6 +155,10 @@ class Pbs(Plain):
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""
         return command("qdel", *(job.id for job in jobs))
+
+    def cancel_element(self, job: Job, index: int) -> Command:
+        """Return ``qdel 12[3].server``."""
+        return command("qdel", job.id.replace("[]", f"[{index}]", 1))
 
 
 def _is_refused(completed: Completed) -> bool:

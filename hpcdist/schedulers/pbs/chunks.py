@@ -70,7 +70,7 @@ def _pieces(group: Group, placement: Placement, rule: int) -> Iterator[Chunk]:
                 used=shape.cpus,
                 cpus=max(shape.cpus, rule * shape.gpus),
                 gpus=shape.gpus,
-                memory=None if group.memory is None else shape.memory,
+                memory=group.memory if group.memory is None or group.all_memory else shape.memory,
             )
 
 

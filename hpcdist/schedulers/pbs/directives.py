@@ -56,10 +56,10 @@ _RESERVED: Final = {
     "-W sandbox": "the job runs where it is submitted",
     "-X": "it submits batch jobs",
     "-d": "the job runs where it is submitted (and -d is Torque's)",
-    "-e": "the output goes to the run directory",
-    "-j": "the output goes to the run directory",
+    "-e": "use `batch.error`",
+    "-j": "use `batch.output` and `batch.error`",
     "-k": "write `pbs: {keep: ...}` in the site file",
-    "-o": "the output goes to the run directory",
+    "-o": "use `batch.output`",
     "-t": "use `batch.array` (and -t is Torque's)",
     "-z": "hpcdist reads the job's id itself",
 }
@@ -145,6 +145,8 @@ def _where(job: JobSpec, site: Site) -> Iterator[Line]:
 
 
 def _resources(job: JobSpec, site: Site) -> Iterator[Line]:
+    if site.directives.size:
+        return
     if site.pbs.request == "totals":
         for name, value, field in totals(job, site):
             yield f"-l {name}", value, field

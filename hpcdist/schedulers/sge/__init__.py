@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import ArrayLimit, Query, Submission, answers, installations
+from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers.arrays import ArrayLimit
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
@@ -82,6 +83,11 @@ done
 exit "$code"
 """
 
+_CANCEL_ELEMENT: Final = """\
+output=$(qdel "$1" -t "$2" 2>&1) && exit
+[[ $output == *'does not exist'* || $output == *'already in deletion'* ]] || { echo "$output" >&2; exit 1; }
+"""
+
 # qstat shows what a job was given besides, such as its token, only for jobs that are named.
 _FIND: Final = """\
 list=$(qstat -u "$(id -un)") || exit
@@ -96,6 +102,7 @@ class GridEngine(Plain):
     name: Final = "sge"
     array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
+    requeues = True  # a script that ends with exit code 99
     installation = installations.SGE
     open_mpi_support = "Grid Engine"
 
@@ -135,8 +142,14 @@ class GridEngine(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
-        words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", submission.script)
-        return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
+        after = ("-hold_jid", submission.after) if submission.after else ()
+        words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", *after, *submission.options)
+        return Command(
+            (*words, submission.script),
+            drop_environment=DROP,
+            keep_environment=(*KEEP, "LC_ALL"),
+            timeout=120,
+        )
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; of an array qsub says ``12.1-10:2``.
@@ -176,6 +189,10 @@ class GridEngine(Plain):
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""
         return bash(_CANCEL, *itertools.chain.from_iterable((job.id, job.directory) for job in jobs))
+
+    def cancel_element(self, job: Job, index: int) -> Command:
+        """Return ``qdel 12 -t 3``."""
+        return bash(_CANCEL_ELEMENT, job.id, str(index))
 
 
 def _may_have_worked(completed: Completed) -> bool:

@@ -60,12 +60,12 @@ RESERVED: Final = {
     "-clear": "write the options that you want",
     "-cwd": "the job runs where it is submitted",
     "-dc": "it carries the token by which hpcdist finds the job again",
-    "-e": "the output goes to the run directory",
+    "-e": "use `batch.error`",
     "-hold_jid_ad": "use `batch.dependency`",
     "-i": "the job reads nothing",
-    "-j": "the output goes to the run directory",
+    "-j": "use `batch.output` and `batch.error`",
     "-now": "the job waits until there is room",
-    "-o": "the output goes to the run directory",
+    "-o": "use `batch.output`",
     "-sc": "it carries the token by which hpcdist finds the job again",
     "-shell": "the script is one of bash",
     "-sync": "use `hpcdist wait`",
@@ -112,7 +112,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
 def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:
     # A name that begins with a digit is refused.
     yield "-N", f"_{job.identity.name}" if job.identity.name[:1].isdecimal() else job.identity.name, "name"
-    if job.request.account is not None:
+    if job.request.account is not None and not job.request.submit_options:
         yield site.sge.account, job.request.account, "account"
     if job.request.array is not None:
         yield "-t", elements(job.request.array.ranges[0]), "array"
@@ -132,7 +132,7 @@ def _of_group(job: JobSpec, site: Site, group: Group, problems: list[Problem]) -
     if group.partition is not None:
         yield "-q", group.partition, "partition"
     slots = slots_of(job, site, group)
-    name = environment(site, slots, group)
+    name = "" if site.directives.size else environment(site, slots, group)
     if name:
         yield "-pe", f"{name} {slots * group.nodes}", "nodes"
     elif name is None:
@@ -146,13 +146,13 @@ def _of_group(job: JobSpec, site: Site, group: Group, problems: list[Problem]) -
 
 def _resources(job: JobSpec, site: Site, group: Group, slots: int, problems: list[Problem]) -> Iterator[Line]:
     own = site.sge
-    if group.gpus and job.request.gpu_request != "none":
+    if group.gpus and job.request.gpu_request != "none" and not site.directives.size:
         if problem := _gpu_problem(site, group, slots):
             problems.append(problem)
         else:
             share = _share(group.gpus, slots) if own.gpus_per == "slot" else str(group.gpus)
             yield f"-l {own.gpus}", share, "gpus"
-    if own.memory is not None and group.memory is not None:
+    if own.memory is not None and group.memory is not None and not site.directives.size:
         memory = -(-group.memory // (slots if own.memory_per == "slot" else 1))
         yield f"-l {own.memory}", f"{memory}M", "memory"
     if job.request.exclusive and own.exclusive is not None:

@@ -57,7 +57,16 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
 
 
 def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield a warning for an environment of which the site file does not give the allocation rule."""
+    """Yield a warning for an environment of which the site file does not give the allocation rule.
+
+    And that a script does not name the account that is an option of qsub.
+    """
+    if option := " ".join(job.request.submit_options):
+        yield Problem(
+            f"the account is an option of qsub: submitted by hand, `qsub {option} SCRIPT`", severity="note"
+        )
+    if site.directives.size:
+        return
     name = site.sge.environments.get(_ANY, "")
     group = job.placement.groups[0]
     slots = slots_of(job, site, group)

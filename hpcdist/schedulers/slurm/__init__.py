@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import ArrayLimit, LibraryStatus, Query, Submission, answers, installations
+from hpcdist.schedulers import LibraryStatus, Query, Submission, answers, installations
+from hpcdist.schedulers.arrays import ArrayLimit
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
@@ -122,6 +123,7 @@ class Slurm(Plain):
     name: Final = "slurm"
     array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     has_components = True
+    requeues = True
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -151,7 +153,8 @@ class Slurm(Plain):
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
         comment = f"--comment=hpcdist:{submission.token}"
-        words = ("sbatch", "--parsable", comment, submission.script)
+        after = (f"--dependency=afterany:{submission.after.partition(';')[0]}",) if submission.after else ()
+        words = ("sbatch", "--parsable", comment, *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
@@ -237,6 +240,11 @@ class Slurm(Plain):
             names = ", ".join(name or "the default one" for name in clusters)
             raise SchedulerError(f"these jobs are on several clusters ({names}): cancel them one by one")
         return next(command("scancel", *numbers, cluster=cluster) for cluster, numbers in clusters.items())
+
+    def cancel_element(self, job: Job, index: int) -> Command:
+        """Return ``scancel 12_3``."""
+        number, _, cluster = job.id.partition(";")
+        return command("scancel", f"{number}_{index}", cluster=cluster)
 
 
 def _may_have_worked(completed: Completed) -> bool:

@@ -60,8 +60,8 @@ FIELDS: Final = {
 _RESERVED: Final = {
     "--chdir": "the job runs where it is submitted",
     "--comment": "it carries the token by which hpcdist finds the job again",
-    "--error": "the output goes to the run directory",
-    "--output": "the output goes to the run directory",
+    "--error": "use `batch.error`",
+    "--output": "use `batch.output`",
     "--parsable": "hpcdist reads the job's id itself",
     "--wait": "use `hpcdist wait`",
     "--wrap": "hpcdist writes the script",
@@ -131,6 +131,8 @@ def _job_wide(job: JobSpec) -> Iterator[Line]:
         yield "--no-requeue", None, "requeue"
     if job.completion.elastic:
         yield "--no-kill", None, "elastic"
+    elif job.completion.restarts and job.completion.restarts.spare_nodes:
+        yield "--no-kill", None, "restart"
     if (mail := job.request.mail) is not None:
         yield "--mail-user", mail.user, "mail"
         yield "--mail-type", ",".join(mail.events).upper() or "NONE", "mail"
@@ -150,8 +152,12 @@ def _is_mixed(waits: Sequence[Dependency]) -> bool:
 
 def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
     yield from _where(job, group)
+    if site.directives.size:
+        return
     yield "--nodes", str(group.nodes), "nodes"
-    if group.even:
+    if group.gpus and not site.requests_cpus(group.site_partition):
+        pass  # its GPUs bring their CPUs, and the launcher says how many tasks there are
+    elif group.even:
         yield "--ntasks-per-node", str(group.tasks_per_node), "nodes"
         yield "--cpus-per-task", str(group.cpus_per_task), "cpus"
     else:
@@ -159,8 +165,13 @@ def _of_group(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
         # GPUs are asked too; with one big task, mpirun finds one slot on a node (both tried).
         yield "--ntasks-per-node", str(group.cpus), "cpus"
         yield "--cpus-per-task", "1", "cpus"
-    if group.memory is not None:
+    if group.all_memory:
+        yield "--mem", "0", "memory"
+    elif group.memory is not None:
         yield "--mem", f"{group.memory}M", "memory"
+    elif job.request.exclusive and site.memory_in(group.site_partition)[0]:
+        # Alone on its nodes a job has all CPUs, but no more memory than it asks for (sbatch(1), --exclusive).
+        yield "--mem", "0", "exclusive"
     if group.gpus:
         yield from _gpus(job, site, group)
 
@@ -181,7 +192,7 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
 
 
 def _gpus(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
-    kind = f"{group.gpu_type}:" if group.gpu_type and site.gpus.typed else ""
+    kind = f"{group.gpu_type}:" if group.gpu_type and site.gpus_in(group.site_partition)[0].typed else ""
     if job.request.gpu_request == "gres":
         yield "--gres", f"{job.request.gpu_name}:{kind}{group.gpus}", "gpus"
     elif job.request.gpu_request == "gpus_per_node":

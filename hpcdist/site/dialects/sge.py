@@ -18,9 +18,9 @@ class Sge(Model, frozen=True):
     GPUs are requested per slot (``consumable YES``), per host, or per job (``consumable JOB``, on its first
     host: only for jobs of one host). ``memory_per``: the same for memory. ``gpu_fractions``: a slot may
     request a part of a GPU (``type DOUBLE``). ``exclusive``: the resource for exclusive hosts. ``account``:
-    the option for the account. ``remote``: how Open MPI and hydra start tasks on other hosts, by ``ssh`` or
-    by ``qrsh -inherit``, which needs parallel environments with ``control_slaves TRUE`` and leaves tasks of a
-    deleted job behind.
+    the option for the account; ``-g`` is one of qsub itself, not of the script (TSUBAME4). ``remote``: how
+    Open MPI and hydra start tasks on other hosts, by ``ssh`` or by ``qrsh -inherit``, which needs parallel
+    environments with ``control_slaves TRUE`` and leaves tasks of a deleted job behind.
     """
 
     environments: dict[str, str] = {}
@@ -32,5 +32,5 @@ class Sge(Model, frozen=True):
     memory: str | None = None
     memory_per: Literal["slot", "host"] = "slot"
     exclusive: str | None = None
-    account: Literal["-P", "-A"] = "-P"
+    account: Literal["-P", "-A", "-g"] = "-P"
     remote: Literal["ssh", "qrsh"] = "ssh"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.search.model import Bayes, Count, Metric, Search, Space
+from hpcdist.experiment.search.model import Bayes, Count, Hyperband, Metric, Resource, Search, Space
 from hpcdist.experiment.search.problems import search_problems
 
 LIST = {"lr": Space(values=(0.1, 0.2))}
@@ -70,13 +70,54 @@ H = "hptuning"
         ),
         (
             Search(matrix={"a": Space(uniform=(0, 1))}, bo=Bayes(2, 3, Metric("loss"))),
+            [],
+        ),
+        (
+            Search(
+                matrix={"epochs": Space(values=(1,))},
+                hyperband=Hyperband(0, Resource("epochs"), Metric("loss"), 1.0),
+            ),
             [
                 Problem(
-                    "searches whose trials depend on earlier ones are not run yet",
-                    (H, "bo"),
-                    "write `random_search: {n_experiments: ...}`",
+                    "1 is out of range", (H, "hyperband", "eta"), "write a number from 1.1 to 1000, such as 3"
+                ),
+                Problem(
+                    "the resource 'epochs' has values of its own", (H, "matrix", "epochs"), "remove them"
+                ),
+                Problem("0 is out of range", (H, "hyperband", "max_iterations"), "write 1 or more"),
+            ],
+        ),
+        (
+            Search(
+                matrix={"a": Space(uniform=(0, 1))},
+                hyperband=Hyperband(10**400, Resource("epochs"), Metric("loss"), 3),
+            ),
+            [
+                Problem(
+                    "1000000000 is the most of a resource",
+                    (H, "hyperband", "max_iterations"),
+                    "count it in larger units",
                 )
             ],
+        ),
+        (
+            Search(
+                matrix={"a": Space(uniform=(0, 1))},
+                hyperband=Hyperband(10**9, Resource("epochs"), Metric("loss"), 3),
+            ),
+            [
+                Problem(
+                    "it has 598326563 trials, and 100000 are the most; lower `max_iterations`",
+                    (H,),
+                )
+            ],
+        ),
+        (
+            Search(
+                matrix={"a": Space(quniform=(0, 2, 1))},
+                hyperband=Hyperband(27, Resource("epochs"), Metric("loss"), 3),
+            ),
+            [Problem("it has 2 different trials, not 49; give its params more values", (H,))],
         ),
     ],
 )

@@ -22,6 +22,7 @@ from hpcdist.errors import ExitCode, ServiceError
 from hpcdist.export import items
 from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from tests.export.made import AT, COMPLETED, kept, logged, made
 from tests.export.mlflow.servers import Server, free_port, served
 
@@ -223,7 +224,7 @@ def test_wherever_it_is_lost_the_next_export_completes_it(
         entries = [{"step": step, "metrics": {"m": step, "n": step}} for step in range(600)]
         model = kept(run, "m.pt", "weights", "model")
         logged(run, "7/0.0/rank-0", *entries, {"params": {"batch": 4}}, model)
-        found, _ = items.read(run, COMPLETED, AT)
+        found, _ = items.read(Report(run, COMPLETED), AT)
         is_same = last % 4 == 1
         with Proxy(server, last, delivers_last=not is_same) as proxy:
             threading.Thread(target=proxy.serve_forever, daemon=True).start()

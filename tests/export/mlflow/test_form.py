@@ -18,6 +18,7 @@ from hpcdist.export import items
 from hpcdist.export.items import Item, Name
 from hpcdist.export.mlflow import form
 from hpcdist.export.mlflow.form import Point
+from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking.series import Points
 from tests.export.made import AT, COMPLETED, made
@@ -25,7 +26,7 @@ from tests.export.made import AT, COMPLETED, made
 
 @pytest.fixture
 def item(tmp_path: Path) -> Item:
-    [found], _ = items.read(made(tmp_path, f"started 7 {AT} 0"), COMPLETED, AT)
+    [found], _ = items.read(Report(made(tmp_path, f"started 7 {AT} 0"), COMPLETED), AT)
     return found
 
 

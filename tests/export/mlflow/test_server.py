@@ -14,6 +14,7 @@ from hpcdist.export.mlflow import form
 from hpcdist.export.mlflow.server import Sent
 from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from tests.export.made import AT, COMPLETED, kept, logged, made
 from tests.export.mlflow.servers import Server
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.real
 
 def send(server: Server, run: Run, status: Status = COMPLETED) -> tuple[list[Sent], list[str]]:
     """Export a run with a client of its own; return what was new, and the warnings."""
-    found, _ = items.read(run, status, AT + 100.0)
+    found, _ = items.read(Report(run, status), AT + 100.0)
     results = [*Destination(server.uri).send(found)]
     assert [item for item, _, _ in results] == found
     return [sent for _, sent, _ in results], [
@@ -221,7 +222,7 @@ def test_odd_names_of_files(server: Server, experiment: str, tmp_path: Path) -> 
 def test_warnings_are_problems(server: Server, experiment: str, tmp_path: Path) -> None:
     run = made(tmp_path, name=f"{experiment}-1")
     logged(run, "7/0.0/rank-0", {"step": 0.5, "metrics": {"m": 1}})
-    found, _ = items.read(run, COMPLETED, AT)
+    found, _ = items.read(Report(run, COMPLETED), AT)
     [(_, _, problems)] = Destination(server.uri, "another one").send(found)
     text = "MLflow takes whole steps; those of these metrics were rounded down: m"
     assert problems == [warning(text)]

@@ -4,19 +4,19 @@
 # rule run directory
 #PBS -j oe
 # rule run directory
-#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#PBS -N horovod-digits
-# horovod_digits.yml batch.account
+#PBS -o /scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#PBS -N horovod
+# horovod.yml batch.account
 #PBS -P proj
 # site aspire2a: partitions.normal
 #PBS -q normal
-# site aspire2a: partitions.normal
-#PBS -l select=4:ncpus=64:mpiprocs=4:ngpus=4
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#PBS -l select=2:ncpus=64:mpiprocs=4:ngpus=4
 # site aspire2a: pbs.place
 #PBS -l place=scatter
-# horovod_digits.yml batch.walltime
-#PBS -l walltime=00:10:00
+# horovod.yml batch.walltime
+#PBS -l walltime=01:00:00
 # default
 #PBS -r n
 # site aspire2a: pbs.keep
@@ -31,10 +31,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by mpirun, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by mpirun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [hostfile]='%s slots=%s' [threads]=own
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [hostfile]='%s slots=%s' [threads]=own
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [shared_gpus]=1 [gpu_hook]='PBS'"'"'s cgroups hook'
   [ports]=16
 )
@@ -42,13 +42,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   16   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   16   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   16   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -60,9 +60,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -72,13 +72,13 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
   # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
   # --map-by slot --bind-to none: launcher mpirun
   # "${hpcdist_exports[@]}": variables of the plan
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,21 +1,21 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site azure-ndv4: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=proj
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
 # site azure-ndv4: whole_nodes
 #SBATCH --exclusive
-# site azure-ndv4: partitions.gpu
-#SBATCH --nodes=4
-# site azure-ndv4: partitions.gpu
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=8
 # site azure-ndv4: partitions.gpu
 #SBATCH --cpus-per-task=12
@@ -31,10 +31,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 32 tasks by srun, 4 nodes, 32 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1 [mpi]=pmix
-  [nodes]=4 [tasks]=32 [tasks_per_node]='8(x4)' [threads]=default
+  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -42,13 +42,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    8     8           8        0    0          0   12   0   1    1       1"
-  " worker 0     8    24    8           8        1    0          0   12   0   1    1       1"
+  " worker 0     8    8     8           8        1    0          0   12   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -74,9 +74,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -86,12 +86,12 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=pmix: site azure-ndv4: launchers.srun.mpi
   # --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000: site azure-ndv4: node_types.a100.gpu_cpus
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

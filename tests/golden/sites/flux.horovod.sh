@@ -1,16 +1,16 @@
 #!/bin/bash
 # rule run directory
-#flux: --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#flux: --job-name=horovod-digits
-# horovod_digits.yml batch.account
+#flux: --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#flux: --job-name=horovod
+# horovod.yml batch.account
 #flux: --bank=proj
-# horovod_digits.yml batch.walltime
-#flux: --time-limit=600s
-# site flux: no partitions
-#flux: --nodes=4
-# site flux: no partitions
-#flux: --nslots=4
+# horovod.yml batch.walltime
+#flux: --time-limit=3600s
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#flux: --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#flux: --nslots=2
 # site flux: no partitions
 #flux: --cores-per-slot=1
 # Made by hpcdist 0.1.0 for site flux. It needs no hpcdist on the nodes, and runs by hand as well: what is this
@@ -21,10 +21,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 4 tasks by flux, 4 nodes' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=flux [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 2 tasks by flux, 2 nodes' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=flux [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
-  [nodes]=4 [tasks]=4 [tasks_per_node]='1(x4)' [threads]=default
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [threads]=default
   [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
   [ports]=16
 )
@@ -32,13 +32,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           1        1    0          0   1    0   0    1       1"
+  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -50,9 +50,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -62,10 +62,10 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
+  # start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  start_flux flux run --nodes=4 --ntasks=4 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

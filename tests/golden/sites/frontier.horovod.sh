@@ -1,23 +1,23 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site frontier: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=proj
 # site frontier: partitions.batch
 #SBATCH --partition=batch
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
 # site frontier: whole_nodes
 #SBATCH --exclusive
-# site frontier: partitions.batch
-#SBATCH --nodes=4
-# site frontier: partitions.batch
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=8
 # site frontier: partitions.batch
 #SBATCH --cpus-per-task=7
@@ -31,10 +31,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 32 tasks by srun, 4 nodes, 32 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=4 [tasks]=32 [tasks_per_node]='8(x4)' [threads]=default
+  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
   [gpus]=launcher [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*'
   [ports]=16 [by_address]=1
 )
@@ -42,13 +42,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    8     8           8        0    0          0   7    0   1    1       1"
-  " worker 0     8    24    8           8        1    0          0   7    0   1    1       1"
+  " worker 0     8    8     8           8        1    0          0   7    0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -57,16 +57,16 @@ setup() {
   load_module PrgEnv-gnu/8.7.0 'site frontier: modules'  # site frontier: modules
   load_module cpe/26.03 'site frontier: modules'  # site frontier: modules
   load_module rocm/7.1.1 'site frontier: modules'  # site frontier: modules
-  load_module rccl-net-plugin 'site frontier: modules'  # site frontier: modules
+  load_module rccl-net-plugin 'site frontier: modules (rccl)'  # site frontier: modules (rccl)
   load_module craype-accel-amd-gfx90a 'site frontier: modules'  # site frontier: modules
   export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
-  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
+  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
 }
 
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
-  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node)
+  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node, rccl)
   export NCCL_CROSS_NIC=1  # site frontier: fabric.env.NCCL_CROSS_NIC
   export NCCL_NET_GDR_LEVEL=PHB  # site frontier: fabric.env.NCCL_NET_GDR_LEVEL
   export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site frontier: fabric.env.NCCL_SOCKET_IFNAME
@@ -76,18 +76,24 @@ environment() {
   export FI_CXI_DEFAULT_CQ_SIZE=131072  # site frontier: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
   export FI_CXI_DEFAULT_TX_SIZE=2048  # site frontier: fabric.env.FI_CXI_DEFAULT_TX_SIZE
   export FI_CXI_RX_MATCH_MODE=hybrid  # site frontier: fabric.env.FI_CXI_RX_MATCH_MODE
-  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
-  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
+  ! linked "libmpi_gtl_hsa.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site frontier: fabric.env.MPICH_GPU_SUPPORT_ENABLED (rccl, outside containers, if the program links libmpi_gtl_hsa.so)
+  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
+}
+
+# What each task does first.
+task_setup() {
+  mkdir -p "$MIOPEN_USER_DB_PATH"  # site frontier: task_setup
 }
 
 # The variables of each task.
@@ -97,13 +103,13 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
   # --gpus-per-task=1: site frontier: gpus.bound_by
   # --mpi=cray_shasta: site frontier: launchers.srun.mpi
   # --gpu-bind=closest: site frontier: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,19 +1,19 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site jean-zay: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
-#SBATCH --account=proj@a100
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
-# site jean-zay: partitions.gpu_p13
-#SBATCH --nodes=4
-# site jean-zay: partitions.gpu_p13
+# horovod.yml batch.account
+#SBATCH --account=proj@v100
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=4
 # site jean-zay: partitions.gpu_p13
 #SBATCH --cpus-per-task=10
@@ -29,10 +29,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -40,27 +40,29 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   10   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   10   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   10   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
+  export HF_DATASETS_OFFLINE=1  # site jean-zay: fabric.env.HF_DATASETS_OFFLINE (nodes v100/v100x8/a100/h100/cascade-lake)
+  export TRANSFORMERS_OFFLINE=1  # site jean-zay: fabric.env.TRANSFORMERS_OFFLINE (nodes v100/v100x8/a100/h100/cascade-lake)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -70,11 +72,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label: launcher srun
   # --hint=nomultithread: site jean-zay: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label --hint=nomultithread \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label --hint=nomultithread \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

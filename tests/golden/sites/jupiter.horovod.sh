@@ -1,23 +1,23 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site jupiter: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=proj
 # site jupiter: partitions.booster
 #SBATCH --partition=booster
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
 # site jupiter: whole_nodes
 #SBATCH --exclusive
-# site jupiter: partitions.booster
-#SBATCH --nodes=4
-# site jupiter: partitions.booster
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=4
 # site jupiter: partitions.booster
 #SBATCH --cpus-per-task=72
@@ -31,10 +31,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by srun, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -42,13 +42,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   72   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   72   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   72   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -60,9 +60,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -72,10 +72,10 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

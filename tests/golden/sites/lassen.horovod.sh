@@ -2,17 +2,17 @@
 # site lassen: lsf.submit
 # bsub reads it by its name: bsub job.sh
 # rule run directory
-#BSUB -o /scratch/me/runs/horovod-digits-1/logs/lsf.report
-# horovod_digits.yml name
-#BSUB -J horovod-digits
-# horovod_digits.yml batch.account
+#BSUB -o /scratch/me/runs/horovod-1/logs/lsf.report
+# horovod.yml name
+#BSUB -J horovod
+# horovod.yml batch.account
 #BSUB -G proj
 # site lassen: partitions.pbatch
 #BSUB -q pbatch
-# horovod_digits.yml batch.walltime
-#BSUB -W 0:10
-# site lassen: partitions.pbatch
-#BSUB -nnodes 4
+# horovod.yml batch.walltime
+#BSUB -W 1:00
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#BSUB -nnodes 2
 # default
 #BSUB -rn
 # Made by hpcdist 0.1.0 for site lassen. It needs no hpcdist on the nodes, and runs by hand as well: what is this
@@ -23,10 +23,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by jsrun, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by jsrun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=lsf [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
   [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
   [launch_node]=1
@@ -35,13 +35,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   8    0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   8    0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   8    0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -58,9 +58,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -70,12 +70,12 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # jsrun --nrs=16 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1: launcher jsrun
+  # jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1: launcher jsrun
   # --smpiargs=-gpu: site lassen: launchers.jsrun.args
   # "${hpcdist_unset[@]}": rule jsrun: OMP_NUM_THREADS is the plan's
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec jsrun --nrs=16 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

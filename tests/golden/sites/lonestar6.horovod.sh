@@ -1,23 +1,23 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site lonestar6: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=proj
 # site lonestar6: partitions.gpu-a100
 #SBATCH --partition=gpu-a100
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
 # site lonestar6: whole_nodes
 #SBATCH --exclusive
-# site lonestar6: partitions.gpu-a100
-#SBATCH --nodes=4
-# site lonestar6: partitions.gpu-a100
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=3
 # site lonestar6: partitions.gpu-a100
 #SBATCH --cpus-per-task=42
@@ -29,10 +29,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 12 tasks by ibrun, 4 nodes, 12 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 6 tasks by ibrun, 2 nodes, 6 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=ibrun [program]=ibrun [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
-  [nodes]=4 [tasks]=12 [tasks_per_node]='3(x4)' [threads]=default
+  [nodes]=2 [tasks]=6 [tasks_per_node]='3(x2)' [threads]=default
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -40,13 +40,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    3     3           3        0    0          0   42   0   1    1       1"
-  " worker 0     3    9     3           3        1    0          0   42   0   1    1       1"
+  " worker 0     3    3     3           3        1    0          0   42   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -58,9 +58,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -70,11 +70,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # ibrun -n 12 -o 0: launcher ibrun
+  # ibrun -n 6 -o 0: launcher ibrun
   # task_affinity: site lonestar6: launchers.ibrun.binding
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec ibrun -n 12 -o 0 task_affinity \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec ibrun -n 6 -o 0 task_affinity \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

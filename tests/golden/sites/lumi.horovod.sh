@@ -1,23 +1,23 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site lumi: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=project_465000001
 # site lumi: partitions.standard-g
 #SBATCH --partition=standard-g
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
 # site lumi: whole_nodes
 #SBATCH --exclusive
-# site lumi: partitions.standard-g
-#SBATCH --nodes=4
-# site lumi: partitions.standard-g
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=8
 # site lumi: partitions.standard-g
 #SBATCH --cpus-per-task=7
@@ -31,10 +31,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 32 tasks by srun, 4 nodes, 32 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
-  [nodes]=4 [tasks]=32 [tasks_per_node]='8(x4)' [threads]=default
+  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
   [gpus]=node [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*'
   [ports]=16
 )
@@ -42,19 +42,20 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    8     8           8        0    0          0   7    0   1    1       1"
-  " worker 0     8    24    8           8        1    0          0   7    0   1    1       1"
+  " worker 0     8    8     8           8        1    0          0   7    0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
 # What is needed before anything starts.
 setup() {
-  export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup
+  export TORCH_HOME="${TORCH_HOME:-/scratch/$SLURM_JOB_ACCOUNT/$USER/torch_home}"  # site lumi: setup (rccl)
+  export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup (rccl)
 }
 
 # The variables of all tasks.
@@ -62,19 +63,20 @@ environment() {
   export PYTHONUNBUFFERED=1  # default
   export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site lumi: fabric.env.NCCL_SOCKET_IFNAME (rccl)
   export NCCL_NET_GDR_LEVEL=3  # site lumi: fabric.env.NCCL_NET_GDR_LEVEL (rccl)
+  ! linked "libmpi_gtl_hsa.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site lumi: fabric.env.MPICH_GPU_SUPPORT_ENABLED (rccl, outside containers, if the program links libmpi_gtl_hsa.so)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # What each task does first.
 task_setup() {
-  mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"  # site lumi: task_setup
+  mkdir -p "$MIOPEN_CUSTOM_CACHE_DIR" "$MIOPEN_USER_DB_PATH"  # site lumi: task_setup (rccl)
 }
 
 # The variables of each task.
@@ -84,11 +86,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
   # --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000: site lumi: node_types.mi250x.gpu_cpus
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -4,17 +4,17 @@
 # rule run directory
 #PBS -j oe
 # rule run directory
-#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#PBS -N horovod-digits
-# horovod_digits.yml batch.account
+#PBS -o /scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#PBS -N horovod
+# horovod.yml batch.account
 #PBS -A proj
-# site pbs: no partitions
-#PBS -l select=4:ncpus=1:mpiprocs=1:mem=1024mb
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#PBS -l select=2:ncpus=1:mpiprocs=1
 # site pbs: pbs.place
 #PBS -l place=scatter
-# horovod_digits.yml batch.walltime
-#PBS -l walltime=00:10:00
+# horovod.yml batch.walltime
+#PBS -l walltime=01:00:00
 # default
 #PBS -r n
 # site pbs: pbs.keep
@@ -29,10 +29,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 4 tasks by mpirun, 4 nodes' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 2 tasks by mpirun, 2 nodes' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=4 [tasks]=4 [tasks_per_node]='1(x4)' [hostfile]='%s slots=%s' [threads]=own
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [hostfile]='%s slots=%s' [threads]=own
   [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
   [ports]=16
 )
@@ -40,13 +40,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           1        1    0          0   1    0   0    1       1"
+  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -58,9 +58,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -70,13 +70,13 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+  # mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
   # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
   # --map-by slot --bind-to none: launcher mpirun
   # "${hpcdist_exports[@]}": variables of the plan
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

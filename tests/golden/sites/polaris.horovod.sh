@@ -4,19 +4,19 @@
 # rule run directory
 #PBS -j oe
 # rule run directory
-#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#PBS -N horovod-digits
-# horovod_digits.yml batch.account
+#PBS -o /scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#PBS -N horovod
+# horovod.yml batch.account
 #PBS -A proj
-# site polaris: partitions.debug-scaling
-#PBS -q debug-scaling
-# site polaris: partitions.debug-scaling
-#PBS -l select=4:mpiprocs=4:system=polaris
+# site polaris: partitions.debug
+#PBS -q debug
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#PBS -l select=2:mpiprocs=4:system=polaris
 # site polaris: whole_nodes
 #PBS -l place=scatter
-# horovod_digits.yml batch.walltime
-#PBS -l walltime=00:10:00
+# horovod.yml batch.walltime
+#PBS -l walltime=01:00:00
 # default
 #PBS -r n
 # site polaris: pbs.keep
@@ -33,10 +33,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by pals, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by pals, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [hostfile]=%s%.0s [threads]=own
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [hostfile]=%s%.0s [threads]=own
   [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -44,18 +44,19 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   16   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   16   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   16   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
 # What is needed before anything starts.
 setup() {
+  export TMPDIR=/tmp  # site polaris: setup
   export LD_LIBRARY_PATH="/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site polaris: setup
 }
 
@@ -69,14 +70,15 @@ environment() {
   export FI_MR_CACHE_MONITOR=userfaultfd  # site polaris: fabric.env.FI_MR_CACHE_MONITOR
   export FI_CXI_DISABLE_HOST_REGISTER=1  # site polaris: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
   export FI_CXI_DEFAULT_CQ_SIZE=131072  # site polaris: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
+  ! linked "libmpi_gtl_cuda.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site polaris: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl, outside containers, if the program links libmpi_gtl_cuda.so)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -86,11 +88,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
+  # mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
   # --cpu-bind list:24-31,56-63:16-23,48-55:8-15,40-47:0-7,32-39: site polaris: node_types.a100.gpu_cpus
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind list:24-31,56-63:16-23,48-55:8-15,40-47:0-7,32-39 \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind list:24-31,56-63:16-23,48-55:8-15,40-47:0-7,32-39 \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

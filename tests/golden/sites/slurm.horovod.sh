@@ -1,24 +1,22 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#SBATCH --job-name=horovod-digits
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
 # default
 #SBATCH --no-requeue
 # site slurm: environment
 #SBATCH --export=ALL
-# horovod_digits.yml batch.account
+# horovod.yml batch.account
 #SBATCH --account=proj
-# horovod_digits.yml batch.walltime
-#SBATCH --time=00:10:00
-# site slurm: no partitions
-#SBATCH --nodes=4
-# site slurm: no partitions
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=1
 # site slurm: no partitions
 #SBATCH --cpus-per-task=1
-# site slurm: no partitions
-#SBATCH --mem=1024M
 # Made by hpcdist 0.1.0 for site slurm. It needs no hpcdist on the nodes, and runs by hand as well: what is this
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
@@ -27,10 +25,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 4 tasks by srun, 4 nodes' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 2 tasks by srun, 2 nodes' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1 [mpi]=pmix
-  [nodes]=4 [tasks]=4 [tasks_per_node]='1(x4)' [threads]=default
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [threads]=default
   [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
   [ports]=16
 )
@@ -38,13 +36,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           1        1    0          0   1    0   0    1       1"
+  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -56,9 +54,9 @@ environment() {
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -68,11 +66,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
   # --mpi=pmix: site slurm: launchers.srun.mpi
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,20 +1,20 @@
 #!/bin/bash
 # rule run directory
-#flux: --output=/scratch/me/runs/horovod-digits-1/logs/job.out
-# horovod_digits.yml name
-#flux: --job-name=horovod-digits
-# horovod_digits.yml batch.account
+#flux: --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#flux: --job-name=horovod
+# horovod.yml batch.account
 #flux: --bank=proj
 # site tuolumne: partitions.pbatch
 #flux: --queue=pbatch
-# horovod_digits.yml batch.walltime
-#flux: --time-limit=600s
+# horovod.yml batch.walltime
+#flux: --time-limit=3600s
 # site tuolumne: whole_nodes
 #flux: --exclusive
-# site tuolumne: partitions.pbatch
-#flux: --nodes=4
-# site tuolumne: partitions.pbatch
-#flux: --nslots=4
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#flux: --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#flux: --nslots=2
 # site tuolumne: partitions.pbatch
 #flux: --cores-per-slot=84
 # site tuolumne: gpus
@@ -29,10 +29,10 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by flux, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=flux [submit_environment]=inherit [walltime]=00:10:00
+  [job]='horovod: 8 tasks by flux, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=flux [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
   [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
   [ports]=16
 )
@@ -40,13 +40,13 @@ declare -A hpcdist=(
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
   " master 0     0    4     4           4        0    0          0   21   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   21   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   21   0   1    1       1"
 )
 
 # The command.
 program() {
   write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
+python train.py
 COMMAND
 }
 
@@ -71,18 +71,19 @@ environment() {
   export FI_CXI_RX_MATCH_MODE=hybrid  # site tuolumne: fabric.env.FI_CXI_RX_MATCH_MODE
   export PYTORCH_MIOPEN_SUGGEST_NHWC=1  # site tuolumne: fabric.env.PYTORCH_MIOPEN_SUGGEST_NHWC
   export PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM=1  # site tuolumne: fabric.env.PYTORCH_MIOPEN_SUGGEST_NHWC_BATCHNORM
-  export FI_CXI_RDZV_PROTO=alt_read  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
-  export FI_CXI_RDZV_EAGER_SIZE=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
-  export FI_CXI_RDZV_THRESHOLD=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
-  export FI_CXI_RDZV_GET_MIN=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl)
+  export TENSILE_SOLUTION_SELECTION_METHOD=2  # site tuolumne: fabric.env.TENSILE_SOLUTION_SELECTION_METHOD
+  export FI_CXI_RDZV_PROTO=alt_read  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_EAGER_SIZE=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_THRESHOLD=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+  export FI_CXI_RDZV_GET_MIN=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
   export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
   export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
 }
 
 # The variables of each task.
@@ -92,13 +93,13 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none: launcher flux
+  # start_flux flux run --nodes=2 --ntasks=8 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none: launcher flux
   # --setopt=gpu-affinity=per-task: site tuolumne: gpus.bound_by
   # --setopt=cpu-affinity=per-task: site tuolumne: launchers.flux.binding
   # --setopt=mpibind=off --setopt=fastload=on: site tuolumne: launchers.flux.args
   # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=per-task --setopt=cpu-affinity=per-task --setopt=mpibind=off --setopt=fastload=on \
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  start_flux flux run --nodes=2 --ntasks=8 --cores-per-task=21 --gpus-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=per-task --setopt=cpu-affinity=per-task --setopt=mpibind=off --setopt=fastload=on \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

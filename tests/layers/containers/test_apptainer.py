@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
-from tests.plans import warnings_of
 
 BINDS = ['--bind "$PWD:$PWD"', '--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"']
 
@@ -16,6 +15,7 @@ def test_words(program: str) -> None:
         args=["--cleanenv"],
         gpu_args=["--nvccli"],
         library_path=["/opt/fabric/lib", "$CRAY_LD_LIBRARY_PATH"],
+        prefix=["/host/adapt.sh", "a b"],
         env={"A": 1, "B": "x y", "C": True},
     )
     assert inside(two_tasks(machine, "/images/x.sif")) == [
@@ -29,6 +29,8 @@ def test_words(program: str) -> None:
         "--cleanenv",
         "--nvccli",
         "/images/x.sif",
+        "/host/adapt.sh",
+        "a b",
         "bash",
         "-c",
         'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"',
@@ -57,16 +59,10 @@ def test_images_that_have_all() -> None:
 
 @pytest.mark.parametrize(
     ("image", "word"),
-    [(IMAGE, f"docker://{IMAGE}"), ("oras://ghcr.io/x", "oras://ghcr.io/x"), ("x.sqsh", "x.sqsh")],
+    [(IMAGE, f"docker://{IMAGE}"), ("oras://ghcr.io/x", "oras://ghcr.io/x"), ("x.sqsh", "")],
 )
 def test_images(image: str, word: str) -> None:
-    assert inside(two_tasks(boxed("apptainer"), image))[-1] == word
-
-
-def test_pull_by_every_task_warns() -> None:
-    advice = (
-        f"each of the 2 tasks fetches and unpacks docker://{IMAGE}: do it once, by `apptainer pull NAME.sif "
-        f"docker://{IMAGE}`, and write the file as `build.image`"
-    )
-    assert advice in warnings_of(two_tasks(boxed("apptainer")))
-    assert not any("fetches" in text for text in warnings_of(two_tasks(boxed("apptainer"), "x.sif")))
+    plan = two_tasks(boxed("apptainer"), image)
+    fetched = [f"fetch_image sif apptainer pull --force {word}"] if word else []
+    assert inside(plan)[-1] == ('"$hpcdist_image"' if word else image)
+    assert [line.text for line in plan.environment.setup if "fetch" in line.text] == fetched

@@ -37,7 +37,7 @@ def test_apptainer_starts_the_runscript() -> None:
     line = 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"'
     assert started(plan) == [
         *("env", "APPTAINER_NO_EVAL=1", "apptainer", "exec", "--nv", *BINDS, '--pwd "$PWD"'),
-        f"docker://{IMAGE}",
+        '"$hpcdist_image"',
         *("bash", "-c", line, "hpcdist", '"/opt/lib"', "env", "B=x y"),
         "/.singularity.d/runscript",
     ]
@@ -48,7 +48,7 @@ def test_singularity_reads_a_variable_of_its_own_name() -> None:
     plan = entrypoint(boxed("singularity", gpus=False), workdir="/opt/my work")
     assert started(plan) == [
         *("env", "SINGULARITY_NO_EVAL=1", "singularity", "exec", *BINDS, "--pwd", "/opt/my work"),
-        *(f"docker://{IMAGE}", "/.singularity.d/runscript"),
+        *('"$hpcdist_image"', "/.singularity.d/runscript"),
     ]
 
 
@@ -153,11 +153,30 @@ def test_the_submit_directory_is_no_workdir(runtime: str, warns: bool) -> None: 
     assert warning not in warnings_of(entrypoint(boxed(runtime), workdir="/w"))
 
 
-@pytest.mark.parametrize("runtime", ["apptainer", "shifter", "podman-hpc", "pyxis"])
-def test_a_command_starts_in_the_submit_directory(runtime: str) -> None:
+@pytest.mark.parametrize(
+    ("runtime", "words_of"),
+    [
+        ("apptainer", ['--pwd "$PWD"', "--pwd", "/w"]),
+        ("shifter", ['--workdir="$PWD"', "--workdir=/w"]),
+        ("podman-hpc", ['--workdir="$PWD"', "--workdir=/w"]),
+        ("pyxis", ['--container-workdir="$PWD"', "--container-workdir=/w"]),
+    ],
+)
+def test_a_command_starts_in_the_submit_directory_or_in_a_folder_of_the_image(
+    runtime: str, words_of: list[str]
+) -> None:
     machine = boxed(runtime)
-    run = {"cmd": "true", "entrypoint": "image", "workdir": "/w"}
-    assert words(two_tasks(machine, run=run)) == words(two_tasks(machine, run={"cmd": "true"}))
+    without, own = words(two_tasks(machine)), words(two_tasks(machine, run={"cmd": "true", "workdir": "/w"}))
+    assert [word for word in without if word not in own] == words_of[:1]
+    assert [word for word in own if word not in without] == words_of[1:]
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "shifter", "podman-hpc", "pyxis"])
+def test_binds_of_the_experiment_come_after_the_sites(runtime: str) -> None:
+    build = {"image": IMAGE, "binds": ["$SCRATCH/x:/x:ro", "data"]}
+    text = " ".join(words(two_tasks(boxed(runtime, binds=["/a:/b"]), build=build)))
+    places = [text.index(bind) for bind in ("/a:/b", "$SCRATCH/x:/x:ro", "$PWD/data:$PWD/data")]
+    assert places == sorted(places)
 
 
 def refusal(machine: Site, **data: Any) -> list[str]:
@@ -166,10 +185,18 @@ def refusal(machine: Site, **data: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_libraries_that_nothing_inside_can_set() -> None:
-    what = "site x has container.library_path, which a shell inside sets before the program, and"
-    assert refusal(boxed("shifter", library_path=["/opt/lib"])) == [
-        f"run.entrypoint: {what} shifter itself starts the image's entrypoint; {GIVEN}"
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("library_path", "which a shell inside sets before the program"),
+        ("prefix", "which starts the program inside"),
+    ],
+)
+def test_what_nothing_inside_can_put_before_the_program(key: str, what: str) -> None:
+    section: dict[str, Any] = {key: ["/opt/lib"]}
+    has = f"site x has container.{key}, {what}, and"
+    assert refusal(boxed("shifter", **section)) == [
+        f"run.entrypoint: {has} shifter itself starts the image's entrypoint; {GIVEN}"
     ]
 
 

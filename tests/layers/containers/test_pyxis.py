@@ -4,7 +4,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.errors import PlanError
-from tests.layers.containers.sites import boxed, inside, two_tasks
+from hpcdist.plan.model import Plan
+from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
 from tests.plans import WRAPPER, words
 
 
@@ -16,7 +17,7 @@ def test_srun_options_and_wrapper_inside_the_container() -> None:
     assert (found[0], found[first:]) == (
         "srun",
         [
-            "--container-image=nvcr.io#nvidia/pytorch:24.08-py3",
+            '--container-image="$hpcdist_image"',
             '--container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/opt/x:/opt/x"',
             '--container-workdir="$PWD"',
             "--container-env=PYTHONUNBUFFERED,A",
@@ -41,11 +42,29 @@ def test_every_component_of_a_job_is_in_the_image() -> None:
 
 @pytest.mark.parametrize(
     ("image", "word"),
-    [("python:3", "python:3"), ("/i/x.sqsh", "/i/x.sqsh"), ("x.sqsh", "./x.sqsh"), ("a/b", "a/b")],
+    [("python:3", "python:3"), ("/i/x.sqsh", "/i/x.sqsh"), ("x.sqsh", "./x.sqsh"), ("a.b/c", "a.b#c")],
 )
 def test_images(image: str, word: str) -> None:
-    assert f"--container-image={word}" in words(two_tasks(boxed("pyxis"), image))
-    assert inside(two_tasks(boxed("pyxis"), image)) == []
+    plan = two_tasks(boxed("pyxis", fetch_once=False), image)
+    assert f"--container-image={word}" in words(plan)
+    assert inside(plan) == fetched(plan) == []
+
+
+def fetched(plan: Plan) -> list[str]:
+    return [line.text for line in plan.environment.setup if "fetch" in line.text]
+
+
+def test_an_image_of_a_registry_is_fetched_once_unless_the_file_says_otherwise() -> None:
+    line = ["fetch_image sqsh enroot import --output 'docker://nvcr.io#nvidia/pytorch:24.08-py3'"]
+    own = {"image": IMAGE, "fetch_once": True}
+    never = boxed("pyxis", fetch_once=False)
+    assert fetched(two_tasks(boxed("pyxis"))) == fetched(two_tasks(never, build=own)) == line
+    plan = two_tasks(boxed("pyxis"), build=own | {"fetch_once": False})
+    assert (fetched(plan), [text for text in words(plan) if "image=" in text]) == (
+        [],
+        ["--container-image=nvcr.io#nvidia/pytorch:24.08-py3"],
+    )
+    assert fetched(two_tasks(boxed("pyxis"), "x.sqsh")) == []
 
 
 @pytest.mark.parametrize(
@@ -73,3 +92,21 @@ def test_another_launcher_cannot() -> None:
             "--no-container to run with the site's own modules"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--container-image=x", "write `build: {image: ...}`"),
+        ("--container-workdir=/w", "write `run: {workdir: ...}`"),
+        ("--container-mounts=/a:/a", "write `build: {binds: [...]}`"),
+    ],
+)
+def test_an_option_that_pyxis_takes_once_is_refused_with_its_key(option: str, hint: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        two_tasks(boxed("pyxis"), batch={"launcher": {"args": [option]}})
+    assert str(caught.value) == (
+        f"batch.launcher.args[0]: {option} is set by hpcdist, and pyxis takes it once; {hint}"
+    )
+    free = two_tasks(boxed("pyxis"), batch={"launcher": {"args": ["--container-writable"]}})
+    assert "--container-writable" in [word.text for word in free.words]

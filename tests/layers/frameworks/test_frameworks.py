@@ -37,7 +37,7 @@ def test_the_framework_of_an_experiment() -> None:
         ({"framework": "caffe"},
          [("framework: there is no framework 'caffe'; "
           "known: accelerate, chainermn, deepspeed, horovod, jax, lightning, mpi, mxnet, "
-          "pytorch, tensorflow")]),
+          "pytorch, ray, tensorflow")]),
 
         # roles
         ({"framework": "horovod", "environment": environment(1, ps=1)},
@@ -59,7 +59,8 @@ def test_the_framework_of_an_experiment() -> None:
           for name in ("tensorflow", "mxnet")),
         *(({"environment": section},
            [("environment.replicas: replicas need a framework; write `framework:` "
-            "(horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, chainermn)")])
+            "(horovod, mpi, pytorch, tensorflow, mxnet, jax, deepspeed, lightning, accelerate, ray, "
+             "chainermn)")])
           for section in (environment(1), environment(ps=1), EVALUATOR)),
         ({"backend": "mpi", "environment": environment(1)}, []),
 

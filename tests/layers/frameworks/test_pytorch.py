@@ -13,6 +13,7 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.script.renderer import render, render_job
+from hpcdist.site.model import Torchrun
 from tests.experiments import environment, experiment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, warnings_of, words
 from tests.sites import shipped_site, site
@@ -290,6 +291,16 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
         ({"launch": "torchrun", "max_restarts": -1}, ["pytorch.max_restarts: -1 is out of range"]),
         ({"launch": "torchrun", "max_restarts": 1_000_001},
          ["pytorch.max_restarts: 1000001 is out of range"]),
+        ({"launch": "env", "args": ["--tee=3"]},
+         ["pytorch.args: they are options of torchrun; add `launch: torchrun`"]),
+        ({"launch": "torchrun", "args": ["--nnodes=2", "x", "-t", "3", "--tee 3"]},
+         ["pytorch.args[0]: --nnodes=2 is set by hpcdist; remove it: the nodes are those of the plan",
+          "pytorch.args[4]: torchrun gets '--tee 3' as one word; write --tee, 3"]),
+        ({"launch": "torchrun", "args": ["x", "--rdzv_backend=static", "--rdzv-conf"]},
+         ["pytorch.args[0]: 'x' is not an option; write options such as --tee=3",
+          ("pytorch.args[1]: --rdzv_backend=static is set by hpcdist; remove it: hpcdist sets where the "
+           "nodes of the job meet"),
+          "pytorch.args[2]: --rdzv-conf has no value; write --rdzv-conf=timeout=900"]),
         ({"launch": "env", "max_restarts": 1},
          [("pytorch.max_restarts: it is torchrun that restarts processes; "
           "add `launch: torchrun`, or write `environment: {max_restarts: ...}`")]),
@@ -299,3 +310,34 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
 def test_invalid_sections(section: dict[str, Any], sentences: list[str]) -> None:
     exp = experiment(framework="pytorch", pytorch=section)
     assert [str(problem) for problem in frameworks.problems_of(exp)] == sentences
+
+
+def test_options_of_torchrun_come_after_the_sites(tmp_path: Path) -> None:
+    """``--rdzv-conf`` as an option would replace the variable that says which node is the host."""
+    args = ["--tee=3", "--rdzv-conf", "timeout=900,read_timeout=60", "--numa-binding=node"]
+    machine = changed(TESTBED, torchrun=Torchrun(args=("--rdzv_conf=join_timeout=30", "--role=site")))
+    plan = planned(
+        machine, framework="pytorch", environment=environment(1), pytorch={**TORCHRUN, "args": args}
+    )
+    found = words(plan)
+    assert found[found.index("--max-restarts=0") + 1 : -1] == [
+        *("--role=site", "--tee=3", "--numa-binding=node", "--no-python"),
+    ]
+    [variables] = of_pytorch(plan, tmp_path)
+    assert variables["PET_RDZV_CONF"] == "is_host=1,join_timeout=30,timeout=900,read_timeout=60"
+    assert next(word.origin.name for word in plan.words if word.text == "--tee=3") == "exp.yml pytorch.args"
+
+
+def test_torchrun_waits_as_long_as_processes_may_take_to_save_their_state() -> None:
+    section = environment(1, each=TWO_GPUS) | {"restart": {"notice": "10m"}}
+    data: dict[str, Any] = {"environment": section, "batch": {"walltime": "24h"}}
+    found = {
+        launch: [
+            item
+            for item in planned(framework="pytorch", pytorch={"launch": launch}, **data).environment.variables
+            if item.name == "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+        ]
+        for launch in ("env", "torchrun")
+    }
+    waits = Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value="600", origin=ORIGIN)
+    assert found == {"env": [], "torchrun": [waits]}

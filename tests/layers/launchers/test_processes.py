@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpcdist.errors import PlanError
 from tests.experiments import environment
 from tests.plans import LOCAL, WRAPPED, changed, planned, words
+from tests.script.jobs import started
 
 MACHINE = changed(LOCAL, launcher="processes")
 
@@ -41,3 +44,15 @@ def test_not_on_several_nodes() -> None:
     message = "launcher processes starts tasks on one node only; use srun or mpirun"
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         planned(machine, framework="pytorch", environment=environment(1))
+
+
+def test_the_others_go_on_when_one_fails(tmp_path: Path) -> None:
+    cmd = "((HPCDIST_RANK)) || exit 3; sleep 1; echo finished"
+    go_on = {"kill_on_failure": False}
+    section: dict[str, Any] = {"framework": "pytorch", "environment": environment(1), "run": {"cmd": cmd}}
+    for number, (batch, finished) in enumerate([(go_on, True), ({}, False)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with started(folder, batch=batch, **section) as job:
+            out, _ = job.communicate(timeout=60)
+        assert (job.returncode, "1: finished" in out) == (3, finished)

@@ -160,3 +160,51 @@ def test_gpus_that_srun_cannot_hand_out() -> None:
     for section in (shared, different):
         with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
             planned(FRONTIER, framework="pytorch", batch={"account": "A"}, environment=section)
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (["--cpu-bind=verbose"], ["--cpu-bind=verbose,cores"]),
+        (["--cpu-bind", "verbose"], ["--cpu-bind=verbose,cores"]),
+        (["--mem-bind=verbose"], ["--cpu-bind=cores", "--mem-bind=verbose"]),
+        (["--cpu-bind=rank"], ["--cpu-bind=cores", "--cpu-bind=rank"]),
+    ],
+)
+def test_a_report_of_the_binding_is_added_to_it(args: list[str], found: list[str]) -> None:
+    machine = site(launcher="srun", launchers={"srun": {"binding": ["--cpu-bind=cores"]}})
+    plan = planned(machine, framework="mpi", batch={"launcher": {"args": args}})
+    assert [word.text for word in plan.words if "bind" in word.text or word.text == "verbose"] == found
+
+
+@pytest.mark.parametrize(
+    ("launcher", "option", "hint"),
+    [
+        ("srun", "-c2", "gets its counts and hosts from the plan"),
+        ("srun", "-wn1", "gets its counts and hosts from the plan"),
+        ("srun", "-N2", "gets its counts and hosts from the plan"),
+        ("srun", "-K1", "write `batch: {kill_on_failure: ...}`"),
+        ("srun", "-uN2", "gets its counts and hosts from the plan"),
+        ("srun", "-vQc2", "gets its counts and hosts from the plan"),
+        ("srun", "--nodel=n1", "gets its counts and hosts from the plan"),
+        ("flux", "-vn4", "gets its counts and hosts from the plan"),
+        ("mpirun", "-n4", "gets its counts and hosts from the plan"),
+        ("mpirun", "-N", "gets its counts and hosts from the plan"),
+        ("hydra", "-perhost", "gets its counts and hosts from the plan"),
+    ],
+)
+def test_a_value_joined_to_a_reserved_option_is_seen(launcher: str, option: str, hint: str) -> None:
+    machine = site(launcher=launcher, scheduler="flux" if launcher == "flux" else "slurm")
+    with pytest.raises(PlanError, match=rf"args\[0\]: {option} is set by hpcdist; .*{re.escape(hint)}"):
+        planned(machine, framework="mpi", batch={"launcher": {"name": launcher, "args": [option]}})
+
+
+@pytest.mark.parametrize("option", ["-u", "-Jn4", "-xn2", "--nodefile=x", "-W0"])
+def test_other_options_in_short_are_the_users(option: str) -> None:
+    plan = planned(framework="mpi", batch={"launcher": {"name": "srun", "args": [option]}})
+    assert option in [word.text for word in plan.words]
+
+
+def test_an_option_of_one_dash_and_a_word_is_its_own() -> None:
+    plan = planned(framework="mpi", batch={"launcher": {"name": "mpirun", "args": ["-nooversubscribe"]}})
+    assert "-nooversubscribe" in [word.text for word in plan.words]

@@ -1,0 +1,113 @@
+"""Hyperband: which trials a search has at first, and which follow from what earlier ones have reached.
+
+All brackets go on side by side: the first rounds of all of them are one generation of trials, and so are the
+second rounds. A trial goes on as a new one, with the same params and more of the resource.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hpcdist.experiment.search.hyperband import Round, brackets
+from hpcdist.experiment.search.model import Hyperband, Metric
+
+Trial = Mapping[str, Any]
+
+
+class Reached(NamedTuple):
+    """A trial that is over: its number, its params, and its value of the metric; None if it has none."""
+
+    number: int
+    params: Trial
+    value: float | None
+
+
+class Next(NamedTuple):
+    """A trial that follows; ``origin``: the number of the first trial with its params, if there is one."""
+
+    params: Trial
+    origin: int | None = None
+
+
+def first_size(algorithm: Hyperband) -> int:
+    """Return how many trials the first generation has."""
+    return sum(rounds[0].trials for rounds in _brackets(algorithm))
+
+
+def generations(algorithm: Hyperband) -> int:
+    """Return how many generations there are."""
+    return max(map(len, _brackets(algorithm)))
+
+
+def first(algorithm: Hyperband, sampled: Sequence[Trial]) -> list[Trial]:
+    """Return the trials of the first generation: these params, each with the resource of its bracket."""
+    rounds = (one[0] for one in _brackets(algorithm) for _ in range(one[0].trials))
+    return [_with(params, algorithm, one) for params, one in zip(sampled, rounds, strict=False)]
+
+
+def following(algorithm: Hyperband, reached: Sequence[Reached]) -> list[Next]:
+    """Return the trials of the next generation; none if the search is over.
+
+    ``reached``: all trials so far, in the order of their numbers. Those without a value do not go on.
+    """
+    found, left = list[Next](), _roots(algorithm, reached)
+    for rounds in _brackets(algorithm):
+        roots, left = left[: rounds[0].trials], left[rounds[0].trials :]
+        found += _of_bracket(algorithm, rounds, roots, reached)
+    return found
+
+
+def _roots(algorithm: Hyperband, reached: Sequence[Reached]) -> list[Reached]:
+    """Return the first generation, in which no trial has the params of another; it may have too few."""
+    found: dict[str, Reached] = {}
+    for one in reached:
+        found.setdefault(_key(one.params, algorithm), one)
+    return [*found.values()]
+
+
+def better_first(reached: Sequence[Reached], metric: Metric) -> list[Reached]:
+    """Return those that have a value, the best first."""
+    sign = -1 if metric.optimization == "maximize" else 1
+    there = [one for one in reached if one.value is not None and not math.isnan(one.value)]
+    return sorted(there, key=lambda one: (sign * (one.value or 0.0), one.number))
+
+
+def _of_bracket(
+    algorithm: Hyperband, rounds: Sequence[Round], roots: Sequence[Reached], reached: Sequence[Reached]
+) -> Iterator[Next]:
+    """Yield the trials of the first round that is not there yet."""
+    origins = {_key(one.params, algorithm): one.number for one in roots}
+    members = roots
+    for each in rounds[1:]:
+        amount = _amount(algorithm, each)
+        there = [
+            one
+            for one in reached
+            if _key(one.params, algorithm) in origins and one.params.get(algorithm.resource.name) == amount
+        ]
+        if not there:
+            for one in better_first(members, algorithm.metric)[: each.trials]:
+                yield Next(_with(one.params, algorithm, each), origins[_key(one.params, algorithm)])
+            return
+        members = there
+
+
+def _key(params: Trial, algorithm: Hyperband) -> str:
+    others = {name: value for name, value in params.items() if name != algorithm.resource.name}
+    return json.dumps(others, sort_keys=True, default=str)
+
+
+def _with(params: Trial, algorithm: Hyperband, one: Round) -> Trial:
+    return {**params, algorithm.resource.name: _amount(algorithm, one)}
+
+
+def _amount(algorithm: Hyperband, one: Round) -> float:
+    whole = algorithm.resource.type == "int"
+    return max(1, math.floor(one.amount + 1e-9)) if whole else one.amount
+
+
+def _brackets(algorithm: Hyperband) -> Sequence[Sequence[Round]]:
+    return brackets(algorithm.max_iterations, algorithm.eta)

@@ -1,0 +1,86 @@
+"""EDF: CSCS' Container Engine, ``srun --environment=FILE``, whose file (EDF) the job writes before its tasks.
+
+The engine is made of pyxis and enroot: srun starts the tasks inside, and the image needs what it needs with
+pyxis. The file has the image, mounts, the working directory, annotations, which choose the site's hooks, and
+variables: one that the image sets keeps its value unless it is among these. The engine fetches an image
+itself, into ``$SCRATCH/.edf_imagestore``. It mounts NVIDIA's driver where ``NVIDIA_VISIBLE_DEVICES`` is set.
+Its own ``entrypoint`` starts the image's ENTRYPOINT once for the tasks of a node, as that of pyxis does.
+
+An environment of the user's, a file or a name in ``EDF_PATH``, is what the job's file is based on
+(``base_environment``): its image, annotations and variables are used, and its mounts beside the job's.
+github.com/eth-cscs/cscs-docs, docs/software/container-engine: run.md, edf.md, resource-hook.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hpcdist.experiment.image import Image
+from hpcdist.layers.containers.enroot import Enroot, beginning_with_a_folder
+from hpcdist.layers.containers.pyxis import PYXIS, names
+from hpcdist.layers.containers.site_words import args
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Variable, Word
+from hpcdist.site.conditions import ConditionalText, text_of
+from hpcdist.site.dialects.container import Runtime
+from hpcdist.words import quote
+
+_DRIVER: Final = "NVIDIA_VISIBLE_DEVICES"
+
+
+class Edf(Enroot):
+    """``srun --environment``; images of registries, files in enroot's own format, and environments."""
+
+    name = "edf"
+    single_options: Mapping[str, str] = {
+        **PYXIS.single_options,
+        "--environment": "write `build: {image: FILE.toml}`, or the environment's name",
+    }
+
+    def image(self, image: Image) -> str:
+        """Return the image as enroot names it, or the file of an environment.
+
+        Raises:
+            PlanError: for another format, or a digest.
+        """
+        if image.is_environment:
+            return beginning_with_a_folder(image.text)
+        return super().image(image)
+
+    def prepare(
+        self, job: JobSpec, container: Container, variables: Sequence[Variable], runtime: Runtime
+    ) -> Iterator[Word]:
+        """Yield the line that writes the job's file."""
+        binds = (f'"{bind.text}"' for bind in container.binds)
+        annotations = (
+            quote(f"{name}={text_of(item)}")
+            for name, item in runtime.annotations.items()
+            if not isinstance(item, ConditionalText) or job.facts.satisfies(item)
+        )
+        own = names(variables)
+        driver = (
+            [f"{_DRIVER}=all"] if runtime.gpus and job.gpus.library == "nccl" and _DRIVER not in own else []
+        )
+        folder = quote(container.workdir) if container.workdir else '"$PWD"'
+        words = (quote(container.image), folder, *binds, "--", *annotations, "--", *driver, *own)
+        # The variables of the tasks may stand in mounts.
+        text = f'write_edf "$(environment; edf_text {" ".join(words)})"'
+        yield Word.raw(text, Origin("container", self.name))
+
+    def launcher_words(
+        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+    ) -> tuple[Word, ...]:
+        """Return srun's option, and the site's."""
+        del container, environment
+        file = Word.raw('--environment="$HPCDIST_JOB_DIR/environment.toml"', job.origins["image"])
+        return (file, *args(job, runtime))
+
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
+        """Return nothing: all that srun starts is inside already."""
+        del job, container, runtime
+        return ()
+
+
+EDF: Final = Edf()

@@ -1,0 +1,58 @@
+"""The GPU-hours that a job may take at most, and those that the experiment allows."""
+
+from __future__ import annotations
+
+from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.plan.placement import Placement
+from hpcdist.units import Walltime
+
+_PATH = ("batch", "budget")
+
+
+def cost_of(placement: Placement, walltime: Walltime | None) -> int | None:
+    """Return the GPU-seconds that a job, or one element of an array, takes at most; None without a limit."""
+    gpus = sum(group.gpus * group.nodes for group in placement.groups)
+    return None if walltime is None else gpus * walltime.seconds
+
+
+def check_packed(experiment: Experiment, gpus: int, walltime: Walltime | None) -> None:
+    """Check that the job of a packed search, which has so many GPUs in all, fits into the budget.
+
+    Raises:
+        PlanError: if it does not.
+    """
+    hours = experiment.batch.budget
+    if hours is not None and walltime is not None and gpus * walltime.seconds > hours * 3600:
+        most = gpus * walltime.seconds / 3600
+        message = f"the packed trials may take {most:.4g} GPU-hours, more than the budget of {hours:g}"
+        hint = "lower `hptuning.concurrency` or `batch.walltime`, or raise it"
+        raise PlanError(Problem(message, _PATH, hint))
+
+
+def budget_of(
+    experiment: Experiment, placement: Placement, walltime: Walltime | None, jobs: int
+) -> int | None:
+    """Return the budget in GPU-seconds; None without one.
+
+    ``jobs``: how many such jobs must fit: the elements of an array, and one of the trials of a search.
+
+    Raises:
+        PlanError: if they do not fit, or if their cost has no limit.
+    """
+    hours = experiment.batch.budget
+    if hours is None:
+        return None
+    cost = cost_of(placement, walltime)
+    if cost is None:
+        raise PlanError(Problem("a job without a time limit may take any number of GPU-hours", _PATH, _LIMIT))
+    if not cost:
+        raise PlanError(Problem("the job has no GPUs, and takes no GPU-hours", _PATH, "remove it"))
+    if cost * jobs > hours * 3600:
+        what = "one trial" if experiment.hptuning else f"{jobs} elements" if jobs > 1 else "the job"
+        message = f"{what} may take {cost * jobs / 3600:.4g} GPU-hours, more than the budget of {hours:g}"
+        raise PlanError(Problem(message, _PATH, "raise it, or shorten `batch.walltime`"))
+    return int(hours * 3600)
+
+
+_LIMIT = "set `batch.walltime`"

@@ -1,0 +1,121 @@
+"""Steps: what runs before, beside and after the program, in order; such steps copy data to each node.
+
+Slurm copies a file from node to node, each that has it to further ones (sbcast(1), ``--fanout``), where on
+other systems, and for a folder, each node reads the shared file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.steps import Stage
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.origin import Where
+from hpcdist.plan.placement import Placement
+from hpcdist.plan.steps import Place, Step
+from hpcdist.plan.values import Word
+from hpcdist.site.model import Site
+from hpcdist.words import quote
+
+LOCAL: Final = '"${HPCDIST_STAGE:?}"'
+"""The folder on a local disk of each node; never empty, as it is removed."""
+
+_NODES_OF_TASKS: Final = ("HPCDIST_HOSTFILE", "HPCDIST_TASK_NODES", "HPCDIST_JOB_DIR/ranks.")
+"""What the script has the nodes of the tasks in, without those of programs beside them."""
+
+
+def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Where) -> tuple[Step, ...]:
+    """Return the steps of a job.
+
+    Raises:
+        PlanError: for steps on the nodes of a heterogeneous job, whose components are jobs of their own.
+    """
+    found = tuple(_steps(experiment, site, where))
+    if any(step.on == "own_node" for step in found):
+        _check_own_nodes(experiment)
+    if len(placement.groups) > 1 and any(step.on != "job" for step in found):
+        message = "steps on nodes need nodes of one kind, and these replicas are on several"
+        path = ("stage",) if experiment.stage else ("run",)
+        hint = "write `per: job`, or give all replicas the same resources"
+        raise PlanError(Problem(message, path, hint))
+    return found
+
+
+def check_free_nodes(job: PreparedJob, words: Sequence[Word], experiment: Experiment) -> None:
+    """Check that what starts the tasks is given their nodes, where programs beside them have some alone.
+
+    Raises:
+        PlanError: where it takes any of the job's nodes.
+    """
+    own = job.launch.by_user
+    texts = [job.identity.command] if own else [word.text for word in words]
+    if job.own_nodes and not any(name in text for name in _NODES_OF_TASKS for text in texts):
+        which = "the command starts its tasks" if own else f"launcher {job.launch.launcher} starts tasks"
+        hint = f"give it {' or '.join(f'${name}' for name in _NODES_OF_TASKS[:2])}"
+        hint = hint if own else "remove this, or write another `batch.launcher`, such as mpirun"
+        raise PlanError(Problem(f"{which} on any of the job's nodes", _own_node(experiment), hint))
+
+
+def _own_node(experiment: Experiment) -> Path:
+    own = (index for index, one in enumerate(experiment.run.beside) if one.on == "own_node")
+    paths: list[Path] = [("run", "beside", index, "on") for index in own]
+    return next(iter(paths), ("environment", "restart", "spare_nodes"))
+
+
+def _check_own_nodes(experiment: Experiment) -> None:
+    batch, search = experiment.batch, experiment.hptuning
+    for wrong, what in (
+        (search is not None, "the trials of a search have no nodes beside those of their tasks"),
+        (batch.budget is not None, "the GPUs of a node for it alone are not part of the budget"),
+    ):
+        if wrong:
+            hint = "write `last_node`, or remove what it cannot go with"
+            raise PlanError(Problem(what, _own_node(experiment), hint))
+
+
+def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[Step]:
+    run = experiment.run
+    for index, item in enumerate(experiment.stage):
+        origin = where(("stage", index))
+        for place, command in _staging(item, site):
+            yield Step(time="before", on=place, command=command, origin=origin)
+    if run.prepare:
+        yield Step(
+            time="before", on=run.prepare.per, command=run.prepare.command, origin=where(("run", "prepare"))
+        )
+    for index, one in enumerate(run.beside):
+        on: Place = "node" if one.on == "each_node" else one.on
+        yield Step(time="beside", on=on, command=one.command, origin=where(("run", "beside", index)))
+    if run.finish:
+        yield Step(
+            time="after", on=run.finish.per, command=run.finish.command, origin=where(("run", "finish"))
+        )
+    if uses_local_disk(experiment):
+        yield Step(time="after", on="node", command=f"rm -rf -- {LOCAL}", origin=where(("stage",)))
+
+
+def uses_local_disk(experiment: Experiment) -> bool:
+    """Whether the job has a folder of its own on a local disk of each node."""
+    return any(item.to == "node_local" for item in experiment.stage)
+
+
+def _staging(item: Stage, site: Site) -> Iterator[tuple[Place, str]]:
+    """Yield where each command runs that copies this to all nodes.
+
+    In a folder that the user names, what is there is neither replaced nor removed: it may be the source.
+    """
+    is_own = item.to == "node_local"
+    folder, source = LOCAL if is_own else quote(item.to), quote(item.source)
+    name = item.source.rstrip("/").rpartition("/")[2]
+    file = f"{folder}/{quote(f'.hpcdist.{name}' if item.unpack else name)}"
+    yield "node", f"mkdir -p -m 700 -- {folder} && rm -rf -- {file}" if is_own else f"mkdir -p -- {folder}"
+    if site.scheduler == "slurm":
+        force, there = ("--force ", "") if is_own else ("", f" || -e {file}")
+        copied = f"[[ -d {source}{there} ]] || sbcast {force}{source} {file}"
+        yield "job", f"{copied} || echo 'hpcdist: each node copies it'"
+    copy = f"[[ -e {file} ]] || {{ cp -r -- {source} {file}.part && mv -- {file}.part {file}; }}"
+    unpack = f"unzip -qo {file} -d {folder}" if name.endswith(".zip") else f"tar -xf {file} -C {folder}"
+    yield "node", f"{{ {copy}; }} && {unpack} && rm -- {file}" if item.unpack else copy

@@ -1,0 +1,191 @@
+"""A search as the report shows it: its metric against its params, and its trials over the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from hpcdist.report import importance, limits
+from hpcdist.report.importance import Importance
+from hpcdist.report.limits import Share
+from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.states import Report
+from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.schedulers.job import JobState, split_id
+from hpcdist.sweeps import trials
+from hpcdist.tracking import comparison
+from hpcdist.tracking.comparison import Tracked
+
+_MOST_PARAMS: Final = 12
+_RUNNING: Final = JobState.RUNNING.value
+
+Cut = Callable[[object], str]
+
+
+class Column(NamedTuple):
+    """A param with its value in each trial, None where one lacks it; ``is_log``: on a logarithmic axis."""
+
+    name: str
+    values: Sequence[Any]
+    is_numeric: bool
+    is_log: bool
+
+
+class Bar(NamedTuple):
+    """An attempt of a trial, in seconds since the first one began, and the GPUs that it had."""
+
+    trial: int
+    state: str
+    begin: float
+    end: float
+    gpus: float
+
+
+class Search(NamedTuple):
+    """The trials that are shown, and what they come to.
+
+    ``metric``: its name, empty if the search has none; ``reached``: its last value in each trial, None
+    without one. ``best``: the name of the best trial.
+    """
+
+    name: str
+    metric: str
+    is_maximized: bool
+    numbers: Share[int]
+    reached: Sequence[float | None]
+    best: str
+    columns: Share[Column]
+    importance: Importance | None
+    bars: Share[Bar]
+
+    @property
+    def gpus(self) -> list[tuple[float, float]]:
+        """How many GPUs were in use from each time on; how many trials ran, if none had a GPU."""
+        changes: dict[float, float] = {}
+        for bar in self.bars.items:
+            size = bar.gpus if self.has_gpus else 1.0
+            changes[bar.begin] = changes.get(bar.begin, 0.0) + size
+            changes[bar.end] = changes.get(bar.end, 0.0) - size
+        times = sorted(changes)
+        return [*zip(times, accumulate(changes[time] for time in times), strict=True)]
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether trials had GPUs."""
+        return any(bar.gpus for bar in self.bars.items)
+
+    def data(self, cut: Cut) -> dict[str, Any]:
+        """Return it for JSON; ``cut`` makes a text that may be shown."""
+        use = self.gpus
+        return {
+            "metric": cut(self.metric),
+            "maximized": self.is_maximized,
+            "trials": self.numbers.items,
+            "reached": self.reached,
+            "columns": [
+                {
+                    "name": cut(column.name),
+                    "values": [*_values(column, cut)],
+                    "numeric": column.is_numeric,
+                    "log": column.is_log,
+                }
+                for column in self.columns.items
+            ],
+            "bars": [
+                [bar.trial, cut(bar.state), _short(bar.begin), _short(bar.end)] for bar in self.bars.items
+            ],
+            "use": {
+                "name": "GPUs in use" if self.has_gpus else "trials that run",
+                "t": [_short(time) for time, _ in use],
+                "n": [_short(count) for _, count in use],
+            },
+        }
+
+
+def search(
+    report: Report, tracked: Iterable[Tracked], stored: StoredPlan, now: float, most: int
+) -> Search | None:
+    """Return the search that a run is, with at most so many trials; None for other runs."""
+    run = report.run
+    known = comparison.trial_params(run)
+    if not known:
+        return None
+    items = {item.name: item for item in tracked}
+    shown = limits.at_most([int(number) for number in known], most)
+    metric = (stored.order or "").removeprefix("-")
+    there = [items.get(f"{run.name}/{number}") for number in shown.items]
+    reached = [_finite(item.metrics.get(metric)) if item else None for item in there]
+    params = [known[str(number)] for number in shown.items]
+    differing = [
+        name for name in comparison.names(params) if len({repr(each.get(name)) for each in params}) > 1
+    ]
+    columns = limits.at_most(
+        (_column(name, [each.get(name) for each in params]) for name in differing), _MOST_PARAMS
+    )
+    is_maximized = (stored.order or "").startswith("-")
+    return Search(
+        name=run.name,
+        metric=metric,
+        is_maximized=is_maximized,
+        numbers=shown,
+        reached=reached,
+        best=_best(shown.items, reached, is_maximized=is_maximized),
+        columns=columns,
+        importance=_importance(columns.items, reached),
+        bars=limits.at_most(_bars(report, now), 2 * most),
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _best(numbers: Sequence[int], reached: Sequence[float | None], *, is_maximized: bool) -> str:
+    there = [(value, number) for value, number in zip(reached, numbers, strict=True) if value is not None]
+    if not there:
+        return ""
+    value, number = max(there, key=lambda one: one[0]) if is_maximized else min(there)
+    return f"trial {number}, {value:.6g}"
+
+
+def _column(name: str, values: Sequence[Any]) -> Column:
+    there = [value for value in values if value is not None]
+    is_numeric = importance.is_numeric(there)
+    return Column(name, values, is_numeric, is_numeric and importance.is_wide(there))
+
+
+def _importance(columns: Iterable[Column], reached: Sequence[float | None]) -> Importance | None:
+    places = [place for place, value in enumerate(reached) if value is not None]
+    whole = [column for column in columns if all(column.values[place] is not None for place in places)]
+    params = {column.name: [column.values[place] for place in places] for column in whole}
+    return importance.importance(params, [value for value in reached if value is not None])
+
+
+def _bars(report: Report, now: float) -> Iterator[Bar]:
+    found = [
+        (one, now if one.state == _RUNNING else one.ended)
+        for one in trials.all_attempts(report, None, now)
+        if split_id(one.job)[1]
+    ]
+    began = min((one.started for one, _ in found if one.started is not None), default=0.0)
+    for one, end in found:
+        if one.started is not None and end is not None:
+            number = int(split_id(one.job)[1])
+            last = max(end, one.started) - began
+            yield Bar(number, one.state, one.started - began, last, _gpus(one, end - one.started))
+
+
+def _gpus(attempt: Attempt, elapsed: float) -> float:
+    return attempt.gpu_seconds / elapsed if attempt.gpu_seconds and elapsed > 0 else 0.0
+
+
+def _values(column: Column, cut: Cut) -> Iterator[float | str | None]:
+    for value in column.values:
+        yield value if value is None or column.is_numeric else cut(value)
+
+
+def _short(value: float) -> float | int:
+    rounded = round(value, 3)
+    return int(rounded) if rounded == int(rounded) else rounded

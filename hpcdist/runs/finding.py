@@ -1,0 +1,99 @@
+"""Finding runs: all of a runs directory, or one by its name, its directory or its job id."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.runs import elements, rundir
+from hpcdist.runs.elements import Elements
+from hpcdist.runs.rundir import Run, RunDirectory
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+
+
+def list_runs(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]:
+    """Return all runs, oldest first, and the errors of those that cannot be read."""
+    runs, errors = [], []
+    for path in runs_dir.iterdir() if runs_dir.is_dir() else ():
+        if path.name.startswith(rundir.REMOVED):
+            continue
+        directory = RunDirectory(path.absolute())
+        try:
+            runs.append(rundir.read(directory))
+        except ConfigError as error:
+            absent = isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError))
+            if not absent or os.path.lexists(directory.record_file):
+                errors.append(error)
+    return tuple(sorted(runs, key=lambda run: (run.record.created_at, run.name))), tuple(errors)
+
+
+def find(runs_dir: Path, job: str) -> Run:
+    """Return a run by its name, its directory or its job id.
+
+    Raises:
+        ConfigError: if there is none, or more than one (batch systems reuse ids).
+    """
+    for path in (runs_dir / job, Path(job)):
+        directory = RunDirectory(path.absolute())
+        if os.path.lexists(directory.record_file):
+            return rundir.read(directory)
+    runs, _ = list_runs(runs_dir)
+    found = [run for run in runs if any(job in _ids(each) for each in run.jobs)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.name for run in found)
+        raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
+    whole, _, element = job.rpartition("/")
+    if _NUMBER.fullmatch(element) and any(run.name == whole for run in runs):
+        message = f"{job} is an element of a run, where a whole run is wanted"
+        raise ConfigError(Problem(message, hint=f"{whole} has all of them"))
+    hint = did_you_mean(job, [run.name for run in runs], most=5)
+    raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
+
+
+def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
+    """Return a run as `find` does, and the number of an element of its array, which may stand behind a slash.
+
+    Raises:
+        ConfigError: as `find` does, or if its array or search has no such element.
+    """
+    run, slash, element = job.rpartition("/")
+    if (
+        slash
+        and _NUMBER.fullmatch(element)
+        and not os.path.lexists(runs_dir / job)
+        and not Path(job).exists()
+    ):
+        found = find(runs_dir, run)
+        _check_element(found, int(element))
+        return found, str(int(element))
+    return find(runs_dir, job), ""
+
+
+def _check_element(run: Run, number: int) -> None:
+    parts = [_elements(job) for job in run.jobs]
+    if any(parts) and not any(number in part for part in parts):
+        noun = "trial" if run.directory.plan().trials else "element"
+        known = ",".join(part.text for part in parts)
+        raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
+
+
+def _elements(job: Run) -> Elements:
+    """Return the trials or elements of a job, as far as they are known."""
+    plan = job.directory.plan()
+    if job.record.trials:
+        return elements.numbers(job.record.trials)
+    if plan.trials:
+        return Elements([range(1, plan.trials + 1)])
+    return Elements(part.indices for part in plan.array.ranges) if plan.array else Elements()
+
+
+def _ids(run: Run) -> set[str]:
+    """Return its job id, and the number in it: of ``12;cluster``, ``12[].server``."""
+    job_id = run.record.job_id or ""
+    return {job_id, re.split(r"[;.\[]", job_id, maxsplit=1)[0]} - {""}

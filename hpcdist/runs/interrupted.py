@@ -1,0 +1,84 @@
+"""Submissions that were interrupted, which the next one of the same experiment completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from hpcdist.errors import Problem, SubmissionUnknown
+from hpcdist.runs import finding
+from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import GRACE, Report, age, status
+from hpcdist.schedulers.job import JobState
+
+_UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
+_MISSING: Final = (Phase.CREATED, Phase.REFUSED)
+_AGAIN: Final = "to submit it a second time, use --again"
+
+
+def find(
+    identity: tuple[str, str], runs_dir: Path, services: Services, note: Callable[[str], object]
+) -> Run | None:
+    """Return the run of an interrupted submission of the same experiment that this one completes, if any.
+
+    ``identity``: the hash of the experiment, and the site.
+
+    Raises:
+        SubmissionUnknown: if it is unknown whether such a run has a job.
+    """
+    runs, _ = finding.list_runs(runs_dir)
+    same = [run for run in runs if (run.record.digest, run.record.site) == identity]
+    for report in status([run for run in same if _is_interrupted(run)], services):
+        run, state = report.run, report.status.state
+        if lost := [job for job in report.jobs if not job.run.job and job.status.state is JobState.UNKNOWN]:
+            hint = f"check `hpcdist status {run.name}` later, or submit with --again"
+            message = f"run {run.name} of the same experiment may have a job: {lost[0].status.reason}"
+            raise SubmissionUnknown(Problem(message, hint=hint))
+        if not any(job.run.job for job in report.jobs):
+            note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
+        elif _is_to_complete(report, services):
+            note(f"{_found(report)}; {_AGAIN}")
+            return run
+        else:
+            note(f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}")
+            for job in (job for job in run.jobs if job.job):
+                services.try_update(job, phase=Phase.SUBMITTED)
+    return None
+
+
+def _is_interrupted(run: Run) -> bool:
+    """Whether a job may have been submitted without a print of its id, or only some of several were."""
+    phases = [job.record.phase for job in run.jobs]
+    if any(phase in _UNFINISHED for phase in phases):
+        return True
+    return any(phase in _MISSING for phase in phases) and not all(phase in _MISSING for phase in phases)
+
+
+def _found(report: Report) -> str:
+    run, state = report.run, report.status.state.value
+    missing = [job for job in run.jobs if job.job is None]
+    if missing:
+        jobs = f"{len(run.jobs) - len(missing)} of {len(run.jobs)} jobs"
+        return f"run {run.name} of the same experiment has {jobs}; its submission goes on now"
+    found = f"the same experiment is {state} as job {run.record.job_id}, run {run.name}"
+    return f"{found}; its submission was interrupted, and is completed now without another job"
+
+
+def _is_to_complete(report: Report, services: Services) -> bool:
+    """Whether earlier jobs are those of this submission: one is alive, or was submitted just now.
+
+    Of several, of which some are missing, the others may have ended.
+    """
+    states = [job.status.state for job in report.jobs]
+    if JobState.CANCELLED in states:
+        return False
+    if any(
+        job.no_reply or not (job.status.state.is_final or job.status.state is JobState.UNKNOWN)
+        for job in report.jobs
+        if job.run.job
+    ):
+        return True
+    is_partial = any(job.run.job is None for job in report.jobs)
+    return is_partial or age(report.run, services) < GRACE

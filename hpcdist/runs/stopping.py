@@ -1,0 +1,39 @@
+"""The end of a search before its last trial, or of a training before its last attempt: files of the run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpcdist.runs.rundir import RunDirectory
+
+FILE: Final = "stop"
+
+
+def request(directory: RunDirectory, reason: str) -> None:
+    """Let no further trial start.
+
+    Raises:
+        OSError: if the file cannot be written, or the directory belongs to another user.
+    """
+    directory.write(FILE, f"{reason}\n")
+
+
+def is_requested(directory: RunDirectory) -> bool:
+    """Return whether no further trial is to start."""
+    return (directory.path / FILE).exists()
+
+
+def withdraw(directory: RunDirectory, *, attempts: bool) -> None:
+    """Let trials start again, and with ``attempts`` further ones of a program, which are counted anew.
+
+    Raises:
+        OSError: if a file cannot be removed or written, or the directory belongs to another user.
+    """
+    with directory.opened():
+        (directory.path / FILE).unlink(missing_ok=True)
+        for first in directory.path.glob("attempts/**/0") if attempts else ():
+            if not first.is_file():  # the attempts of element 0
+                continue
+            count = sum(file.name.isdecimal() and file.is_file() for file in first.parent.iterdir())
+            (first.parent / "first").write_text(f"{count}\n")
+            (first.parent / "over").unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""Nodes and partitions: what a site file says of each type of node, and of each partition or queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from hpcdist.documents.fields import Model
+from hpcdist.site.conditions import Library
+from hpcdist.site.dialects.container import Runtime
+from hpcdist.site.fabric import Network
+from hpcdist.units import Memory, Walltime
+
+VisibleBy = Literal["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"]
+
+
+class PerGpu(Model, frozen=True):
+    """The most that a job may have for each of its GPUs, on nodes that it shares.
+
+    ``cpus``: CPUs. ``memory``: memory. ``over``: whether jobs with more are refused, or only
+    discouraged or charged as for more GPUs.
+    """
+
+    cpus: int | None = None
+    memory: Memory | None = None
+    over: Literal["refused", "discouraged"] = "refused"
+
+
+class NodeType(Model, frozen=True):
+    """One type of node; None means unknown (or, on ``local``, not limited).
+
+    ``cpus``: as the scheduler counts them. ``memory``: its memory. ``gpus``: how many
+    it has; ``unknown`` means some, so that jobs which need GPUs are refused. ``gpu_type``: the scheduler's
+    name of the GPUs. ``constraint``: the constraint that selects only nodes of this type. ``gpu_cpus``: the
+    CPUs next to each GPU, in the order of the GPUs, such as ``48-63,112-127``; tasks on whole nodes are bound
+    to the CPUs of their GPUs. ``library``: the collectives library of its GPUs. ``cpus_per_gpu``: jobs on
+    such nodes must request exactly so many CPUs per GPU (NCI Gadi); PBS only. ``job_memory``: the memory that
+    all jobs of a node can request, if it is known, else it is taken to be all but a sixteenth; the share of
+    one that sets none is a share of it, and ``memory: all`` all of it.
+    ``max_per_gpu``: the most that a job may have for each of its GPUs. ``network`` and ``interface``: those
+    of such nodes, if they differ from ``fabric``.
+    """
+
+    cpus: int | None = None
+    memory: Memory | None = None
+    job_memory: Memory | None = None
+    gpus: int | Literal["unknown"] | None = 0
+    cpus_per_gpu: int | None = None
+    max_per_gpu: PerGpu | None = None
+    gpu_type: str | None = None
+    gpu_cpus: tuple[str, ...] = ()
+    library: Library = "nccl"
+    constraint: str | None = None
+    network: Network | None = None
+    interface: str | None = None
+
+
+def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
+    """Return the collectives libraries of the node types that have GPUs, each once, in order."""
+    return tuple(sorted({kind.library for kind in kinds if kind.gpus != 0}))
+
+
+class Gpus(Model, frozen=True):
+    """How GPUs are requested and assigned to tasks.
+
+    ``request``: ``gres`` (per node), ``gpus_per_node``, ``gpus_per_task`` or ``none`` (whole nodes).
+    ``gres``: the name of the resource. ``typed``: whether the GPU type is requested too. ``visible``: the
+    variable that lists the GPUs visible to a task, if it is not the usual one of the nodes' ``library``
+    (nccl: CUDA_VISIBLE_DEVICES, rccl: ROCR_VISIBLE_DEVICES, oneccl: ZE_AFFINITY_MASK). ``bound_by``:
+    ``task`` if the task wrapper sets ``visible``; ``launcher`` if the launcher assigns the GPUs to each task
+    (srun by ``--gpus-per-task``).
+    """
+
+    request: Literal["gres", "gpus_per_node", "gpus_per_task", "none"] = "gres"
+    gres: str = "gpu"
+    typed: bool = False
+    visible: VisibleBy | None = None
+    bound_by: Literal["task", "launcher"] = "task"
+
+
+class Limit(Model, frozen=True, kw_only=True):
+    """The time limit of jobs with up to so many nodes.
+
+    ``nodes``: the most nodes of such jobs. ``walltime``: their longest walltime.
+    """
+
+    nodes: int
+    walltime: Walltime
+
+
+class Partition(Model, frozen=True, kw_only=True):
+    """A partition or queue of the machine.
+
+    ``nodes``: how many it has of each node type, in the order in which they are preferred; a job without GPUs
+    prefers the only type without. ``min_nodes``: the fewest nodes of a job. ``max_nodes``: the most nodes of
+    a job. ``max_walltime``: the longest walltime of a job. ``qos``: the QOS of jobs that set none.
+    ``constraint``: a further constraint of its jobs. ``limits``: longest walltimes by number of nodes; the
+    first entry that covers the job's nodes applies. ``submit_as``: the scheduler's name of it, "" if none is
+    to be given (Perlmutter: ``-C`` and ``-q``). ``whole_nodes``: whether jobs get whole nodes, if this
+    differs from the site. ``request_memory``: whether jobs request memory, if this differs from the site.
+    ``request_cpus``: false if jobs with GPUs request neither tasks nor CPUs, since each GPU
+    brings its share of the node.
+    ``gpus``: how GPUs are requested, if this differs from the site. ``container``: its container runtime,
+    instead of the site's. ``min_gpus`` and ``max_gpus``: the fewest
+    and the most GPUs of a job.
+    """
+
+    may_be_empty = frozenset({"submit_as"})
+
+    nodes: dict[str, int | None]
+    min_nodes: int = 1
+    max_nodes: int | None = None
+    min_gpus: int = 0
+    max_gpus: int | None = None
+    max_walltime: Walltime | None = None
+    limits: tuple[Limit, ...] = ()
+    qos: str | None = None
+    constraint: str | None = None
+    submit_as: str | None = None
+    whole_nodes: bool | None = None
+    request_memory: bool | Literal["share"] | None = None
+    request_cpus: bool = True
+    gpus: Gpus | None = None
+    container: Runtime | None = None
+
+    @property
+    def longest(self) -> Walltime | None:
+        """The longest walltime of any job, None if the site does not set one."""
+        all_limits = [limit.walltime for limit in self.limits] + [self.max_walltime]
+        return max(filter(None, all_limits), default=None)
+
+    def walltime_of(self, nodes: int) -> Walltime | None:
+        """Return the longest walltime of a job with so many nodes, None if the site does not set one."""
+        return next((limit.walltime for limit in self.limits if nodes <= limit.nodes), self.max_walltime)

@@ -1,0 +1,51 @@
+"""The centre's own published examples: their settings, which are compared with hpcdist's own script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from hpcdist.documents.fields import Model
+from hpcdist.errors import Path, Problem
+
+
+class Published(Model, frozen=True, kw_only=True):
+    """One published example of the centre or the vendor, by its settings.
+
+    ``example``: the experiment whose script it is compared with. ``where``: its address. ``read``: the day on
+    which it was read (``YYYY-MM-DD``). ``launch``: how a ``pytorch`` example starts its processes, as in the
+    experiment's ``pytorch: {launch: torchrun}``; by default ``env``, a task a GPU. ``settings``: its settings
+    in long form, each with the reason why hpcdist's script has another; without a value it has the same.
+    """
+
+    example: Literal["horovod", "pytorch", "mpi"]
+    where: str
+    read: str
+    launch: Literal["env", "torchrun"] | None = None
+    settings: dict[str, str | None]
+
+
+def problems_of(published: Sequence[Published]) -> Iterator[Problem]:
+    """Yield the problems of published examples that their types do not exclude."""
+    for index, entry in enumerate(published):
+        path: Path = ("published", index, "settings")
+        if not entry.settings:
+            yield Problem("an example must have settings", path, "write one a line: `--nodes=2:`")
+        if entry.launch and entry.example != "pytorch":
+            yield Problem(f"{entry.example} has no `launch`", ("published", index, "launch"), "remove it")
+        for key, reason in entry.settings.items():
+            yield from _setting_problems(key, reason, (*path, key))
+
+
+def _setting_problems(key: str, reason: str | None, path: Path) -> Iterator[Problem]:
+    if not key.strip() or key != key.strip() or "\n" in key:
+        yield Problem(
+            f"{key!r} is not a setting", path, "write one, such as `--gpus-per-node=4` or `NAME=value`"
+        )
+    if key.startswith(("export ", "-l ")):
+        hint = f"write {key.partition(' ')[2].strip()!r}"
+        yield Problem("a setting is written without the word before it", path, hint)
+    if reason is not None and not reason.strip():
+        yield Problem(
+            "the reason is empty", path, "write why, or no value where hpcdist's script has the same"
+        )

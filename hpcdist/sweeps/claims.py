@@ -1,0 +1,41 @@
+"""The claims of packed trials, which workers make (``templates/runtime/pack.sh``).
+
+They are links ``claims/TRIAL.START``, and files ``again/TRIAL.START`` of returned trials. START is 0, and one
+more each time that a trial was returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from hpcdist.runs.rundir import RunDirectory
+
+_CLAIM: Final = re.compile(r"([1-9][0-9]{0,8})\.([0-9]{1,9})")
+
+
+def return_trials(directory: RunDirectory, numbers: Collection[int]) -> None:
+    """Return these trials, which nobody runs any more, so that a worker takes them again.
+
+    Those that were never claimed need not be returned.
+
+    Raises:
+        OSError: if it cannot be written, or the directory belongs to another user.
+    """
+    with directory.opened():
+        for number, start in _last(directory.path / "claims").items():
+            if number in numbers:
+                (directory.path / "again").mkdir(mode=0o700, exist_ok=True)
+                (directory.path / "again" / f"{number}.{start + 1}").touch(mode=0o600)
+
+
+def _last(folder: Path) -> dict[int, int]:
+    """Return the number of the last start of each trial that was claimed."""
+    found: dict[int, int] = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if match := _CLAIM.fullmatch(path.name):
+            number, start = int(match[1]), int(match[2])
+            found[number] = max(start, found.get(number, 0))
+    return found

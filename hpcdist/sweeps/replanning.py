@@ -1,0 +1,121 @@
+"""The plan of a search once more, from what its run keeps of the experiment, for further jobs of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.experiment.search.model import Search
+from hpcdist.loading import planning
+from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs.rundir import Run
+from hpcdist.tracking import comparison
+
+_CHANGES: Final = re.compile(r"\n# submitted with (\[.*\])\n$")
+_COUNTS: Final = ("random_search", "grid_search")
+_OTHERS: Final = "submit the search once more; this version of hpcdist chooses other trials"
+_MOST: Final = 1 << 26
+
+
+def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]] = ()) -> Planned:
+    """Plan a search once more, with all its trials, or with so many, or with these in addition.
+
+    Raises:
+        ConfigError: if that is invalid now, or has other trials than the run.
+        PlanError: if the site does not take it any more.
+    """
+    options, known = _options(run), comparison.trial_params(run)
+    loaded = planning.loaded(options)
+    search = loaded.experiment.hptuning
+    if search and (search.is_adaptive or more):
+        own = ("hptuning", json.dumps(_of_trials(search, [*known.values(), *more])))
+        return planning.plan_experiment(options._replace(settings=(*options.settings, own)))
+    if (count or len(known)) != len(loaded.trials):
+        name = next((name for name in _COUNTS if search and getattr(search, name)), "grid_search")
+        own = (f"hptuning.{name}.n_experiments", str(count or len(known)))
+        options = options._replace(settings=(*options.settings, own))
+    made = planning.plan_experiment(options)
+    _check_same(run, known, made.trials)
+    return made
+
+
+def search_of(run: Run) -> Search | None:
+    """Return the search as it was submitted.
+
+    Raises:
+        ConfigError: as `planned`.
+    """
+    return planning.loaded(_options(run)).experiment.hptuning
+
+
+def batch_of(run: Run) -> tuple[ExperimentOptions, dict[str, Any]]:
+    """Return the options with which the search is read, and its section ``batch``.
+
+    Raises:
+        ConfigError: as `planned`.
+    """
+    options = _options(run)
+    return options, msgspec.structs.asdict(planning.loaded(options).experiment.batch)
+
+
+def of_numbers(run: Run, numbers: Collection[int]) -> list[Planned]:
+    """Return the plans of further jobs of the run for the trials with these numbers."""
+    return jobs_of(planned(run), numbers, run)
+
+
+def jobs_of(made: Planned, numbers: Collection[int], run: Run) -> list[Planned]:
+    """Return the plans of further jobs of the run, for these trials of a plan of all."""
+    first = len(run.jobs) + 1
+    chosen = [trial for trial in made.trials if trial.number in numbers]
+    return planning.in_jobs(planning.of_trials(made, chosen, first), first)
+
+
+def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a section that has these trials, and what else the search says of how they run."""
+    only: dict[str, Any] = msgspec.to_builtins(search.of_trials(map(dict, params)))
+    kept = ("mapping", "concurrency", "seed", "metric", "max_failures")
+    return {name: only[name] for name in kept if only[name] is not None}
+
+
+def _check_same(run: Run, known: Mapping[str, Mapping[str, Any]], found: Sequence[TrialTexts]) -> None:
+    """Check that the trials are those that the run has: a later version may choose others."""
+    for number, params in known.items():
+        place = int(number) - 1
+        if place < len(found) and found[place].params.keys() != params.keys():
+            raise ConfigError(Problem(f"trial {number} of {run.name} has other params now", hint=_OTHERS))
+
+
+def _options(run: Run) -> ExperimentOptions:
+    """Return the options with which its experiment is read as it was submitted.
+
+    Raises:
+        ConfigError: if its file cannot be read.
+    """
+    file = run.directory.path / "experiment.yml"
+    try:
+        text = run.directory.read(file.name, _MOST).decode("utf-8", "replace")
+    except OSError as error:
+        raise ConfigError(Problem(f"{file} cannot be read: {error.strerror}")) from error
+    match = _CHANGES.search(text)
+    words: list[Any] = json.loads(match[1]) if match else []
+    pairs = [(option, str(text)) for option, text in zip(words[::2], words[1::2], strict=False)]
+    named = [(option, text.partition("=")) for option, text in pairs]
+    last = dict(pairs)
+    return ExperimentOptions(
+        str(file),
+        site=last.get("--site", run.record.site),
+        site_path=tuple(text for option, text in pairs if option == "--site-path"),
+        params=tuple((text[0], text[2]) for option, text in named if option == "-p"),
+        settings=(
+            *((text[0], text[2]) for option, text in named if option == "--set"),
+            ("name", json.dumps(run.record.name)),
+        ),
+        form=last.get("--from", ""),
+        job=last.get("--name", ""),
+    )

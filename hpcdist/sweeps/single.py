@@ -1,0 +1,94 @@
+"""One trial of a search, or element of an array, as ``RUN/3`` names it: its state, and its end alone."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.runs import cancelling, elements
+from hpcdist.runs.attempts import REQUEUED, Attempt, UsageOf
+from hpcdist.runs.elements import Elements
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, element_id, split_id
+from hpcdist.sweeps import trials
+from hpcdist.sweeps.trials import Trial
+from hpcdist.tracking import comparison
+
+LIVE: Final = frozenset((*(state.value for state in JobState if not state.is_final), REQUEUED))
+"""States of trials that have not ended."""
+
+
+class Single(NamedTuple):
+    """A trial or element with the job that runs it, the last one of its run that has it."""
+
+    report: Report
+    job: Report
+    trial: Trial
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name as people write it: ``tune-1/3``."""
+        return f"{self.report.run.name}/{self.trial.number}"
+
+    @property
+    def event_id(self) -> str:
+        """Its id in the event log and in the names of its files."""
+        job = self.job.run.event_id
+        return job and element_id(job, self.trial.number)
+
+
+def find(report: Report, number: int, usage: UsageOf, now: float) -> Single:
+    """Return a trial with its state; ``usage`` as in `attempts.read`.
+
+    Raises:
+        ConfigError: if the run has no such trial or element.
+    """
+    run = report.run
+    plan, params = run.directory.plan(), comparison.trial_params(run)
+    there = Elements(part.indices for part in plan.array.ranges) if plan.array and not params else Elements()
+    if str(number) not in params and number not in there:
+        raise ConfigError(_unknown(run, number, [*map(int, params)] or there))
+    having = (job for job in reversed(report.jobs) if number in elements.numbers(job.run.record.trials))
+    job = next(having, report.jobs[0])
+    job = job._replace(run=job.run._replace(later=()))
+    [trial] = trials.trials(job, usage, now, {str(number): params.get(str(number), plan.params)})
+    own = [
+        one
+        for one in trials.all_attempts(report, usage, now, hosts=True)
+        if split_id(one.job)[1] == str(number)
+    ]
+    return Single(report, job, trial, tuple(own))
+
+
+def _unknown(run: Run, number: int, there: list[int] | Elements) -> Problem:
+    if not there:
+        hint = "only searches and arrays have any: leave the number out"
+        return Problem(f"{run.name} has no trials or elements", hint=hint)
+    known = elements.text_of(there) if isinstance(there, list) else there.text
+    kind = "trial" if isinstance(there, list) else "element"
+    return Problem(f"{run.name} has no {kind} {number}", hint=f"it has {known}")
+
+
+def cancel(found: Single, services: Services) -> bool:
+    """Cancel a trial alone, by the batch system's own command; return whether there was something to cancel.
+
+    Raises:
+        SchedulerError: if it cannot be cancelled alone, or as `cancelling.cancel`.
+    """
+    run, number = found.job.run, found.trial.number
+    if found.trial.state not in LIVE:
+        return False
+    if run.directory.plan().workers:
+        raise SchedulerError(_packed(found))
+    index = elements.numbers(run.record.trials).place(number) or number
+    return cancelling.cancel_element(found.job, number, index, services)
+
+
+def _packed(found: Single) -> Problem:
+    run, job = found.report.run.name, found.job.run.record.job_id
+    message = f"{found.name} shares job {job} with other trials, which would end with it"
+    hint = f"`hpcdist sweep stop {run} --drain` lets running trials end, `hpcdist cancel {run}` ends all"
+    return Problem(message, hint=hint)

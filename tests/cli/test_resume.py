@@ -1,0 +1,63 @@
+"""``hpcdist resume``: one more job of the same run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from .conftest import Hpcdist
+
+TRAIN = """\
+echo attempt $HPCDIST_ATTEMPT after $(ls $HPCDIST_CHECKPOINTS | wc -l)
+touch $HPCDIST_CHECKPOINTS/$HPCDIST_ATTEMPT
+[ -e mended ] || exit 4
+"""
+
+
+def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
+    experiment = {
+        "name": "train",
+        "run": {"cmd": TRAIN},
+        "environment": {"restart": {"max": 1}},
+        "batch": {"site": "local"},
+    }
+    Path("train.yml").write_text(yaml.safe_dump(experiment))
+    assert real("submit", "train.yml", "--wait").code == 4
+    Path("mended").touch()
+    done = real("resume", "train-1")
+    assert (done.code, done.out.startswith("train-1: job ")) == (0, True)
+    assert real("wait", "train-1").code == 0
+    log = real("logs", "train-1").out.splitlines()
+    assert [line for line in log if line.startswith("attempt")] == [
+        "attempt 0 after 0",
+        "attempt 1 after 1",
+        "attempt 2 after 2",
+    ]
+    done = real("resume", "train-1")
+    assert (done.code, done.err) == (2, "error: train-1 has completed\n")
+    assert [run["state"] for run in json.loads(real("status", "train-1", "--json").out)] == ["completed"]
+
+
+def test_a_run_whose_job_was_refused_gets_that_one(real: Hpcdist) -> None:
+    Path("train.yml").write_text("name: train\nrun: {cmd: echo trained}\nbatch: {site: local}\n")
+    assert real("submit", "train.yml", "--wait").code == 0
+    file = Path("runs/train-1/record.json")
+    file.write_text(
+        json.dumps({**json.loads(file.read_text()), "phase": "refused", "job_id": None, "ended": None})
+    )
+    Path("runs/train-1/events").unlink()
+    assert real("resume", "train-1").code == 0
+    real("wait", "train-1")
+    assert [path.name for path in Path("runs/train-1").glob("record*.json")] == ["record.json"]
+
+
+def test_an_array_is_not_run_once_more(real: Hpcdist, folder: Path) -> None:
+    Path("train.yml").write_text("name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n")
+    assert real("submit", "train.yml", "--wait").code == 3
+    file = folder / "runs/train-1/plan.json"
+    plan = json.loads(file.read_text())
+    file.write_text(json.dumps({**plan, "request": {**plan["request"], "array": "0-3"}}))
+    done = real("resume", "train-1")
+    assert (done.code, "train-1 is an array, of which each element would run again" in done.err) == (2, True)

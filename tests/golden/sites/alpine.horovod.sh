@@ -1,0 +1,87 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
+# default
+#SBATCH --no-requeue
+# site alpine: environment
+#SBATCH --export=ALL
+# horovod.yml batch.account
+#SBATCH --account=proj
+# site alpine: partitions.aa100
+#SBATCH --partition=aa100
+# site alpine: partitions
+#SBATCH --qos=gpu-normal
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --ntasks-per-node=3
+# site alpine: partitions.aa100
+#SBATCH --cpus-per-task=21
+# site alpine: gpus
+#SBATCH --gres=gpu:a100-40gb:3
+# Made by hpcdist 0.1.0 for site alpine. It needs no hpcdist on the nodes, and runs by hand as well: what is this
+# job's own comes first; the runtime below, the same in every job, then runs it.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
+trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+
+# What the runtime is told of this job.
+declare -A hpcdist=(
+  [job]='horovod: 6 tasks by mpirun, 2 nodes, 6 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
+  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
+  [nodes]=2 [tasks]=6 [tasks_per_node]='3(x2)' [hostfile]='%s slots=%s' [threads]=default
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [ports]=16
+)
+# Equal tasks on consecutive nodes, a row each, with the place of the first.
+hpcdist_tasks=(
+  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
+  " master 0     0    3     3           3        0    0          0   21   0   1    1       1"
+  " worker 0     3    3     3           3        1    0          0   21   0   1    1       1"
+)
+
+# The command.
+program() {
+  write_program <<'COMMAND'
+python train.py
+COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  export SLURM_EXPORT_ENV=ALL  # site alpine: setup
+}
+
+# The variables of all tasks.
+environment() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
+}
+
+# The variables of each task.
+task_environment() {
+  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+}
+
+# What starts them.
+launch() {
+  # mpirun -np 6 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
+  # "${hpcdist_exports[@]}": variables of the plan
+  # "${hpcdist_task[@]}": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec mpirun -np 6 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
+    "${hpcdist_task[@]}" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}

@@ -1,0 +1,115 @@
+#!/bin/bash
+# rule the script is bash
+#PBS -S /bin/bash
+# rule run directory
+#PBS -j oe
+# rule run directory
+#PBS -o /scratch/me/runs/pytorch-1/logs/job.out
+# pytorch.yml name
+#PBS -N pytorch
+# pytorch.yml batch.account
+#PBS -A proj
+# site derecho: partitions.main
+#PBS -q main
+# pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
+#PBS -l select=2:ncpus=64:mpiprocs=4:ngpus=4:gpu_type=a100
+# site derecho: whole_nodes
+#PBS -l place=scatter
+# pytorch.yml batch.walltime
+#PBS -l walltime=01:00:00
+# default
+#PBS -r n
+# site derecho: pbs.keep
+#PBS -k oed
+# site derecho: environment
+#PBS -V
+# Made by hpcdist 0.1.0 for site derecho. It needs no hpcdist on the nodes, and runs by hand as well: what is this
+# job's own comes first; the runtime below, the same in every job, then runs it.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
+trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+
+# What the runtime is told of this job.
+declare -A hpcdist=(
+  [job]='pytorch: 8 tasks by pals, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
+  [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
+  [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
+  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [hostfile]=%s%.0s [threads]=own
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [ports]=16
+)
+# Equal tasks on consecutive nodes, a row each, with the place of the first.
+hpcdist_tasks=(
+  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
+  " master 0     0    4     4           4        0    0          0   16   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   16   0   1    1       1"
+)
+
+# The command.
+program() {
+  write_program <<'COMMAND'
+python train.py
+COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  module load apptainer  # site derecho: container.setup
+  type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
+}
+
+# The variables of all tasks.
+environment() {
+  export PYTHONUNBUFFERED=1  # default
+  export NCCL_SOCKET_IFNAME=hsn  # site derecho: fabric.env.NCCL_SOCKET_IFNAME (nccl)
+  export NCCL_IB_DISABLE=1  # site derecho: fabric.env.NCCL_IB_DISABLE (nccl)
+  export NCCL_CROSS_NIC=1  # site derecho: fabric.env.NCCL_CROSS_NIC (nccl)
+  export NCCL_NCHANNELS_PER_NET_PEER=4  # site derecho: fabric.env.NCCL_NCHANNELS_PER_NET_PEER (nccl)
+  export FI_MR_CACHE_MONITOR=userfaultfd  # site derecho: fabric.env.FI_MR_CACHE_MONITOR (nccl)
+  export FI_CXI_DISABLE_HOST_REGISTER=1  # site derecho: fabric.env.FI_CXI_DISABLE_HOST_REGISTER (nccl)
+  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site derecho: fabric.env.FI_CXI_DEFAULT_CQ_SIZE (nccl)
+  export FI_CXI_OPTIMIZED_MRS=false  # site derecho: fabric.env.FI_CXI_OPTIMIZED_MRS (nccl)
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
+  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
+  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
+}
+
+# What each task does first.
+task_setup() {
+  if [[ -n ${SCRATCH:-} ]]; then export TMPDIR="$SCRATCH/tmp"; mkdir -p "$TMPDIR"; fi  # site derecho: task_setup
+}
+
+# The variables of each task.
+task_environment() {
+  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
+  export RANK="$HPCDIST_RANK"  # framework pytorch
+  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
+  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
+  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
+}
+
+# What starts them.
+launch() {
+  # mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth: launcher pals
+  # "${hpcdist_task[@]}": task wrapper
+  # apptainer exec --nv: container apptainer
+  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
+  # --bind "/glade:/glade": site derecho: container.binds
+  # --pwd "$PWD": container apptainer
+  # /images/torch.sif: pytorch.yml build.image
+  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
+  exec mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
+    "${hpcdist_task[@]}" \
+    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/glade:/glade" --pwd "$PWD" /images/torch.sif \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+# pytorch.yml name
+#SBATCH --job-name=pytorch
+# default
+#SBATCH --no-requeue
+# site jureca-dc: environment
+#SBATCH --export=ALL
+# pytorch.yml batch.account
+#SBATCH --account=proj
+# site jureca-dc: partitions.dc-gpu
+#SBATCH --partition=dc-gpu
+# pytorch.yml batch.walltime
+#SBATCH --time=01:00:00
+# site jureca-dc: whole_nodes
+#SBATCH --exclusive
+# pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
+#SBATCH --ntasks-per-node=1
+# site jureca-dc: partitions.dc-gpu
+#SBATCH --cpus-per-task=128
+# site jureca-dc: gpus
+#SBATCH --gres=gpu:4
+# Made by hpcdist 0.1.0 for site jureca-dc. It needs no hpcdist on the nodes, and runs by hand as well: what is this
+# job's own comes first; the runtime below, the same in every job, then runs it.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
+trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+
+# What the runtime is told of this job.
+declare -A hpcdist=(
+  [job]='pytorch: 2 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [checks_program]=1
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [ports]=16 [suffix]=i [by_address]=1
+)
+# Equal tasks on consecutive nodes, a row each, with the place of the first.
+hpcdist_tasks=(
+  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
+  " master 0     0    1     1           1        0    0          0   128  0   4    1       4"
+  " worker 0     1    1     1           1        1    0          0   128  0   4    1       4"
+)
+
+# The command.
+program() {
+  write_program <<'COMMAND'
+python train.py
+COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  load_module Stages/2025 'site jureca-dc: modules'  # site jureca-dc: modules
+  load_module GCC 'site jureca-dc: modules'  # site jureca-dc: modules
+  load_module OpenMPI 'site jureca-dc: modules'  # site jureca-dc: modules
+  export CUDA_VISIBLE_DEVICES=0,1,2,3  # site jureca-dc: setup
+}
+
+# The variables of all tasks.
+environment() {
+  export PYTHONUNBUFFERED=1  # default
+  export HF_DATASETS_OFFLINE=1  # site jureca-dc: fabric.env.HF_DATASETS_OFFLINE
+  export NCCL_SOCKET_IFNAME=ib0  # site jureca-dc: fabric.env.NCCL_SOCKET_IFNAME
+  export UCX_RC_TIMEOUT=4s  # site jureca-dc: fabric.env.UCX_RC_TIMEOUT
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
+  export GLOO_SOCKET_IFNAME=ib0  # site jureca-dc: fabric.interface
+  export OMP_NUM_THREADS=32  # framework pytorch
+}
+
+# The variables of each task.
+task_environment() {
+  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
+  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
+  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+}
+
+# What starts them.
+launch() {
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label: launcher srun
+  # "${hpcdist_task[@]}": task wrapper
+  # torchrun_jsc: site jureca-dc: torchrun.program
+  # --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label \
+    "${hpcdist_task[@]}" torchrun_jsc --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}

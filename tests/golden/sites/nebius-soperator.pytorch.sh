@@ -1,0 +1,93 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+# pytorch.yml name
+#SBATCH --job-name=pytorch
+# default
+#SBATCH --no-requeue
+# site nebius-soperator: environment
+#SBATCH --export=ALL
+# pytorch.yml batch.account
+#SBATCH --account=proj
+# site nebius-soperator: partitions.main
+#SBATCH --partition=main
+# pytorch.yml batch.walltime
+#SBATCH --time=01:00:00
+# pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
+#SBATCH --ntasks-per-node=1
+# site nebius-soperator: partitions.main
+#SBATCH --cpus-per-task=128
+# site nebius-soperator: gpus
+#SBATCH --gpus-per-node=8
+# Made by hpcdist 0.1.0 for site nebius-soperator. It needs no hpcdist on the nodes, and runs by hand as well: what is this
+# job's own comes first; the runtime below, the same in every job, then runs it.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
+trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+
+# What the runtime is told of this job.
+declare -A hpcdist=(
+  [job]='pytorch: 2 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [ports]=16
+)
+# Equal tasks on consecutive nodes, a row each, with the place of the first.
+hpcdist_tasks=(
+  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
+  " master 0     0    1     1           1        0    0          0   128  0   8    1       8"
+  " worker 0     1    1     1           1        1    0          0   128  0   8    1       8"
+)
+
+# The command.
+program() {
+  write_program <<'COMMAND'
+python train.py
+COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  fetch_image sqsh enroot import --output 'docker://nvcr.io#nvidia/pytorch:24.08-py3'  # container pyxis
+  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
+}
+
+# The variables of all tasks.
+environment() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
+  export OMP_NUM_THREADS=16  # framework pytorch
+}
+
+# The variables of each task.
+task_environment() {
+  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
+  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
+  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+}
+
+# What starts them.
+launch() {
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label: launcher srun
+  # --mpi=pmix: site nebius-soperator: launchers.srun.mpi
+  # --container-image="$hpcdist_image": pytorch.yml build.image
+  # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,OMP_NUM_THREADS: container pyxis
+  # "${hpcdist_task[@]}": task wrapper
+  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --label --mpi=pmix --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,OMP_NUM_THREADS \
+    "${hpcdist_task[@]}" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}

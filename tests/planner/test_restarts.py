@@ -1,0 +1,87 @@
+"""How another attempt gets nodes, and what its program is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import PlanError
+from hpcdist.plan.model import Restarts
+from tests.plans import changed, planned
+from tests.sites import site_named
+
+USUAL = Restarts(
+    by="requeue",
+    on=("timeout", "preempt", "node_failure", "failure"),
+    max=10,
+    notice=300,
+    signal="USR1",
+    no_progress=3,
+)
+DAY = {"batch": {"walltime": "24:00:00"}}
+
+
+def restarts(site: str, restart: dict[str, Any], **data: Any) -> Restarts | None:
+    environment = {"restart": restart}
+    return planned(site_named(site), **{**DAY, **data, "environment": environment}).completion.restarts
+
+
+def test_slurm_and_grid_engine_requeue_and_others_follow() -> None:
+    found = {site: restarts(site, {}) for site in ("testbed", "sge", "pbs", "lsf", "flux", "local")}
+    ways = {site: one.by for site, one in found.items() if one}
+    assert found["testbed"] == USUAL
+    assert ways == {
+        "testbed": "requeue",
+        "sge": "requeue",
+        "pbs": "follow",
+        "lsf": "follow",
+        "flux": "follow",
+        "local": None,
+    }
+
+
+def test_a_plan_says_how_many_attempts_there_may_be() -> None:
+    environment = {"restart": {"max": 3}}
+    texts = [
+        planned(site_named(site), environment=environment, **DAY).summary
+        for site in ("testbed", "pbs", "local")
+    ]
+    assert [text.partition(", at most ")[2] for text in texts] == [
+        "4 attempts by requeue",
+        "4 attempts in jobs that follow each other",
+        "4 attempts in this job",
+    ]
+
+
+def test_torchrun_hands_on_term() -> None:
+    found = restarts("testbed", {}, framework="pytorch", pytorch={"launch": "torchrun"})
+    assert found is not None
+    assert found.signal == "TERM"
+
+
+def test_a_job_that_is_requeued_may_be() -> None:
+    site = site_named("testbed")
+    plan = planned(site, environment={"restart": {}}, **DAY)
+    flags = {line.flag: str(line.origin) for line in plan.directives}
+    assert flags["--requeue"] == "exp.yml environment.restart"
+    forbidden = changed(site, requeue=False)
+    plan = planned(forbidden, environment={"restart": {}}, **DAY)
+    assert plan.completion.restarts is not None
+    assert plan.completion.restarts.by == "follow"
+    assert "--no-requeue" in {line.flag for line in plan.directives}
+
+
+@pytest.mark.parametrize(
+    ("restart", "data", "site", "message"),
+    [
+        ({"by": "requeue"}, {}, "pbs", "a job of pbs puts no job into the queue again by its own script"),
+        ({"notice": "40m"}, {"batch": {"walltime": "1h"}}, "testbed",
+         "00:40:00 before its end is more than half of a job of 01:00:00"),
+    ],
+)  # fmt: skip
+def test_what_a_site_cannot_do(
+    restart: dict[str, Any], data: dict[str, Any], site: str, message: str
+) -> None:
+    with pytest.raises(PlanError, match=message):
+        restarts(site, restart, **data)

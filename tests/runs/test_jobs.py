@@ -1,0 +1,179 @@
+"""Runs of several jobs: each has its own record, and together they are one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hpcdist.errors import SchedulerError, SubmissionUnknown
+from hpcdist.runs import attempts, control, elements, finding, history, states
+from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs.rundir import Phase, Run, RunDirectory
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.testing import TIMED_OUT, failed
+
+from .test_control import Killed, Queue, Seen, only_run
+
+
+def files(directory: RunDirectory) -> Mapping[str, str]:
+    return {directory._replace(number=number).own("job.sh"): "true\n" for number in (1, 2, 3)}
+
+
+REQUEST = SubmitRequest(
+    "mnist", "testbed", "slurm", "run: {cmd: train}\n", files, jobs=("1-2", "3-4", "5"), one_by_one=True
+)
+
+
+REFUSED = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"
+
+
+def ids(run: Run) -> list[str | None]:
+    return [job.record.job_id for job in run.jobs]
+
+
+def test_each_job_is_submitted_with_its_own_script_behind_the_one_before(tmp_path: Path) -> None:
+    queue, seen = Queue(), Seen()
+    run = control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    folder = tmp_path / "mnist-1"
+    assert [command.argv[3:] for command in queue.shell.commands if command.argv[0] == "sbatch"] == [
+        (str(folder / "job.sh"),),
+        ("--dependency=afterany:100", str(folder / "job.2.sh")),
+        ("--dependency=afterany:101", str(folder / "job.3.sh")),
+    ]
+    assert only_run(tmp_path) == run
+    assert [(job.record.job_id, job.record.phase, job.record.trials) for job in run.jobs] == [
+        ("100", Phase.SUBMITTED, "1-2"),
+        ("101", Phase.SUBMITTED, "3-4"),
+        ("102", Phase.SUBMITTED, "5"),
+    ]
+    assert (seen.results, len(set(queue.tokens.values()))) == ([("mnist-1", "100")], 3)
+    assert [finding.find(tmp_path, job).name for job in ("101", "mnist-1")] == ["mnist-1", "mnist-1"]
+
+
+@pytest.mark.parametrize("last", range(16))
+def test_a_submission_that_is_killed_at_any_save_is_completed_and_no_job_is_submitted_twice(
+    tmp_path: Path, last: int
+) -> None:
+    queue, seen = Queue(last_save=last), Seen()
+    try:
+        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    except Killed:
+        queue.last_save = 1000
+        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    runs, _ = finding.list_runs(tmp_path)  # one of which no job was submitted stays as it is
+    assert (len(queue.jobs), ids(runs[-1])) == (3, ["100", "101", "102"])
+    assert seen.results[-1][1] == "100"
+
+
+def test_a_job_that_is_refused_can_be_submitted_later(tmp_path: Path) -> None:
+    queue, seen = Queue(), Seen()
+    sbatch = queue.programs["sbatch"]
+    queue.programs["sbatch"] = lambda command: failed(1, REFUSED) if queue.jobs else sbatch(command)
+    with pytest.raises(SchedulerError, match="Job violates"):
+        control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert (report.status.state, report.is_over) == (JobState.PENDING, False)
+    queue.jobs["100"] = "COMPLETED"
+    queue.programs["sbatch"] = sbatch
+    control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    assert ids(only_run(tmp_path)) == ["100", "101", "102"]
+    note = "run mnist-1 of the same experiment has 1 of 3 jobs; its submission goes on now"
+    assert seen.notes == [f"{note}; to submit it a second time, use --again"]
+
+
+def test_a_job_whose_submission_got_no_answer_keeps_the_others_from_being_submitted(tmp_path: Path) -> None:
+    queue, seen = Queue(), Seen()
+    sbatch = queue.programs["sbatch"]
+    queue.programs["sbatch"] = lambda command: TIMED_OUT if queue.jobs else sbatch(command)
+    for _ in range(2):
+        with pytest.raises(SubmissionUnknown):
+            control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    assert (ids(only_run(tmp_path)), len(queue.jobs)) == (["100", None, None], 1)
+    queue.time += states.GRACE
+    queue.programs["sbatch"] = sbatch
+    control.submit(REQUEST, tmp_path, queue.services, seen.screen)
+    assert ids(only_run(tmp_path)) == ["100", "101", "102"]
+
+
+def test_a_run_lives_while_a_job_lives_and_an_end_counts_unless_a_later_job_went_on(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST, tmp_path, queue.services)
+    queue.jobs = {"100": "PENDING", "101": "RUNNING", "102": "PENDING"}
+    [report] = states.status([run], queue.services)
+    assert (report.status.state, report.status.reason) == (JobState.RUNNING, "job 101")
+    ends = [JobState.FAILED, JobState.COMPLETED, JobState.CANCELLED]
+    ended = [
+        queue.services.update(job, ended=Status(state, state.value, 0 if state is ends[1] else None))
+        for job, state in zip(run.jobs, ends, strict=True)
+    ]
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert (report.status.state, report.status.reason) == (JobState.FAILED, "job 100")
+    queue.services.update(ended[1], goes_on=True)
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert (report.status.state, report.status.reason) == (JobState.CANCELLED, "job 102")
+
+
+def test_jobs_that_follow_each_other_are_as_the_one_with_the_last_attempt(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
+    events = run.directory.path / "events"
+    assert only_run(tmp_path).is_followed
+    queue.jobs = {"100": "TIMEOUT", "101": "RUNNING", "102": "PENDING"}
+    events.write_text("started 100 100 0\nagain 100 200 timeout\nended 100 200 138\nstarted 101 210 0\n")
+    [report] = states.status([run], queue.services)
+    assert report.status.state is JobState.RUNNING
+    with events.open("a") as log:
+        log.write("over 101 300 completed\nended 101 300 0\n")
+    queue.jobs = {"100": "TIMEOUT", "101": "COMPLETED", "102": "CANCELLED"}
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
+    assert history.state(report.run, report.run.directory.events()) in {"completed", "ended"}
+    found = attempts.read(report, 400)
+    assert [(one.job, one.state, one.why) for one in found] == [
+        ("100", "timeout", "timeout"),
+        ("101", "completed", "completed"),
+    ]
+
+
+def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
+    queue, seen = Queue(), Seen()
+    sbatch = queue.programs["sbatch"]
+    queue.programs["sbatch"] = lambda command: failed(1, REFUSED) if len(queue.jobs) == 2 else sbatch(command)
+    request = REQUEST._replace(jobs=("", "", ""), followed=True)
+    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    assert (ids(run), ids(only_run(tmp_path))) == (["100", "101"], ["100", "101"])
+    assert [note.partition(":")[0] for note in seen.notes] == [
+        "mnist-1 has 2 of 3 jobs; the next was refused"
+    ]
+
+
+def test_cancel_ends_all_jobs_of_a_run(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST, tmp_path, queue.services)
+    assert [each.name for each in control.cancel([run], queue.services)] == ["mnist-1"]
+    assert set(queue.jobs.values()) == {"CANCELLED"}
+
+
+def test_an_element_is_known_by_its_trial(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST, tmp_path, queue.services)
+    (run.directory.path / "events").write_text(
+        "started 101_3 100 0\nended 101_3 110 0\nstarted 101_4 100 0\nended 101_4 120 7\n"
+    )
+    queue.jobs = {"100": "PENDING", "102": "PENDING"}
+    report = states.status([run], queue.services)[0].jobs[1]
+    assert (report.status.state, report.status.exit_code, report.status.reason) == (
+        JobState.FAILED,
+        7,
+        "first in element 4; 1 of 2 elements completed",
+    )
+
+
+@pytest.mark.parametrize(("numbers", "text"), [((), ""), ((3,), "3"), ((1, 2, 3, 7, 9, 10), "1-3,7,9-10")])
+def test_numbers_are_written_as_ranges_and_found_by_their_places(numbers: tuple[int, ...], text: str) -> None:
+    found = elements.numbers(text)
+    assert (elements.text_of(numbers), [*found.outside(())]) == (text, [*numbers])
+    assert [found.at(place) for place in range(len(numbers) + 2)] == [None, *numbers, None]
+    assert [found.place(number) for number in (*numbers, 8)] == [*range(1, len(numbers) + 1), None]

@@ -1,0 +1,240 @@
+"""Packed trials in a script: each runs once, as a job of its own, and is returned if it cannot end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.plan.trials import TrialTexts
+from hpcdist.script.trial_table import table
+from tests.script.jobs import ONE_PROCESS, started
+
+WAIT = "echo $HPCDIST_TRIAL >>ready; exec sleep 20"
+
+
+def search(folder: Path, cmd: str, trials: int, at_once: int = 2, **data: Any) -> dict[str, Any]:
+    """Write the table of the trials, and return the keys of their experiment."""
+    (folder / "run").mkdir(exist_ok=True)
+    texts = [TrialTexts({"n": str(one)}, cmd, {"N": str(one)}, one) for one in range(1, trials + 1)]
+    (folder / "run" / "trials.tsv").write_text(table(texts))
+    matrix = {"n": {"range": [1, trials + 1, 1]}}
+    return {"run": {"cmd": cmd}, "hptuning": {"matrix": matrix, "concurrency": at_once}, **data}
+
+
+def job(folder: Path, cmd: str, trials: int, at_once: int = 2, **data: Any) -> subprocess.Popen[str]:
+    return started(folder, ONE_PROCESS, **search(folder, cmd, trials, at_once, **data))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, _ = process.communicate(timeout=60)
+    return process.returncode, out
+
+
+def events(folder: Path) -> Counter[tuple[str, int, str]]:
+    """Return what the workers' logs have: each event with its trial and its value."""
+    lines = "".join(log.read_text() for log in (folder / "run").glob("events.*@*")).splitlines()
+    rows = [line.split() for line in lines]
+    return Counter((row[0], int(row[1].rpartition("_")[2]), row[3]) for row in rows)
+
+
+def names(folder: Path, below: str) -> list[str]:
+    return sorted(path.name for path in (folder / "run" / below).iterdir())
+
+
+def runs(pid: str) -> bool:
+    """Whether a process runs; one that ended may still be listed."""
+    file = Path("/proc", pid, "cmdline")
+    return file.exists() and bool(file.read_bytes())
+
+
+def until(folder: Path, lines: int) -> None:
+    """Wait until so many trials have printed that they are ready."""
+    for _ in range(600):
+        if (folder / "ready").exists() and len((folder / "ready").read_text().split()) >= lines:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the trials do not start")
+
+
+def test_many_workers_run_each_trial_once(tmp_path: Path) -> None:
+    code, out = ended(job(tmp_path, "echo $HPCDIST_TRIAL $N >>ran", 60, 8))
+    assert code == 0, out
+    ran = sorted((tmp_path / "ran").read_text().splitlines(), key=lambda line: int(line.split()[0]))
+    assert ran == [f"{trial} {trial}" for trial in range(1, 61)]
+    assert events(tmp_path) == Counter(
+        {(what, n, "0"): 1 for what in ("started", "ended") for n in range(1, 61)}
+    )
+    assert names(tmp_path, "again") == []
+
+
+def test_a_trial_runs_as_a_job_of_its_own(tmp_path: Path) -> None:
+    shown = [
+        "RANK",
+        "SIZE",
+        "LOCAL_RANK",
+        "LOCAL_SIZE",
+        "NODE",
+        "NODES",
+        "TRIAL",
+        "JOB_ID",
+        "JOB_DIR",
+        "OUTPUTS",
+        "CHECKPOINTS",
+        "TRACKING",
+        "PORT",
+        "HEAD_ADDRESS",
+    ]
+    cmd = "\n".join(f"echo {name}=$HPCDIST_{name}" for name in shown) + "\necho $PMI_RANK $RANK/$WORLD_SIZE"
+    cmd += "\nsleep 2"  # so that no worker has both
+    process = started(
+        tmp_path, ONE_PROCESS, {"PMI_RANK": "7"}, **search(tmp_path, cmd, 2, framework="pytorch")
+    )
+    assert ended(process)[0] == 0
+    run, number = tmp_path / "run", process.pid
+    logs = {trial: (run / "logs" / f"job-{trial}.out").read_text().splitlines() for trial in (1, 2)}
+    ports = {int(line[5:]) for lines in logs.values() for line in lines if line.startswith("PORT=")}
+    assert len(ports) == 2
+    assert max(ports) - min(ports) == 16
+    for trial, lines in logs.items():
+        assert [line for line in lines[1:] if not line.startswith("PORT=")] == [
+            "RANK=0",
+            "SIZE=1",
+            "LOCAL_RANK=0",
+            "LOCAL_SIZE=1",
+            "NODE=0",
+            "NODES=1",
+            f"TRIAL={trial}",
+            f"JOB_ID={number}_{trial}",
+            f"JOB_DIR={run}/jobs/{number}_{trial}",
+            f"OUTPUTS={run}/outputs/{trial}",
+            f"CHECKPOINTS={run}/checkpoints/{trial}",
+            f"TRACKING={run}/tracking/{number}_{trial}/0.0",
+            "HEAD_ADDRESS=127.0.0.1",
+            "0/1",
+        ]
+        assert (run / "jobs" / f"{number}_{trial}" / "nodes.0").read_text() == "localhost\n"
+
+
+def test_a_failing_trial_leaves_the_others_and_its_code_is_the_jobs(tmp_path: Path) -> None:
+    code, out = ended(job(tmp_path, "(($N != 2)) || exit 5", 4, 1))
+    assert (code, events(tmp_path)["ended", 2, "5"], events(tmp_path)["ended", 4, "0"]) == (5, 1, 1)
+    log = tmp_path / "run" / "logs" / "job-2.out"
+    assert f"hpcdist: trial 2 failed with exit code 5; its output is {log}\n" in out
+    assert log.read_text().endswith(f"hpcdist: trial 2 failed on {os.uname().nodename} (exit code 5)\n")
+
+
+def test_each_trial_is_run_again_as_often_as_the_file_says(tmp_path: Path) -> None:
+    cmd = "echo $N ${HPCDIST_TRACKING##*/} >>ran; (($N == 1)) || [[ $HPCDIST_TRACKING == */0.1 ]]"
+    assert ended(job(tmp_path, cmd, 2, 1, environment={"max_restarts": 3}))[0] == 0
+    assert (tmp_path / "ran").read_text().splitlines() == ["1 0.0", "2 0.0", "2 0.1"]
+    assert events(tmp_path)["restarted", 2, "1"] == 1
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "XCPU"])
+def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_path: Path, name: str) -> None:
+    process = job(tmp_path, WAIT, 4)
+    until(tmp_path, 2)
+    process.send_signal(signal.Signals[f"SIG{name}"])
+    assert ended(process)[0] == 143
+    assert events(tmp_path) == Counter(
+        {(what, n, value): 1 for n in (1, 2) for what, value in (("started", "0"), ("returned", "143"))}
+    )
+    assert names(tmp_path, "again") == ["1.1", "2.1"]
+    cmd = "echo $HPCDIST_TRIAL ${HPCDIST_TRACKING##*/} >>ran"
+    assert ended(job(tmp_path, cmd, 4))[0] == 0
+    ran = sorted((tmp_path / "ran").read_text().splitlines())
+    assert (ran, names(tmp_path, "again")) == (["1 1.0", "2 1.0", "3 0.0", "4 0.0"], [])
+
+
+def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
+    cmd = "trap 'kill $!; exit 0' TERM; echo $N >>ready; sleep 20 & wait"
+    process = job(tmp_path, cmd, 2, 1)
+    until(tmp_path, 1)
+    process.send_signal(signal.SIGTERM)
+    ended(process)
+    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
+
+
+def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:
+    process = job(tmp_path, "echo $PPID >worker; echo $N >>ready; exec sleep 20", 3, 1)
+    until(tmp_path, 1)
+    time.sleep(0.2)
+    os.kill(int((tmp_path / "worker").read_text()), signal.SIGKILL)
+    code, _ = ended(process)
+    assert code == 137
+    assert (events(tmp_path)["returned", 1, "unknown"], names(tmp_path, "again")) == (1, ["1.1"])
+
+
+def test_no_trial_starts_once_the_search_is_stopped(tmp_path: Path) -> None:
+    process = job(tmp_path, f"touch {tmp_path}/run/stop", 5, 1)
+    assert ended(process)[0] == 85
+    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
+
+
+def test_the_failures_that_count_are_those_of_trials(tmp_path: Path) -> None:
+    data = search(tmp_path, "(($N > 2))", 5, 1)
+    (tmp_path / "run" / "events").write_text("started 9+1 1 0\nended 9+1 2 5\n")
+    data["hptuning"]["max_failures"] = 2
+    assert ended(started(tmp_path, ONE_PROCESS, **data))[0] == 1
+    assert [n for what, n, _ in sorted(events(tmp_path)) if what == "started"] == [1, 2]
+
+
+def test_a_later_job_runs_the_trials_of_its_own_table(tmp_path: Path) -> None:
+    assert ended(job(tmp_path, "true", 3, 1))[0] == 0
+    data = search(tmp_path, "echo $HPCDIST_TRIAL >>ran", 3, 1)
+    texts = [TrialTexts({"n": "9"}, "echo $HPCDIST_TRIAL >>ran", {}, trial) for trial in (2, 7)]
+    (tmp_path / "run" / "trials.tsv").write_text(table(texts))
+    for name in ("2.1", "3.1"):  # 3 is none of its own
+        (tmp_path / "run" / "again" / name).touch()
+    (tmp_path / "run" / "claims" / "next.trials.tsv").unlink()
+    assert ended(started(tmp_path, ONE_PROCESS, **data))[0] == 0
+    assert (tmp_path / "ran").read_text().splitlines() == ["2", "7"]
+    assert names(tmp_path, "again") == ["3.1"]
+
+
+def test_a_table_that_was_cut_short_runs_what_is_whole(tmp_path: Path) -> None:
+    data = search(tmp_path, "echo $HPCDIST_TRIAL >>ran", 2, 1)
+    whole = (tmp_path / "run" / "trials.tsv").read_text()
+    (tmp_path / "run" / "trials.tsv").write_text(whole[:-3])
+    assert ended(started(tmp_path, ONE_PROCESS, **data))[0] == 86
+    assert (tmp_path / "ran").read_text().splitlines() == ["1"]
+    assert "has no trial for element 2" in (tmp_path / "run" / "logs" / "job-2.out").read_text()
+
+
+def test_nothing_outlives_a_launcher_that_was_killed_and_its_trials_are_returned_once(tmp_path: Path) -> None:
+    process = job(tmp_path, "echo $$ >>pids; echo $N >>ready; exec sleep 20", 6)
+    until(tmp_path, 2)
+    launchers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for pid in launchers:
+        os.kill(int(pid), signal.SIGKILL)
+    assert ended(process)[0] == 137
+    assert [pid for pid in (tmp_path / "pids").read_text().split() if runs(pid)] == []
+    assert events(tmp_path) == Counter(
+        {(what, n, value): 1 for n in (1, 2) for what, value in (("started", "0"), ("returned", "unknown"))}
+    )
+
+
+def test_a_program_that_cannot_be_started_is_no_failure_of_the_trial_and_ends_the_worker(
+    tmp_path: Path,
+) -> None:
+    data = search(tmp_path, "echo $N >>ran", 4, 1)
+    (tmp_path / "run" / "outputs").mkdir()
+    (tmp_path / "run" / "outputs" / "2").touch()  # no folder can be made, as on a full disk
+    code, out = ended(started(tmp_path, ONE_PROCESS, **data))
+    assert (code, (tmp_path / "ran").read_text()) == (86, "1\n")
+    assert events(tmp_path) == Counter(
+        {("started", 1, "0"): 1, ("ended", 1, "0"): 1, ("started", 2, "0"): 1, ("returned", 2, "86"): 1}
+    )
+    assert "trial 2 could not be prepared" in out
+
+
+def test_a_job_whose_failures_cannot_be_written_does_not_complete(tmp_path: Path) -> None:
+    cmd = "ln -s missing/file $HPCDIST_RUN_DIR/jobs/${HPCDIST_JOB_ID%_*}/failed; exit 3"
+    assert ended(job(tmp_path, cmd, 1))[0] == 86

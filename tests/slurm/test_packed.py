@@ -1,0 +1,142 @@
+"""Searches whose trials share nodes, on the real Slurm: one trial after another on each GPU of a node."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
+from tests.slurm.users import User
+
+pytestmark = pytest.mark.real
+
+TIMED = "t=$EPOCHREALTIME; {}; echo took $t $EPOCHREALTIME $(uname -n) $CUDA_VISIBLE_DEVICES"
+
+
+class Span(NamedTuple):
+    """When a trial ran, and where."""
+
+    begin: float
+    end: float
+    gpu: tuple[str, str]
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+def spans(user: User, run: str) -> dict[int, list[Span]]:
+    """Return what each trial printed of its runs to the end."""
+    found = defaultdict(list)
+    for log in (user.directory / "runs" / run / "logs").glob("job-*.out"):
+        for begin, end, *gpu in re.findall(r"took (\S+) (\S+) (\S+) (\S+)", log.read_text()):
+            found[int(log.stem.removeprefix("job-"))].append(Span(float(begin), float(end), (*gpu,)))
+    return found
+
+
+def events(user: User, run: str, what: str) -> list[int]:
+    """Return the trials that have such an event, in rising order."""
+    logs = (user.directory / "runs" / run).glob("events.*@*")
+    lines = (line.split() for log in logs for line in log.read_text().splitlines())
+    return sorted(int(line[1].rpartition("_")[2]) for line in lines if line[0] == what)
+
+
+def overlaps(found: list[Span]) -> Iterator[tuple[Span, Span]]:
+    """Yield the trials that had the same GPU at once."""
+    by_gpu = defaultdict(list)
+    for span in sorted(found):
+        by_gpu[span.gpu].append(span)
+    for own in by_gpu.values():
+        yield from (pair for pair in pairwise(own) if pair[1].begin < pair[0].end)
+
+
+def test_200_trials_of_skewed_length_keep_the_gpus_of_four_whole_nodes_busy(user: User) -> None:
+    chance = random.Random(1)  # noqa: S311 - for lengths alone
+    lengths = [round(chance.lognormvariate(0, 1) + 0.5, 2) for _ in range(200)]
+    experiment = {
+        "environment": {"resources": {"gpu": {"requests": 1}}},
+        "hptuning": {"concurrency": 8, "mapping": [{"length": one} for one in lengths]},
+        "run": {"cmd": TIMED.format("sleep {{ length }}")},
+        "batch": {"pack": True, "exclusive": True, "constraint": "a100|v100"},
+    }
+    done = user.hpcdist("submit", user.write("packed", experiment), "--wait", timeout=900)
+    assert done.returncode == 0, done.stderr
+    found = spans(user, "packed-1")
+    assert {trial: len(own) for trial, own in found.items()} == dict.fromkeys(range(1, 201), 1)
+    every = [span for own in found.values() for span in own]
+    assert (len({span.gpu for span in every}), len({span.gpu[0] for span in every})) == (8, 4)
+    assert list(overlaps(every)) == []
+    began = sorted(span.begin for span in every)
+    last = began[-8]  # until then no worker has run out of trials
+    busy = sum(min(span.end, last) - min(span.begin, last) for span in every)
+    share = busy / (8 * (last - began[7]) + sum(began[7] - one for one in began[:7]))
+    assert share > 0.8, f"GPUs were busy for {share:.1%} of the time until the last 8 trials"
+    shown = user.json("sweep", "status", "packed-1")
+    assert shown["states"] == {"completed": 200}
+    assert user.json("status", "packed-1")[0]["state"] == "completed"
+
+
+def test_trials_of_a_node_that_crashes_and_of_a_requeued_job_run_again(user: User) -> None:
+    experiment = {
+        "environment": {"resources": {"gpu": {"requests": 1}}},
+        "hptuning": {"concurrency": 4, "matrix": {"n": {"range": [0, 16, 1]}}},
+        "run": {"cmd": TIMED.format("sleep 4")},
+        "batch": {"pack": True, "exclusive": True, "partition": "v100", "requeue": True},
+    }
+    assert user.hpcdist("submit", user.write("lost", experiment)).returncode == 0
+    until(lambda: len(events(user, "lost-1", "started")) >= 4, "four trials to run")
+    number = user.json("status", "lost-1")[0]["job_id"].partition(";")[0]
+    user.cluster.crash("n4")
+    user.cluster.run(["scontrol", "requeue", f"{number}_1"], user="root", check=True)
+    until(lambda: user.cluster.states().get("n4", "").startswith("down"), "n4 to be down")
+    user.cluster.restore("n4")
+    done = user.hpcdist("wait", "lost-1", timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert user.json("sweep", "status", "lost-1")["states"] == {"completed": 16}
+    assert events(user, "lost-1", "ended") == list(range(1, 17))
+    again = events(user, "lost-1", "returned")
+    assert len(again) >= 4
+    assert sorted([*range(1, 17), *again]) == events(user, "lost-1", "started")
+    assert list(overlaps([span for own in spans(user, "lost-1").values() for span in own])) == []
+
+
+def test_cancelled_trials_are_returned_and_nothing_has_completed_that_has_not(user: User) -> None:
+    experiment = {
+        "environment": {"resources": {"gpu": {"requests": 1}}},
+        "hptuning": {"concurrency": 2, "matrix": {"n": {"range": [0, 5, 1]}}},
+        "run": {"cmd": "(({{ n }} == 0)) || exec sleep 300"},
+        "batch": {"pack": True, "partition": "v100"},
+    }
+    assert user.hpcdist("submit", user.write("cancelled", experiment)).returncode == 0
+    until(lambda: len(events(user, "cancelled-1", "started")) == 3, "the third trial to run")
+    assert user.hpcdist("cancel", "cancelled-1").returncode == 0
+    user.hpcdist("wait", "cancelled-1")
+    until(lambda: events(user, "cancelled-1", "returned") == [2, 3], "both to be returned")
+    shown = user.json("sweep", "status", "cancelled-1")
+    assert [trial["state"] for trial in shown["trials"]] == ["completed", *["cancelled"] * 4]
+
+
+def test_a_trial_of_horovod_is_a_job_of_its_own_under_srun_and_mpirun(user: User) -> None:
+    """Without its variables, MPI would take all workers of the launch for one world."""
+    imports = "import horovod.torch as h; from mpi4py import MPI; h.init()"
+    code = f"{imports}; print('size', h.size(), 'rank', h.rank(), 'mpi', MPI.COMM_WORLD.size)"
+    for launcher in ("srun", "mpirun"):
+        experiment = {
+            "framework": "horovod",
+            "environment": {"resources": {"gpu": {"requests": 1}}},
+            "hptuning": {"concurrency": 2, "matrix": {"n": {"range": [0, 2, 1]}}},
+            "run": {"cmd": f'python -c "{code}"'},
+            "batch": {"pack": True, "partition": "v100", "launcher": launcher},
+        }
+        done = user.hpcdist("submit", user.write(launcher, experiment), "--wait")
+        logs = (user.directory / "runs" / f"{launcher}-1" / "logs").glob("job-*.out")
+        assert [log.read_text().count("size 1 rank 0 mpi 1") for log in logs] == [1, 1], done.stderr

@@ -1,0 +1,69 @@
+"""Bayesian optimization by the real Optuna: better than chance, and the same each time."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from hpcdist.experiment.search import spaces
+from hpcdist.experiment.search.adaptive import Reached
+from hpcdist.experiment.search.model import Bayes, Count, Metric, Search, Space
+from hpcdist.experiment.search.trials import trials
+from hpcdist.sweeps import bayes
+
+MATRIX = {
+    "lr": Space(loguniform=(math.log(1e-4), 0.0)),
+    "width": Space(range=(8, 257, 8)),
+    "opt": Space(values=("sgd", "adam", "lamb")),
+    "noise": Space(normal=(0.0, 1.0)),
+}
+ALGORITHM = Bayes(8, 24, Metric("loss", "minimize"))
+
+
+def loss(params: Mapping[str, Any]) -> float:
+    """Return a loss that is least at 0.01, 128, adam and 0.5."""
+    bad = {"sgd": 1.0, "adam": 0.0, "lamb": 2.0}[params["opt"]]
+    rate, width = math.log10(params["lr"]) + 2, (params["width"] - 128) / 64
+    return float(rate**2 + width**2 + bad + (params["noise"] - 0.5) ** 2)
+
+
+def best(seed: int) -> float:
+    search = Search(matrix=MATRIX, bo=ALGORITHM, seed=seed)
+    found = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    while fresh := bayes.following(search, ALGORITHM, found, 4):
+        found += [Reached(len(found) + at, one.params, loss(one.params)) for at, one in enumerate(fresh, 1)]
+    assert len(found) == 32
+    return min(one.value or 0.0 for one in found)
+
+
+def test_it_finds_better_params_than_as_many_random_ones() -> None:
+    chance = [
+        min(map(loss, trials(Search(matrix=MATRIX, random_search=Count(32), seed=seed)))) for seed in range(5)
+    ]
+    assert statistics.mean(map(best, range(5))) < statistics.mean(chance)
+
+
+def test_a_call_that_is_repeated_returns_the_same_trials_of_values_that_are_there() -> None:
+    search = Search(matrix=MATRIX, bo=ALGORITHM)
+    reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    reached[0] = reached[0]._replace(value=None)
+    found = bayes.following(search, ALGORITHM, reached, 5)
+    assert found == bayes.following(search, ALGORITHM, reached, 5)
+    assert all(one.params["width"] in range(8, 257, 8) and 1e-4 <= one.params["lr"] <= 1 for one in found)
+    assert bayes.following(search, ALGORITHM, reached * 4, 5) == []
+
+
+@pytest.mark.parametrize("name", ["lr", "width", "opt", "noise"])
+@given(place=some.floats(0.01, 0.99))
+def test_the_place_of_a_value_gives_it_again(name: str, place: float) -> None:
+    space = spaces.made(MATRIX[name])
+    at = place if isinstance(space, spaces.Distribution) else int(place * space.size)
+    value = bayes._value(space, at)
+    again = bayes._value(space, bayes._place(space, value))
+    assert again == (pytest.approx(value) if isinstance(value, float) else value)

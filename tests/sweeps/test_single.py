@@ -1,0 +1,127 @@
+"""One trial of a search, or element of an array."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs import endings
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.sweeps import single, trials
+from hpcdist.sweeps.single import Single
+from hpcdist.testing import FakeShell
+from tests.runs.test_history import log
+from tests.runs.test_rundir import made
+from tests.sweeps.test_trials import RUNNING, run
+
+PENDING: Final = Status(JobState.PENDING, "PENDING", reason="Priority", source="squeue")
+
+
+def find(report: Report, number: int) -> Single:
+    return single.find(report, number, lambda _: (), 200)
+
+
+def on_slurm(searched: Run, scheduler: str = "slurm", trials: str = "") -> Run:
+    return searched._replace(record=searched.record._replace(scheduler=scheduler, trials=trials))
+
+
+def services(*answers: tuple[str, ...], code: int = 0, stderr: str = "") -> Services:
+    def answer(command: Command) -> Completed:
+        return Completed(command, code, "", stderr)
+
+    return Services(FakeShell([(one, answer) for one in answers]), lambda: 150)
+
+
+def test_a_trial_has_its_state_its_attempts_and_its_id(tmp_path: Path) -> None:
+    searched = run(tmp_path, "started 12_1 100 0", "started 12_2 110 0", "ended 12_2 120 3")
+    found = [find(Report(searched, RUNNING), number) for number in (1, 2, 3)]
+    assert [(one.name, one.event_id, one.trial.state) for one in found] == [
+        ("mnist-1/1", "12_1", "running"),
+        ("mnist-1/2", "12_2", "failed"),
+        ("mnist-1/3", "12_3", "pending"),
+    ]
+    assert [[attempt.job for attempt in one.attempts] for one in found] == [["12_1"], ["12_2"], []]
+
+
+def test_a_trial_that_runs_once_more_has_the_state_of_its_last_job(tmp_path: Path) -> None:
+    searched = run(tmp_path, "started 12_2 110 0", "ended 12_2 120 3")
+    again = Run(searched.directory._replace(number=2), searched.record._replace(job_id="13", trials="2"))
+    searched = searched._replace(record=searched.record._replace(trials="1-3"), later=(again,))
+    over = Status(JobState.FAILED, "FAILED", 3, source="sacct")
+    report = Report(searched, PENDING, (Report(searched._replace(later=()), over), Report(again, PENDING)))
+    found = find(report, 2)
+    assert (found.event_id, found.trial.state, [one.state for one in found.attempts]) == (
+        "13_2",
+        "pending",
+        ["failed"],
+    )
+    assert find(report, 1).event_id == "12_1"
+
+
+def test_an_element_of_an_array_is_found_as_a_trial_is(tmp_path: Path) -> None:
+    array = made(tmp_path)
+    array.directory.write("events", log("started 12_4 100 0", "ended 12_4 160 0").decode())
+    array.directory.write("plan.json", json.dumps({"request": {"array": "0-3,4-8:4"}, "identity": {}}))
+    assert find(Report(array, RUNNING), 4).trial.state == "completed"
+    with pytest.raises(ConfigError) as error:
+        find(Report(array, RUNNING), 5)
+    assert str(error.value) == "mnist-1 has no element 5; it has 0-3,4-8:4"
+
+
+def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mnist-1 has no trial 4; it has 1-3"):
+        find(Report(run(tmp_path), RUNNING), 4)
+    with pytest.raises(ConfigError, match="mnist-2 has no trials or elements; only searches"):
+        find(Report(made(tmp_path), RUNNING), 1)
+
+
+def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: Path) -> None:
+    searched = on_slurm(run(tmp_path, "started 12_17 100 0", count=20), trials="3,17,20")
+    asked = services(("scancel",))
+    assert single.cancel(find(Report(searched, RUNNING), 17), asked)
+    assert single.cancel(find(Report(searched, RUNNING), 20), asked)
+    assert isinstance(asked.runner, FakeShell)
+    assert [command.argv for command in asked.runner.commands] == [("scancel", "12_2"), ("scancel", "12_3")]
+    report = Report(searched, RUNNING)
+    states = [find(report, number).trial.state for number in (3, 17, 20)]
+    assert states == [
+        "pending",
+        "cancelled",
+        "cancelled",
+    ]
+    assert [one.state for one in trials.trials(report, lambda _: (), 200)][16:] == [
+        *("cancelled", "pending", "pending"),
+        "cancelled",
+    ]
+    assert not single.cancel(find(report, 17), asked)
+    job = searched.job
+    assert job
+    assert not endings.has_ended(job)  # one of three
+
+
+def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
+    searched = on_slurm(run(tmp_path, "started 12_1 100 0"))
+    denied = services(("scancel",), code=1, stderr="scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError, match=r"mnist-1/1 could not be cancelled: .*: Access denied"):
+        single.cancel(find(Report(searched, RUNNING), 1), denied)
+    silent = Status(JobState.UNKNOWN, reason="the batch system did not answer")
+    with pytest.raises(SchedulerError, match=r"not cancelled: .* the batch system did not answer"):
+        single.cancel(find(Report(searched, silent), 1), denied)
+    assert find(Report(searched, RUNNING), 1).trial.state == "running"
+
+
+def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match="flux cannot cancel an element of an array alone"):
+        single.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
+    packed = on_slurm(run(tmp_path))
+    packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
+    with pytest.raises(SchedulerError, match="mnist-2/1 shares job 12 with other trials"):
+        single.cancel(find(Report(packed, PENDING), 1), services())
