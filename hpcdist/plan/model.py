@@ -209,8 +209,8 @@ class Environment(Model, frozen=True, kw_only=True):
 class JobSpec(Model, frozen=True, kw_only=True):
     """What is decided before the job's command words and variables: the input of layers.
 
-    ``facts``: what the conditions of the site's fabric settings check. ``origins``: where each value of these
-    pieces was decided, by the name of its field.
+    ``facts``: what the conditions of the site's fabric settings check. ``own_nodes``: the number of nodes
+    without tasks. ``origins``: where each value of these pieces was decided, by the name of its field.
     """
 
     identity: Identity
@@ -223,14 +223,9 @@ class JobSpec(Model, frozen=True, kw_only=True):
     rendezvous: Rendezvous = Rendezvous()
     container: Container | None = None
     steps: tuple[Step, ...] = ()
+    own_nodes: int = 0
     sweep: Sweep | None = None
     origins: dict[str, Origin] = {}
-
-    @property
-    def own_nodes(self) -> int:
-        """The number of nodes without tasks: one for each program that has its own, and spare ones."""
-        spare = self.completion.restarts.spare_nodes if self.completion.restarts else 0
-        return sum(step.on == "own_node" for step in self.steps) + spare
 
     @property
     def required_tasks(self) -> int:

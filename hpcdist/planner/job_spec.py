@@ -10,7 +10,17 @@ from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.fabric_variables import job_facts
-from hpcdist.plan.model import Completion, Container, Gpus, Identity, JobSpec, Launch, Rendezvous, Request
+from hpcdist.plan.model import (
+    Completion,
+    Container,
+    Gpus,
+    Identity,
+    JobSpec,
+    Launch,
+    Rendezvous,
+    Request,
+    Restarts,
+)
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
@@ -26,9 +36,10 @@ from hpcdist.planner.launcher_choice import (
     pmi_of,
 )
 from hpcdist.planner.origins import origins
+from hpcdist.planner.own_nodes import own_nodes_of
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.request import gpus_of, request_of
-from hpcdist.planner.restarts import restarts_of
+from hpcdist.planner.restarts import origins_of, restarts_of
 from hpcdist.planner.steps import steps_of
 from hpcdist.planner.visibility import binding_words, gpu_visibility, visible_by
 from hpcdist.schedulers import schedulers
@@ -61,8 +72,12 @@ def job_spec(
         visibility = gpu_visibility(experiment, site, choice, texts, asked)
         return arguments, visibility, visible_by(site, placement, asked)
 
-    request, (arguments, visibility, visible), _, _ = independent(
-        lambda: request_of(experiment, site, placement, asked, facts),
+    def ask() -> tuple[Request, Restarts | None]:
+        restarts = restarts_of(experiment, site, placement, choice.topology)
+        return request_of(experiment, site, placement, facts, restarts), restarts
+
+    (request, restarts), (arguments, visibility, visible), _, _ = independent(
+        ask,
         words,
         lambda: must_provide_mpi(choice, site) if _connects_by_mpi(choice, placement) else None,
         lambda: container_choice.must_start_containers(experiment, container, choice.launcher, site),
@@ -84,7 +99,7 @@ def job_spec(
         request=request,
         gpus=gpus,
         launch=_launch(experiment, site, (placement, container), choice, arguments),
-        completion=_completion(experiment, site, placement, choice),
+        completion=_completion(experiment, placement, choice, restarts),
         rendezvous=Rendezvous(
             suffix=site.head_node.suffix,
             by_address=site.head_node.resolve or choice.topology.by_address,
@@ -92,8 +107,11 @@ def job_spec(
         ),
         container=container_choice.with_binds(container, experiment, site, facts, where),
         steps=steps_of(experiment, site, placement, where),
+        own_nodes=own_nodes_of(experiment, site),
         sweep=_sweep(experiment, request, placement),
-        origins=dict(origins(experiment, site, placement, choice, where)),
+        origins=dict(
+            (*origins(experiment, site, placement, choice, where), *origins_of(experiment, restarts, where))
+        ),
     )
 
 
@@ -175,14 +193,16 @@ def _labelled(choice: LaunchChoice, placement: Placement) -> bool | None:
     return placement.size > 1
 
 
-def _completion(experiment: Experiment, site: Site, placement: Placement, choice: LaunchChoice) -> Completion:
+def _completion(
+    experiment: Experiment, placement: Placement, choice: LaunchChoice, restarts: Restarts | None
+) -> Completion:
     roles, required = {row.role for row in placement.rows}, choice.topology.required_roles
     return Completion(
         required_roles=() if choice.mode == "once" or roles <= required else tuple(sorted(required & roles)),
         elastic=choice.topology.elastic,
         kill_on_failure=experiment.batch.kill_on_failure is not False,
         max_restarts=experiment.environment.max_restarts or 0,
-        restarts=restarts_of(experiment, site, choice.topology),
+        restarts=restarts,
     )
 
 

@@ -13,7 +13,6 @@ from hpcdist.plan.placement import Placement
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import gpus_of, whole_nodes
-from hpcdist.planner.restarts import requeues
 from hpcdist.site.model import Site
 
 _BATCH_FIELDS = (
@@ -55,15 +54,6 @@ def origins(
     yield from _of_selectors(experiment, choice.replicas, where)
     yield from _of_program(experiment, site, placement, where)
     yield from _of_framework(experiment, topology, where)
-    yield from _of_restarts(experiment, site, where)
-
-
-def _of_restarts(experiment: Experiment, site: Site, where: Where) -> Iterator[tuple[str, Origin]]:
-    for field in ("max_restarts", "restart"):
-        if getattr(experiment.environment, field):
-            yield field, where(("environment", field))
-    if requeues(experiment, site):
-        yield "requeue", where(("environment", "restart"))
 
 
 def _of_program(

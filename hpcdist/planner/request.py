@@ -9,14 +9,13 @@ from hpcdist.experiment import log_files
 from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange, SignalSpec
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.model import Request
+from hpcdist.plan.model import Request, Restarts
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Word
 from hpcdist.planner import accounts
 from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.planner.restarts import requeues
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.arrays import LimitsArrays
 from hpcdist.site.conditions import JobFacts
@@ -26,7 +25,7 @@ from hpcdist.site.nodes import Gpus
 
 
 def request_of(
-    experiment: Experiment, site: Site, placement: Placement, gpus: Gpus, job: JobFacts
+    experiment: Experiment, site: Site, placement: Placement, job: JobFacts, restarts: Restarts | None
 ) -> Request:
     """Return the request.
 
@@ -34,7 +33,7 @@ def request_of(
         PlanError: where the partitions have different QOS, or the account is none for such a job.
     """
     accounts.must_suit(experiment, site, job)
-    batch = experiment.batch
+    batch, (gpus, _) = experiment.batch, gpus_of(site, placement)
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(
         walltime=batch.walltime or site.walltime,
@@ -44,7 +43,7 @@ def request_of(
         dependency=tuple(map(Dependency.parse, waits)),
         array=_array(experiment, site, placement),
         signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
-        requeue=requeues(experiment, site) or batch.requeue,
+        requeue=(restarts is not None and restarts.by == "requeue") or batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,
         output=batch.output and log_files.with_name(batch.output, experiment.name),
         error=batch.error and log_files.with_name(batch.error, experiment.name),

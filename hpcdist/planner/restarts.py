@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.restart import Restart
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Restarts
+from hpcdist.plan.origin import Origin, Where
+from hpcdist.plan.placement import Placement
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
@@ -15,7 +19,9 @@ _MOST_OF_A_JOB: Final = 0.5
 """Of its time a job runs half at least before it saves its state."""
 
 
-def restarts_of(experiment: Experiment, site: Site, topology: Topology) -> Restarts | None:
+def restarts_of(
+    experiment: Experiment, site: Site, placement: Placement, topology: Topology
+) -> Restarts | None:
     """Return after which ends another attempt follows; None where the experiment wants none.
 
     Raises:
@@ -33,7 +39,7 @@ def restarts_of(experiment: Experiment, site: Site, topology: Topology) -> Resta
             Problem(message, path, "write a shorter notice, or a longer `batch: {walltime: ...}`")
         )
     return Restarts(
-        by=_way(experiment, site),
+        by=_way(restart, experiment, site),
         on=restart.on,
         max=restart.max,
         notice=notice,
@@ -41,44 +47,38 @@ def restarts_of(experiment: Experiment, site: Site, topology: Topology) -> Resta
         no_progress=restart.no_progress,
         stop_on_exit=restart.stop_on_exit,
         stop_file=restart.stop_file,
-        spare_nodes=_spare_nodes(experiment, site, restart.spare_nodes),
+        spare_nodes=_spare_nodes(restart.spare_nodes, placement),
         exclude_bad_nodes=restart.exclude_bad_nodes,
     )
 
 
-def _spare_nodes(experiment: Experiment, site: Site, count: int) -> int:
-    """Return how many nodes are spare.
-
-    Raises:
-        PlanError: where a job cannot have any.
-    """
-    for wrong, why in (
-        (site.scheduler != "slurm", f"a job of {site.scheduler} ends when it loses a node"),
-        (experiment.hptuning is not None, "the trials of a search have no spare nodes"),
-        (
-            any(one.on == "own_node" for one in experiment.run.beside),
-            "a program beside the tasks has its own",
-        ),
-    ):
-        if count and wrong:
-            path = ("environment", "restart", "spare_nodes")
-            raise PlanError(Problem(why, path, "remove it: a job that lost a node starts again on others"))
+def _spare_nodes(count: int, placement: Placement) -> int:
+    if count and len(placement.groups) > 1:
+        message = "spare nodes need nodes of one kind, and these replicas are on several"
+        path = ("environment", "restart", "spare_nodes")
+        raise PlanError(Problem(message, path, "remove it, or give all replicas the same resources"))
     return count
 
 
-def requeues(experiment: Experiment, site: Site) -> bool:
-    """Whether the same job is put into the queue again."""
-    return experiment.environment.restart is not None and _way(experiment, site) == "requeue"
+def origins_of(
+    experiment: Experiment, restarts: Restarts | None, where: Where
+) -> Iterator[tuple[str, Origin]]:
+    """Yield the origins of what these restarts decide."""
+    for field in ("max_restarts", "restart"):
+        if getattr(experiment.environment, field):
+            yield field, where(("environment", field))
+    if restarts and restarts.by == "requeue":
+        yield "requeue", where(("environment", "restart"))
 
 
-def _way(experiment: Experiment, site: Site) -> Literal["requeue", "follow"] | None:
+def _way(restart: Restart, experiment: Experiment, site: Site) -> Literal["requeue", "follow"] | None:
     """Return how another attempt gets nodes.
 
     Raises:
         PlanError: if the experiment wants it in a way that the batch system or the site has not.
     """
-    restart, scheduler = experiment.environment.restart, schedulers.get(site.scheduler)
-    if restart is None or not scheduler.is_batch_system:
+    scheduler = schedulers.get(site.scheduler)
+    if not scheduler.is_batch_system:
         return None
     can = scheduler.requeues and site.requeue
     if restart.by == "requeue" and not can:

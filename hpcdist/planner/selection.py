@@ -25,6 +25,7 @@ from hpcdist.plan.placement import Group, Placement
 from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
 from hpcdist.planner.gpu_types import gpu_type_of, is_model, pools_of_type
 from hpcdist.planner.launcher_choice import LaunchRequest
+from hpcdist.planner.own_nodes import own_nodes_of
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools, unlisted
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
@@ -43,12 +44,8 @@ def select(
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
     counts = NodeCounts.of(experiment)
-    restart = experiment.environment.restart
-    own_nodes = sum(one.on == "own_node" for one in experiment.run.beside)
-    own_nodes += restart.spare_nodes if restart else 0
-    request = Request(
-        asked.replicas, site, walltime, asked.topology, where, counts, experiment.batch.qos, own_nodes
-    )
+    own, qos = own_nodes_of(experiment, site), experiment.batch.qos
+    request = Request(asked.replicas, site, walltime, asked.topology, where, counts, qos, own)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [*map(_without_gpus, allowed)]

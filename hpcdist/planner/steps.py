@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.steps import Stage
 from hpcdist.plan.model import PreparedJob
@@ -17,6 +17,7 @@ from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.steps import Place, Step
 from hpcdist.plan.values import Word
+from hpcdist.planner import own_nodes
 from hpcdist.site.model import Site
 from hpcdist.words import quote
 
@@ -34,8 +35,6 @@ def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Wh
         PlanError: for steps on the nodes of a heterogeneous job, whose components are jobs of their own.
     """
     found = tuple(_steps(experiment, site, where))
-    if any(step.on == "own_node" for step in found):
-        _check_own_nodes(experiment)
     if len(placement.groups) > 1 and any(step.on != "job" for step in found):
         message = "steps on nodes need nodes of one kind, and these replicas are on several"
         path = ("stage",) if experiment.stage else ("run",)
@@ -56,24 +55,7 @@ def check_free_nodes(job: PreparedJob, words: Sequence[Word], experiment: Experi
         which = "the command starts its tasks" if own else f"launcher {job.launch.launcher} starts tasks"
         hint = f"give it {' or '.join(f'${name}' for name in _NODES_OF_TASKS[:2])}"
         hint = hint if own else "remove this, or write another `batch.launcher`, such as mpirun"
-        raise PlanError(Problem(f"{which} on any of the job's nodes", _own_node(experiment), hint))
-
-
-def _own_node(experiment: Experiment) -> Path:
-    own = (index for index, one in enumerate(experiment.run.beside) if one.on == "own_node")
-    paths: list[Path] = [("run", "beside", index, "on") for index in own]
-    return next(iter(paths), ("environment", "restart", "spare_nodes"))
-
-
-def _check_own_nodes(experiment: Experiment) -> None:
-    batch, search = experiment.batch, experiment.hptuning
-    for wrong, what in (
-        (search is not None, "the trials of a search have no nodes beside those of their tasks"),
-        (batch.budget is not None, "the GPUs of a node for it alone are not part of the budget"),
-    ):
-        if wrong:
-            hint = "write `last_node`, or remove what it cannot go with"
-            raise PlanError(Problem(what, _own_node(experiment), hint))
+        raise PlanError(Problem(f"{which} on any of the job's nodes", own_nodes.path_of(experiment), hint))
 
 
 def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[Step]:

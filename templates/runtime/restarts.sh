@@ -22,7 +22,6 @@ hpcdist_run_all() {
     echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} + 1)) of ${hpcdist[max_restarts]}" >&2
   done
 }
-
 # attempts/N is written when attempt N begins; attempts/N.idle has how many in a row, N the last, left nothing new; attempts/over
 # why there is none after the last, and its exit code.
 hpcdist_begin_attempt() {
@@ -60,17 +59,6 @@ hpcdist_was_enough() {
 }
 # Prints the number of the first attempt, or of the first one since the run was resumed.
 hpcdist_first() { cat "$hpcdist_attempts/first" 2>/dev/null || echo 0; }
-# Two attempts at once would write the same checkpoints: the job of the last one must be gone, by the batch system's word.
-hpcdist_check_owner() {
-  local try
-  [[ $1 && $1 != "$HPCDIST_JOB_ID" ]] && declare -F "lives_${hpcdist[scheduler]}" >/dev/null || return 0
-  for ((try = 0; try < 24; try++)); do # it may be ending
-    "lives_${hpcdist[scheduler]}" "$1" || return 0
-    sleep 5
-  done
-  hpcdist_fail "job $1 of this run is alive, and would write the same checkpoints; cancel it, then submit this one again"
-}
-
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
   hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
@@ -144,159 +132,4 @@ hpcdist_say_over() {
   hpcdist_log_event over "${why// /_}"
   ((hpcdist_status == 0)) || echo "hpcdist: there is no further attempt: $1" >&2
   [[ ${hpcdist[restart]} != follow ]] || hpcdist_cancel_followers
-}
-# Records the nodes that were lost, or the one of several with the first task to fail.
-hpcdist_blame() {
-  local node
-  if [[ $hpcdist_why == node_failure ]]; then
-    for node in $(hpcdist_call_if_there "down_${hpcdist[scheduler]}"); do hpcdist_log_event lost "$node"; done
-  elif ((hpcdist[nodes] > 1)) && [[ $hpcdist_why == failure ]] && read -r _ _ node _ 2>/dev/null <"$HPCDIST_FAILURE"; then
-    hpcdist_log_event blamed "${node%%.*}"
-  fi
-}
-# Prints at most eight nodes that were lost, or blamed twice.
-hpcdist_bad_nodes() {
-  [[ ${hpcdist[keep_nodes]:-} ]] || awk '($1 == "lost" && !bad[$4]++) || ($1 == "blamed" && ++blamed[$4] == 2 && !bad[$4]++) { print $4 }' \
-    "$HPCDIST_RUN_DIR/events" | head -n 8
-}
-hpcdist_has_bad_node() {
-  local node bad
-  bad=$'\n'$(hpcdist_bad_nodes)$'\n'
-  for node in "${hpcdist_nodes[@]}"; do [[ $bad != *$'\n'"${node%%.*}"$'\n'* ]] || return 0; done
-  return 1
-}
-# Gives the next attempt nodes of this job that are alive, without bad ones if there are enough. Returns 1 if there are not.
-hpcdist_choose_nodes() {
-  local node alive bad good=() rest=() IFS=$' \n'
-  alive=$'\n'$("live_nodes_${hpcdist[scheduler]}" 60)$'\n'
-  bad=$'\n'$(hpcdist_bad_nodes)$'\n'
-  for node in "${hpcdist_nodes[@]}" "${hpcdist_own_nodes[@]}"; do
-    [[ $alive == *$'\n'"$node"$'\n'* ]] || continue
-    if [[ $bad == *$'\n'"${node%%.*}"$'\n'* ]]; then rest+=("$node"); else good+=("$node"); fi
-  done
-  good+=("${rest[@]}")
-  ((${#good[@]} >= hpcdist[nodes])) || return 1
-  hpcdist_why=failure
-  hpcdist_nodes=("${good[@]:0:hpcdist[nodes]}") hpcdist_own_nodes=("${good[@]:hpcdist[nodes]}") IFS=,
-  export HPCDIST_TASK_NODES="${hpcdist_nodes[*]}"
-  IFS=$' \t\n'
-  hpcdist_choose_address
-}
-# Puts this job into the queue again; the batch system then ends this script. It may be down at this very moment.
-hpcdist_requeue() {
-  local try bad
-  bad=$(hpcdist_bad_nodes)
-  for ((try = 0; try < 20; try++)); do
-    [[ ! ${hpcdist_told_to_end:-} || $hpcdist_why == preempt ]] || return # it was cancelled meanwhile
-    if "requeue_${hpcdist[scheduler]}"; then
-      [[ ! $bad ]] || hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
-      hpcdist_end=requeued
-      echo "hpcdist: $hpcdist_why: this job is in the queue again"
-      return
-    fi
-    sleep 5
-  done
-  echo "hpcdist: $hpcdist_why: the batch system does not put this job into the queue again" >&2
-}
-# The followers were submitted with this job: each waits for the end of the one before, and finds that nothing is left to do.
-hpcdist_cancel_followers() {
-  local file id
-  for file in "$HPCDIST_RUN_DIR"/record.*.json; do
-    id=$(sed -n 's/^ *"job_id": "\([^"]*\)",*$/\1/p' "$file")
-    id=${id%%;*}
-    [[ ! $id || $id == "$HPCDIST_JOB_ID" ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$id"
-  done
-} >/dev/null 2>&1
-
-# Signals this script before the time limit, and again when the program must end.
-hpcdist_watch_time() {
-  local seconds end now notice=${hpcdist[notice]% *} last
-  printf -v now '%(%s)T' -1
-  hpcdist_seconds_of "${hpcdist[walltime]:-0}"
-  end=${SLURM_JOB_END_TIME:-$((seconds ? now - SECONDS + seconds : 0))}
-  ((end)) || return 0
-  last=$((notice < 60 ? notice / 2 : 30))
-  hpcdist_ring "$((end - notice))" "$((end - last))" </dev/null >/dev/null 2>&1 &
-  hpcdist_clock=$!
-}
-hpcdist_ring() {
-  local now at
-  trap - EXIT TERM INT HUP USR1 USR2 URG
-  for at; do
-    while printf -v now '%(%s)T' -1 && ((now < at)); do
-      sleep 1
-      kill -0 "$$" || return
-    done
-    kill -URG "$$"
-  done
-}
-hpcdist_end_in_time() {
-  if [[ ! ${hpcdist_at_limit:-} ]]; then
-    hpcdist_at_limit=1
-    hpcdist_log_event notice "${hpcdist[notice]#* }"
-    [[ ! ${hpcdist_program:-} ]] || hpcdist_notify "${hpcdist[notice]#* }"
-  elif [[ ${hpcdist_program:-} ]]; then
-    hpcdist_notify TERM
-    hpcdist_kill_soon "$hpcdist_program" </dev/null >/dev/null 2>&1 &
-    hpcdist_clock=$!
-  fi
-  hpcdist_signal=URG
-}
-# Sends the program a signal; but srun that gets TERM kills its tasks at once, so Slurm sends it to them.
-hpcdist_notify() {
-  if [[ $1 == TERM && ${hpcdist[launcher]} == srun && ${hpcdist[mode]} != once ]]; then
-    for _ in {1..10}; do ! timeout 60 scancel -s TERM "$(hpcdist_slurm_id)" || break; sleep 5; done </dev/null >/dev/null 2>&1 &
-  else
-    hpcdist_send "$1"
-  fi
-}
-# Ends the program, or its process group, after ten seconds, while this script runs.
-hpcdist_kill_soon() {
-  local try
-  trap - EXIT TERM INT HUP USR1 USR2 URG
-  for ((try = 0; try < 10; try++)); do
-    sleep 1
-    kill -0 "$$" && kill -0 "$1" || return
-  done
-  [[ ${hpcdist[mode]} != once ]] || kill -KILL -- "-$1"
-  kill -KILL "$1"
-}
-# Sets seconds to those of [D-]HH:MM:SS.
-hpcdist_seconds_of() {
-  local days=0 parts
-  [[ $1 != *-* ]] || days=${1%-*}
-  IFS=: read -r -a parts <<<"${1#*-}"
-  seconds=$(((days * 24 + 10#${parts[0]}) * 3600 + 10#${parts[1]:-0} * 60 + 10#${parts[2]:-0}))
-}
-
-hpcdist_slurm_id() { echo "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; }
-# Not one that was cancelled or has ended meanwhile, which Slurm would run again, too.
-requeue_slurm() { timeout 60 scontrol requeue Incomplete "$(hpcdist_slurm_id)"; }
-# Slurm takes this of jobs in the queue alone, which this one is now: its processes are being ended by TERM.
-exclude_slurm() (
-  trap '' TERM
-  id=$(hpcdist_slurm_id) own=$(squeue -h -j "$(hpcdist_slurm_id)" -o %x)
-  exec scontrol update JobId="$id" ExcNodeList="$1${own:+,$own}"
-)
-down_slurm() { timeout 60 sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
-# Prints why this job is being ended, if it is: tasks get TERM before this script does, or alone when the grace time begins.
-# A job that is to make room runs until that is over; one that was cancelled does not.
-ending_slurm() {
-  timeout 60 scontrol show job "$(hpcdist_slurm_id)" | awk -v RS='[ \n]+' -F= '{ is[$1] = $2 } END {
-    if (is["JobState"] == "RUNNING" && is["PreemptTime"] ~ /^[0-9]/ && is["PreemptTime"] "" >= is["StartTime"] "") print "preempt"
-    else if (is["JobState"] != "" && is["JobState"] != "RUNNING") print "terminated" }'
-}
-lives_slurm() { [[ $(timeout 60 squeue -h -j "$1" -o %T) =~ RUNNING|COMPLETING|SUSPENDED ]]; }
-lives_pbs() { timeout 60 qstat "$1" >/dev/null 2>&1; }
-cancel_slurm() { timeout 60 scancel "$1"; }
-cancel_pbs() { timeout 60 qdel "$1"; }
-cancel_lsf() { timeout 60 bkill "$1"; }
-cancel_sge() { timeout 60 qdel "$1"; }
-cancel_flux() { timeout 60 flux --parent cancel "$1"; }
-# Exit code 99 means that to Grid Engine, and 100 that the job stays in an error state; a program's own must not.
-requeue_sge() { hpcdist_status=99; }
-exit_sge() {
-  ((hpcdist_status == 99 || hpcdist_status == 100)) || return 0
-  echo "hpcdist: the exit code is 1 instead of $hpcdist_status, which Grid Engine takes for a request" >&2
-  hpcdist_status=1
 }

@@ -1,0 +1,62 @@
+# --- The time limit: a signal before it, for the program to save its state, and one when it must end
+
+# Signals this script before the time limit, and again when the program must end.
+hpcdist_watch_time() {
+  local seconds end now notice=${hpcdist[notice]% *} last
+  printf -v now '%(%s)T' -1
+  hpcdist_seconds_of "${hpcdist[walltime]:-0}"
+  end=${SLURM_JOB_END_TIME:-$((seconds ? now - SECONDS + seconds : 0))}
+  ((end)) || return 0
+  last=$((notice < 60 ? notice / 2 : 30))
+  hpcdist_ring "$((end - notice))" "$((end - last))" </dev/null >/dev/null 2>&1 &
+  hpcdist_clock=$!
+}
+hpcdist_ring() {
+  local now at
+  trap - EXIT TERM INT HUP USR1 USR2 URG
+  for at; do
+    while printf -v now '%(%s)T' -1 && ((now < at)); do
+      sleep 1
+      kill -0 "$$" || return
+    done
+    kill -URG "$$"
+  done
+}
+hpcdist_end_in_time() {
+  if [[ ! ${hpcdist_at_limit:-} ]]; then
+    hpcdist_at_limit=1
+    hpcdist_log_event notice "${hpcdist[notice]#* }"
+    [[ ! ${hpcdist_program:-} ]] || hpcdist_notify "${hpcdist[notice]#* }"
+  elif [[ ${hpcdist_program:-} ]]; then
+    hpcdist_notify TERM
+    hpcdist_kill_soon "$hpcdist_program" </dev/null >/dev/null 2>&1 &
+    hpcdist_clock=$!
+  fi
+  hpcdist_signal=URG
+}
+# Sends the program a signal; but srun that gets TERM kills its tasks at once, so Slurm sends it to them.
+hpcdist_notify() {
+  if [[ $1 == TERM && ${hpcdist[launcher]} == srun && ${hpcdist[mode]} != once ]]; then
+    for _ in {1..10}; do ! timeout 60 scancel -s TERM "$(hpcdist_slurm_id)" || break; sleep 5; done </dev/null >/dev/null 2>&1 &
+  else
+    hpcdist_send "$1"
+  fi
+}
+# Ends the program, or its process group, after ten seconds, while this script runs.
+hpcdist_kill_soon() {
+  local try
+  trap - EXIT TERM INT HUP USR1 USR2 URG
+  for ((try = 0; try < 10; try++)); do
+    sleep 1
+    kill -0 "$$" && kill -0 "$1" || return
+  done
+  [[ ${hpcdist[mode]} != once ]] || kill -KILL -- "-$1"
+  kill -KILL "$1"
+}
+# Sets seconds to those of [D-]HH:MM:SS.
+hpcdist_seconds_of() {
+  local days=0 parts
+  [[ $1 != *-* ]] || days=${1%-*}
+  IFS=: read -r -a parts <<<"${1#*-}"
+  seconds=$(((days * 24 + 10#${parts[0]}) * 3600 + 10#${parts[1]:-0} * 60 + 10#${parts[2]:-0}))
+}
