@@ -1,4 +1,4 @@
-"""The output of a job: all lines, the last ones, or new ones as they come; of all tasks or one rank."""
+"""The output of a job: all lines, the last or new ones; of all tasks, one rank or one attempt."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _FAILURE_LINES: Final = 100
 _LINKS: Final = (".output.out", ".error.out")
 _MESSAGE: Final = re.compile(r"hpcdist: (.{1,1000})")
 _HEADLINE: Final = re.compile(r" \(job \S+\)$")
+_BEGINS: Final = re.compile(r"hpcdist: attempt ([0-9]{1,9}) begins \(job \S+\)$")
 _LABEL = re.compile(r"\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:| *(\d+): ?", re.ASCII)
 
 
@@ -72,21 +73,52 @@ def lines(file: Path) -> Iterator[str]:
 
 
 def follow(
-    directory: RunDirectory, is_over: Callable[[], bool], sleep: Callable[[float], None]
+    directory: RunDirectory,
+    is_over: Callable[[], bool],
+    sleep: Callable[[float], None],
+    attempt: int | None = None,
 ) -> Iterator[str]:
-    """Yield all lines, and new ones as they are written, until the job ends.
+    """Yield all lines, and new ones as they are written, until the job ends; or only those of an attempt.
 
     Only complete lines are yielded; a last line without a newline follows at the end.
     """
     positions: dict[Path, int] = {}
+    chosen: dict[Path, OfAttempt] = {}
+
+    def new_of(file: Path, *, over: bool) -> Iterator[str]:
+        for line, position in _new_lines(file, positions.get(file, 0), rest=over):
+            positions[file] = position
+            yield line
 
     def new_lines(over: bool) -> Iterator[str]:  # noqa: FBT001 - the only argument
         for file in files(directory):
-            for line, position in _new_lines(file, positions.get(file, 0), rest=over):
-                positions[file] = position
-                yield line
+            new = new_of(file, over=over)
+            yield from new if attempt is None else chosen.setdefault(file, OfAttempt(file, attempt))(new)
 
     return poll(new_lines, is_over, sleep)
+
+
+class OfAttempt:
+    """Yields the lines of one attempt in one file, whose lines it may get in several parts.
+
+    The script writes a line where an attempt after the first begins. What is before it in a file of a later
+    job (``2-job.out``), such as the output of a login shell, is of no attempt.
+    """
+
+    def __init__(self, file: Path, number: int) -> None:
+        self._number = number
+        self._now = -1 if file.name[0].isdecimal() else 0
+
+    def __call__(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield those of these lines; the last one may be cut short, where its program was killed."""
+        for line in lines:
+            begins = _BEGINS.search(line)
+            if begins and begins.start() and self._now == self._number:
+                yield line[: begins.start()]
+            if begins:
+                self._now = int(begins[1])
+            if self._now == self._number:
+                yield line[begins.start() :] if begins else line
 
 
 def poll(

@@ -14,7 +14,10 @@ hpcdist_open_run() {
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
   [[ ! ${hpcdist[number]:-} || ${hpcdist[packed]:-} ]] || hpcdist_open_trial_log
   hpcdist_call_if_there "output_${hpcdist[scheduler]}"
-  [[ ${hpcdist[packed]:-} ]] || hpcdist_open_logs
+  if [[ ! ${hpcdist[packed]:-} ]]; then
+    hpcdist_open_logs
+    hpcdist_announce_attempt
+  fi
   # Not every batch system sets the number of restarts; the event log has them.
   [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0

@@ -1,4 +1,4 @@
-# --- The job's own log files, where the experiment names some: batch.output and batch.error
+# --- The job's logs: its own files, where the experiment names some (batch.output and batch.error), and where attempts begin
 
 # Links in the run's logs name them. A requeued job goes on in the files of its earlier starts.
 hpcdist_open_logs() {
@@ -20,4 +20,20 @@ hpcdist_open_log() {
   output) exec >>"$file" 2>&1 ;;
   error) exec 2>>"$file" ;;
   esac
+}
+
+# Sets the folder of the attempts, and the number of the next one.
+hpcdist_count_attempts() {
+  hpcdist_attempts=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} HPCDIST_ATTEMPT=0
+  while [[ -e $hpcdist_attempts/$HPCDIST_ATTEMPT ]]; do HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1)); done
+}
+# Writes a line into the log in which an attempt after the first begins, by which `hpcdist logs --attempt` finds it; also
+# into that of errors.
+hpcdist_announce_attempt() {
+  local line
+  hpcdist_count_attempts
+  ((HPCDIST_ATTEMPT > 0)) && [[ ! -e $hpcdist_attempts/over ]] || return 0
+  line="hpcdist: attempt $HPCDIST_ATTEMPT begins (job $HPCDIST_JOB_ID)"
+  echo "$line"
+  [[ /dev/fd/1 -ef /dev/fd/2 ]] || echo "$line" >&2
 }

@@ -22,21 +22,20 @@ hpcdist_run_all() {
     echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} + 1)) of ${hpcdist[max_restarts]}" >&2
   done
 }
-# attempts/N is written when attempt N begins; attempts/N.idle has how many in a row, N the last, left nothing new; attempts/over
-# why there is none after the last, and its exit code.
+# attempts/N is written when attempt N begins: its job, start and try; attempts/N.idle has how many in a row, N the last, left
+# nothing new; attempts/over why there is none after the last, and its exit code.
 hpcdist_begin_attempt() {
   [[ ! ${hpcdist[packed]:-} ]] || return 0
-  hpcdist_attempts=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element}
+  ((hpcdist_try == 0)) || hpcdist_announce_attempt
+  hpcdist_count_attempts
   (umask 077 && exec mkdir -p "$hpcdist_attempts") || hpcdist_unwritten
-  HPCDIST_ATTEMPT=0
-  while [[ -e $hpcdist_attempts/$HPCDIST_ATTEMPT ]]; do HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1)); done
-  echo "$HPCDIST_JOB_ID" >"$hpcdist_attempts/$HPCDIST_ATTEMPT" || { rm -f "$hpcdist_attempts/$HPCDIST_ATTEMPT"; hpcdist_unwritten; } # it does not begin
+  echo "$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try" >"$hpcdist_attempts/$HPCDIST_ATTEMPT" || { rm -f "$hpcdist_attempts/$HPCDIST_ATTEMPT"; hpcdist_unwritten; } # it does not begin
   HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   export HPCDIST_ATTEMPT HPCDIST_RESUMED
 }
 # Whether the job may begin an attempt: an earlier one may have been the last, or have been killed before it could say so.
 hpcdist_may_begin() {
-  local folder=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} last=0 why
+  local folder=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} last=0 why owner
   if read -r hpcdist_status why 2>/dev/null <"$folder/over"; then
     echo "hpcdist: nothing is left to do: the last attempt was over ($why)"
     hpcdist_log_event skipped 0
@@ -44,7 +43,8 @@ hpcdist_may_begin() {
   fi
   [[ -e $folder/0 ]] || return 0
   while [[ -e $folder/$((last + 1)) ]]; do last=$((last + 1)); done
-  hpcdist_check_owner "$(<"$folder/$last")"
+  read -r owner _ <"$folder/$last"
+  hpcdist_check_owner "$owner"
   hpcdist_attempts=$folder HPCDIST_ATTEMPT=$last hpcdist_status=86 hpcdist_why=lost
   ((last < $(hpcdist_first))) || ! { hpcdist_was_enough || hpcdist_is_last; }
 }

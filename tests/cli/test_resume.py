@@ -35,6 +35,15 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
         "attempt 1 after 1",
         "attempt 2 after 2",
     ]
+    parts: list[str] = []
+    for number in range(3):
+        shown = real("logs", "train-1", "--attempt", str(number))
+        assert f"attempt {number} after {number}" in shown.out.splitlines()
+        parts += shown.out.splitlines()
+        assert real("logs", "train-1", "--attempt", str(number), "-f").out == shown.out
+    assert parts == log
+    done = real("logs", "train-1", "--attempt", "3")
+    assert (done.code, done.err) == (2, "error: train-1 has no attempt 3; it has 0-2\n")
     done = real("resume", "train-1")
     assert (done.code, done.err) == (2, "error: train-1 has completed\n")
     assert [run["state"] for run in json.loads(real("status", "train-1", "--json").out)] == ["completed"]

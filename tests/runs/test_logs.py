@@ -180,3 +180,55 @@ def test_a_file_that_grows_is_read_to_where_it_ended(run: RunDirectory) -> None:
     with file.open("a") as more:
         found = [print(text, file=more, flush=True) for text in logs.lines(file)]
     assert len(found) == 3
+
+
+ATTEMPTS = """\
+epoch 1
+epoch 2: 40%hpcdist: attempt 1 begins (job 7)
+hpcdist: train: n2 (job 7)
+hpcdist: attempt 1 begins (job 8) is what it printed
+hpcdist: attempt 2 begins (job 7)
+"""
+"""The first attempt was killed in the middle of a line."""
+
+
+@pytest.mark.parametrize(
+    ("number", "lines"),
+    [
+        (0, ["epoch 1", "epoch 2: 40%"]),
+        (
+            1,
+            [
+                "hpcdist: attempt 1 begins (job 7)",
+                "hpcdist: train: n2 (job 7)",
+                "hpcdist: attempt 1 begins (job 8) is what it printed",
+            ],
+        ),
+        (2, ["hpcdist: attempt 2 begins (job 7)"]),
+        (3, []),
+    ],
+)
+def test_the_lines_of_an_attempt(run: RunDirectory, number: int, lines: list[str]) -> None:
+    file = run.logs / "job.out"
+    file.write_text(ATTEMPTS)
+    assert [*logs.OfAttempt(file, number)(logs.lines(file))] == lines
+    assert [*logs.follow(run, lambda: True, lambda _: None, number)] == lines
+
+
+def test_the_lines_of_an_attempt_as_they_come(run: RunDirectory) -> None:
+    pieces = iter(ATTEMPTS.splitlines(keepends=True))
+
+    def write() -> bool:
+        piece = next(pieces, "")
+        with (run.logs / "job.out").open("a") as stream:
+            stream.write(piece)
+        return not piece
+
+    assert [*logs.follow(run, write, lambda _: None, 0)] == ["epoch 1", "epoch 2: 40%"]
+
+
+def test_what_a_later_job_prints_before_its_attempt_is_of_none(run: RunDirectory) -> None:
+    (run.logs / "job.out").write_text("first\n")
+    (run.logs / "2-job.out").write_text("welcome\nhpcdist: attempt 1 begins (job 8)\nsecond\n")
+    found = [[*logs.follow(run, lambda: True, lambda _: None, number)] for number in range(2)]
+    assert found == [["first"], ["hpcdist: attempt 1 begins (job 8)", "second"]]

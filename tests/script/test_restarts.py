@@ -40,6 +40,9 @@ def test_a_program_that_fails_runs_again_until_it_ends_well(tmp_path: Path) -> N
         "attempt 2 resumed 1",
     ]
     assert "exit code 3; restart 1 of 10" in out
+    [begins, second] = [line for line in out.splitlines() if " begins " in line]
+    assert begins.startswith("hpcdist: attempt 1 begins (job ")
+    assert second.startswith("hpcdist: attempt 2 begins (job ")
     assert events(tmp_path) == [
         ("started", "0"),
         ("restarted", "3"),
@@ -78,6 +81,7 @@ def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -
     done = subprocess.run(["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 5
     assert "once" not in done.stdout
+    assert " begins " not in done.stdout
     assert "nothing is left to do: the last attempt was over (failure)" in done.stdout
     assert events(tmp_path)[-2:] == [("skipped", "0"), ("ended", "5")]
 

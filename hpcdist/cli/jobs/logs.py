@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import finding, logs
+from hpcdist.runs import attempt_files, finding, logs
 from hpcdist.runs.rundir import Run
 
 
@@ -29,6 +30,12 @@ from hpcdist.runs.rundir import Run
     help="Follow the output until the job ends; exit with its exit code.",
 )
 @click.option("--rank", type=click.IntRange(min=0), help="Print only the output of this rank.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print only the output of this attempt; the first one is 0.",
+)
 @click.option(
     "-n",
     "--lines",
@@ -44,6 +51,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     json: bool,
     following: bool,
     rank: int | None,
+    attempt: int | None,
     count: int | None,
 ) -> None:
     """Print the output of a job.
@@ -60,15 +68,44 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _check_rank(rank, run)
         labelled = logs.is_labelled(run.directory)
         only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
+    if attempt is not None:
+        attempt_files.check(run.directory, attempt, element)
     if following:
-        report = follow(run, runs.services(), only)
+        report = follow(run, runs.services(), only, partial(logs.follow, attempt=attempt))
         note(runs.sentence(report))
         ctx.exit(runs.exit_code(report.status))
-    written = {file.name: _lines(file, only, count) for file in logs.files(run.directory, element)}
+    found = logs.files(run.directory, element)
+    written = _written(found, attempt, only, count)
     if json:
         show.as_json([{"file": name, "lines": [*lines]} for name, lines in written.items()])
     elif count != 0:
-        _print(written, run, run.name if rank is None else f"rank {rank} of {run.name}")
+        if not found:
+            note(f"no log in {run.directory.logs}: the job has not started, or its logs were removed")
+        elif not _print(written):
+            note(f"{_title(run.name, rank, attempt)} wrote no output")
+
+
+def _title(run: str, rank: int | None, attempt: int | None) -> str:
+    of = run if attempt is None else f"attempt {attempt} of {run}"
+    return of if rank is None else f"rank {rank} of {of}"
+
+
+def _written(
+    found: Sequence[Path], attempt: int | None, only: Filter, count: int | None
+) -> Mapping[str, Iterable[str]]:
+    """Return the lines of each file; of a certain attempt most files have none, and are left out."""
+    written = {file.name: iter(_lines(file, _both(file, attempt, only), count)) for file in found}
+    if attempt is None:
+        return written
+    return {name: chain([first], lines) for name, lines in written.items() for first in islice(lines, 1)}
+
+
+def _both(file: Path, attempt: int | None, only: Filter) -> Filter:
+    """Return what chooses the lines of this attempt, and of those what ``only`` does."""
+    if attempt is None:
+        return only
+    of_attempt = logs.OfAttempt(file, attempt)
+    return lambda lines: only(of_attempt(lines))
 
 
 def _check_rank(rank: int, run: Run) -> None:
@@ -90,15 +127,13 @@ def _lines(file: Path, only: Filter, count: int | None) -> Iterable[str]:
     return logs.tail(file, count) if only is iter else deque(only(logs.lines(file)), maxlen=count)
 
 
-def _print(written: Mapping[str, Iterable[str]], run: Run, title: str) -> None:
-    is_empty = True
+def _print(written: Mapping[str, Iterable[str]]) -> bool:
+    """Print the lines of these files; return whether there are any."""
+    has_lines = False
     for name, lines in written.items():
         if len(written) > 1:
             click.echo(f"==> {name} <==")
         for line in lines:
             click.echo(line)
-            is_empty = False
-    if not written:
-        note(f"no log in {run.directory.logs}: the job has not started, or its logs were removed")
-    elif is_empty:
-        note(f"{title} wrote no output")
+            has_lines = True
+    return has_lines

@@ -1,0 +1,71 @@
+"""The files of attempts, ``attempts/N``, whose numbers programs and users count a run's attempts by."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.runs import elements
+from hpcdist.runs.rundir import RunDirectory
+
+FOLDER: Final = "attempts"
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_NAME: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
+_MAX_BYTES: Final = 1024
+
+
+class Numbered(NamedTuple):
+    """An attempt: ``number`` is its HPCDIST_ATTEMPT, ``job`` its job or element of an array.
+
+    ``name``: its start of the job and its try, as in `Attempt.name`; empty for runs of earlier versions.
+    """
+
+    number: int
+    job: str
+    name: str = ""
+
+
+def read(directory: RunDirectory, element: str = "") -> tuple[Numbered, ...]:
+    """Return the attempts that have begun, by their numbers; of one element of an array, or of all."""
+    folder = f"{FOLDER}/{element}" if element else FOLDER
+    return tuple(sorted(_in(directory, folder)))
+
+
+def _in(directory: RunDirectory, folder: str) -> Iterator[Numbered]:
+    with suppress(OSError), os.scandir(directory.path / folder) as entries:
+        for entry in entries:
+            if not _NUMBER.fullmatch(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _in(directory, f"{folder}/{entry.name}")
+            else:
+                yield _read(directory, folder, entry.name)
+
+
+def _read(directory: RunDirectory, folder: str, name: str) -> Numbered:
+    words = [""]
+    with suppress(OSError):
+        words = directory.read(f"{folder}/{name}", _MAX_BYTES).decode("utf-8", "replace").split() or words
+    own = words[1] if len(words) > 1 and _NAME.fullmatch(words[1]) else ""
+    return Numbered(int(name), words[0], own)
+
+
+def check(directory: RunDirectory, number: int, element: str = "") -> None:
+    """Check that an attempt with this number has begun.
+
+    Raises:
+        ConfigError: if none has.
+    """
+    there = sorted({each.number for each in read(directory, element)})
+    if number in there:
+        return
+    name = f"{directory.name}/{element}" if element else directory.name
+    if not there:
+        hint = "none has begun, or its trials share a job, which does not count them"
+    else:
+        hint = f"it has {elements.text_of(there)}"
+    raise ConfigError(Problem(f"{name} has no attempt {number}", hint=hint))
