@@ -104,7 +104,9 @@ class Node:
             check=False,
         )
         said = done.stdout.splitlines()
-        return done.returncode, [line for line in said if not line.startswith("hpcdist: experiment: ")]
+        return done.returncode, [
+            line for line in said if not line.startswith(("hpcdist: experiment: ", "hpcdist: attempt "))
+        ]
 
 
 @pytest.fixture
