@@ -19,6 +19,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     runs    submit, status, logs, cancel, wait: one directory per run
     tracking    the metrics that a run recorded
     sweeps    the trials of a search that was submitted, and further ones
+    scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
     report    a page about runs, for a browser
     export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out

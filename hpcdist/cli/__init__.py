@@ -49,6 +49,7 @@ VERBS = {
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
     "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
     "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop, resume or extend it."),
+    "scale": Verb("jobs.scale", "Run an experiment on several numbers of nodes, and report on it."),
     "report": Verb("jobs.report", "Write a page about runs, for a browser."),
     "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive."),
     "resume": Verb("jobs.resume", "Go on with a run that ended before its training was finished."),

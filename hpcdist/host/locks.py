@@ -26,25 +26,28 @@ _TIMEOUT: Final = 300.0
 
 
 @contextlib.contextmanager
-def exclusive(
+def exclusive(  # noqa: PLR0913 - tests pass their own lock
     folder: Path,
     digest: str,
     sleep: Callable[[float], None],
     busy: Callable[[], object],
     lock: Callable[[int, int, int, int], object] = fcntl.lockf,
+    *,
+    name: str = "submit",
 ) -> Iterator[None]:
     """Lock an experiment in this folder against other processes of this user, on all machines.
 
     One byte of one file is locked, at an offset of the experiment's own. Such locks (fcntl) work over NFS,
     and are released when their process or its machine dies. ``busy`` is called once if another process holds
-    the lock. If the file system has no locks, nothing is locked.
+    the lock. If the file system has no locks, nothing is locked. ``name``: of the file; all locks of a file
+    end when this process closes it, so that locks inside each other need two.
 
     Raises:
         SchedulerError: when the other process still holds the lock after five minutes.
         OSError: when the file cannot be created.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(folder / f".submit-{os.getuid()}.lock", flags, 0o600)
+    handle = os.open(folder / f".{name}-{os.getuid()}.lock", flags, 0o600)
     try:
         _wait(lambda: _acquired(handle, int(digest[:8], 16), lock), sleep, busy)
         yield

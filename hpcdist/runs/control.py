@@ -66,7 +66,8 @@ class SubmitRequest(NamedTuple):
     ``code`` puts the code of the job into the run directory, or records that of the current folder.
     ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
     `Record`; ``one_by_one``: each begins when the one before has ended;
-    ``followed``: it goes on with what that did not complete.
+    ``followed``: it goes on with what that did not complete. ``after``: the id of a job of another run that
+    must have ended, in whatever way, before the first one begins.
     """
 
     name: str
@@ -79,6 +80,7 @@ class SubmitRequest(NamedTuple):
     jobs: Sequence[str] = ("",)
     one_by_one: bool = False
     followed: bool = False
+    after: str = ""
 
 
 class Output(NamedTuple):
@@ -129,16 +131,26 @@ def _submit_and_print(
     for text in code.notes:
         output.note(text)
     try:
-        submitted = submit_jobs(run, code.folder, services, output, one_by_one=request.one_by_one)
+        submitted = submit_jobs(
+            run, code.folder, services, output, one_by_one=request.one_by_one, after=request.after
+        )
         return print_jobs(submitted, services, output)
     except KeyboardInterrupt as error:
         raise Interrupted(renewed(run)) from error
 
 
-def submit_jobs(
-    run: Run, folder: str, services: Services, output: Output = SILENT, *, one_by_one: bool = False
+def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
+    run: Run,
+    folder: str,
+    services: Services,
+    output: Output = SILENT,
+    *,
+    one_by_one: bool = False,
+    after: str = "",
 ) -> Run:
     """Submit the jobs of a run that have none yet, in their order; return the run with their ids.
+
+    ``after``: as in `SubmitRequest`.
 
     Raises:
         SchedulerError: as `submit`; what was submitted before stays so.
@@ -147,9 +159,9 @@ def submit_jobs(
     for job in run.jobs:
         # A batch system may have forgotten a job that has ended.
         waits = found and one_by_one and found[-1].record.ended is None
-        after = (found[-1].record.job_id or "") if waits else ""
+        before = after if not found else (found[-1].record.job_id or "") if waits else ""
         try:
-            new = job if job.job else _submit_script(_anew(job, services), folder, services, output, after)
+            new = job if job.job else _submit_script(_anew(job, services), folder, services, output, before)
         except SubmissionUnknown:
             raise
         except SchedulerError as error:

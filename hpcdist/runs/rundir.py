@@ -12,6 +12,7 @@ RUNS/mnist-3/
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
     attempts/                   a file for each run of its program, and why none follows
     accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
+    scaling.json                which run of a scaling study it is, by `hpcdist.scaling`
     logs/                       the output of the job
     code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
     tracking/                   what its program recorded, read by `hpcdist.tracking`

@@ -51,6 +51,7 @@ Verbs:
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
   sweep       Show a search and its best trials; stop, resume or extend it.
+  scale       Run an experiment on several numbers of nodes, and report on it.
   report      Write a page about runs, for a browser.
   export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
   resume      Go on with a run that ended before its training was finished.

@@ -1,9 +1,10 @@
 """The verbs of jobs: from `submit` to `wait`.
 
 submit list status describe logs resume cancel wait rm prune    one verb each
-metrics compare models outputs sweep report export    verbs of what runs recorded
+metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing    shared: finding runs and their trials; output
 code spans    the code of a job; times and sizes
 sweep_progress    how far a search is
+scale_result    the plan and the result of a scaling study
 sweep_job    the small job that goes on with a search
 """

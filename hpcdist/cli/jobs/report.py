@@ -49,11 +49,11 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     accounting.keep((report.run for report in reports), services)
     shown = page.content(reports, time.time())
     text = page.html(shown, library).encode()
-    _write(output, text)
+    write(output, text)
     note(f"{output} shows {shown.title} ({bytes_text(len(text))}); open it in a browser")
 
 
-def _write(output: Path, text: bytes) -> None:
+def write(output: Path, text: bytes) -> None:
     """Replace the file, readable by its owner only.
 
     Raises:

@@ -1,0 +1,176 @@
+"""Shared output of scaling studies: their plan with its cost, and their result as tables and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.messages import note, one_line
+from hpcdist.scaling import costs
+from hpcdist.scaling.costs import Cost
+from hpcdist.scaling.fits import Fit
+from hpcdist.scaling.results import EFFICIENT, Result, Size, Spread
+
+_MOST: Final = 20
+"""How many runs that have measured nothing are named."""
+
+
+def print_plan(found: Sequence[Cost]) -> None:
+    """Print what each size is, and what all may cost."""
+    show.table(
+        ("nodes", "tasks", "GPUs", "walltime", "runs", "GPU-hours", "node-hours"),
+        [
+            (
+                str(cost.nodes),
+                str(cost.tasks),
+                str(cost.gpus),
+                "-" if cost.walltime is None else str(cost.walltime),
+                str(cost.runs),
+                _hours(cost.gpu_seconds),
+                _hours(cost.node_seconds),
+            )
+            for cost in found
+        ],
+    )
+    gpu_hours, node_hours = _totals(found)
+    runs = sum(cost.runs for cost in found)
+    click.echo(f"{runs} runs, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
+
+
+def _totals(found: Sequence[Cost]) -> tuple[str, str]:
+    gpu_seconds = costs.total(cost.gpu_seconds for cost in found)
+    return _hours(gpu_seconds), _hours(costs.total(cost.node_seconds for cost in found))
+
+
+def _hours(seconds: int | None) -> str:
+    return "no limit" if seconds is None else f"{seconds / 3600:.4g}"
+
+
+def plan_data(found: Sequence[Cost]) -> list[dict[str, Any]]:
+    """Return the plan for JSON; null has no limit."""
+    return [
+        {
+            "nodes": cost.nodes,
+            "tasks": cost.tasks,
+            "gpus": cost.gpus,
+            "walltime_seconds": cost.walltime and cost.walltime.seconds,
+            "runs": cost.runs,
+            "gpu_hours": None if cost.gpu_seconds is None else cost.gpu_seconds / 3600,
+            "node_hours": None if cost.node_seconds is None else cost.node_seconds / 3600,
+        }
+        for cost in found
+    ]
+
+
+def print_result(result: Result) -> None:
+    """Print a study: a row for each size, the laws, and what is missing."""
+    study = result.study
+    click.echo(
+        f"{one_line(study.experiment)}: {study.mode} scaling, {one_line(result.metric) or 'no metric'}"
+    )
+    if result.sizes:
+        show.table(_heads(result), (_row(size) for size in result.sizes))
+    for fit in result.fits:
+        click.echo(_law(fit))
+    if result.sizes:
+        most = result.largest_efficient
+        nodes = f"{most} node{'s' * ((most or 0) > 1)}"
+        click.echo(f"largest size with an efficiency of at least {EFFICIENT:g}: {nodes}")
+    for text in islice(result.left_out, _MOST):
+        note(f"not measured: {text}")
+    if len(result.left_out) > _MOST:
+        note(f"not measured: {len(result.left_out) - _MOST} more")
+
+
+def _heads(result: Result) -> tuple[str, ...]:
+    names = ("nodes", "tasks", "GPUs", "runs", one_line(result.metric), "speed-up", "efficiency")
+    return (*names, "allreduce", f"{result.unit}/1,000 steps", f"{result.unit}/million")
+
+
+def _row(size: Size) -> tuple[str, ...]:
+    return (
+        str(size.nodes),
+        _number(size.tasks),
+        _number(size.gpus),
+        str(size.runs),
+        _spread(size.throughput, ".4g"),
+        _spread(size.speedup, ".2f"),
+        _spread(size.efficiency, ".2f"),
+        "-" if size.communication is None else f"{size.communication:.0%}",
+        _number(size.thousand_steps),
+        _number(size.million),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _spread(spread: Spread, form: str) -> str:
+    """Return the median, and the lowest and highest where they differ: ``0.91 (0.89-0.93)``."""
+    text = format(spread.median, form)
+    if spread.low == spread.high:
+        return text
+    return f"{text} ({format(spread.low, form)}-{format(spread.high, form)})"
+
+
+def _law(fit: Fit) -> str:
+    parameters = ", ".join(f"{name} {value:.3g}" for name, value in fit.parameters.items())
+    peak = f", most throughput at {fit.peak:.0f} nodes" if fit.peak else ""
+    exact = " (as many sizes as parameters: they say nothing)" if fit.is_exact else ""
+    return f"{fit.law}: {parameters}, one node {fit.one_node:.4g}{peak}; residuals {_residuals(fit)}{exact}"
+
+
+def _residuals(fit: Fit) -> str:
+    """Return the residual of each size that is farthest from the law."""
+    worst: dict[int, float] = {}
+    for nodes, residual in fit.residuals:
+        worst[nodes] = max(residual, worst.get(nodes, 0.0), key=abs)
+    return ", ".join(f"{residual:+.1%} ({nodes})" for nodes, residual in sorted(worst.items()))
+
+
+def as_data(result: Result) -> dict[str, Any]:
+    """Return a study for JSON."""
+    study = result.study
+    return {
+        "experiment": study.experiment,
+        "mode": study.mode,
+        "metric": result.metric,
+        "cost_unit": result.unit,
+        "sizes": [*map(_size_data, result.sizes)],
+        "fits": [*map(_fit_data, result.fits)],
+        "largest_efficient": result.largest_efficient,
+        "not_measured": [*result.left_out],
+    }
+
+
+def _size_data(size: Size) -> dict[str, Any]:
+    spreads = {name: getattr(size, name)._asdict() for name in ("throughput", "speedup", "efficiency")}
+    return {
+        "nodes": size.nodes,
+        "tasks": size.tasks,
+        "gpus": size.gpus,
+        "runs": size.runs,
+        **spreads,
+        "communication_share": size.communication,
+        "cost_per_1000_steps": size.thousand_steps,
+        "cost_per_million": size.million,
+    }
+
+
+def _fit_data(fit: Fit) -> dict[str, Any]:
+    return {
+        "law": fit.law,
+        "one_node": fit.one_node,
+        "parameters": fit.parameters,
+        "peak_nodes": fit.peak,
+        "residuals": [*_pairs(fit)],
+    }
+
+
+def _pairs(fit: Fit) -> Iterator[dict[str, float]]:
+    yield from ({"nodes": nodes, "residual": residual} for nodes, residual in fit.residuals)

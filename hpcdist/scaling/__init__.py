@@ -1,0 +1,9 @@
+"""Scaling studies: one experiment on several numbers of nodes, what that brings, and what it costs.
+
+sizes    the experiment, planned for each number of nodes
+costs    what all sizes may cost at most
+study    which runs belong together, and which of them are missing
+results    throughput, efficiency and cost of each size
+fits    laws of scalability, fitted to the throughput of several sizes
+plot    throughput by nodes as SVG
+"""

@@ -1,0 +1,109 @@
+"""One experiment planned for several numbers of nodes: its workers change, the other replicas stay."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.experiment.launch.bash_words import unquoted
+from hpcdist.experiment.launch.line import user_launch
+from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.experiment.node_counts import NODES, PER_NODE
+from hpcdist.experiment.replica import blocks
+from hpcdist.loading import planning
+from hpcdist.loading.planning import ExperimentOptions, Planned
+
+_WORKERS: Final[Path] = ("environment", "replicas", "n_workers")
+_LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
+_INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
+"""What a launch line of the user's own may have in place of a fixed number, by where it runs."""
+
+
+def planned(
+    options: ExperimentOptions, sizes: Sequence[int], environment: Mapping[str, str] = os.environ
+) -> list[tuple[ExperimentOptions, Planned]]:
+    """Plan an experiment on each of these numbers of nodes; return the plans with the options of each.
+
+    Each node has as many replicas as in the file's own plan. The jobs are named after the experiment and
+    their nodes: ``train-4-nodes``.
+
+    Raises:
+        ConfigError: if the file is invalid, or fixes what would have to change.
+        PlanError: if a size does not fit the site.
+    """
+    base = planning.plan_experiment(options, environment)
+    if problems := [base.document.locate(problem) for problem in _problems(base)]:
+        raise ConfigError(*problems)
+    found = []
+    for nodes in sizes:
+        own = options._replace(settings=(*options.settings, *_settings(base, nodes)))
+        found.append((own, planning.plan_experiment(own, environment)))
+    return found
+
+
+def suffix(nodes: int) -> str:
+    """Return what the name of a size has behind that of the experiment."""
+    return f"-{nodes}-node{'s' * (nodes > 1)}"
+
+
+def _problems(base: Planned) -> Iterator[Problem]:
+    """Yield what keeps this experiment from running on other numbers of nodes."""
+    experiment = base.experiment
+    if experiment.hptuning:
+        yield Problem(
+            "a search has no single throughput", ("hptuning",), "study one of its trials: remove it"
+        )
+    if experiment.batch.array:
+        yield Problem("an array has no single throughput", ("batch", "array"), "remove it")
+    yield from _of_launch(experiment)
+    replicas, nodes = _replicas(experiment), base.plan.placement.nodes
+    if replicas % nodes:
+        message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
+        place = NODES if experiment.batch.nodes else _WORKERS
+        yield Problem(message, place, f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`")
+
+
+def _of_launch(experiment: Experiment) -> Iterator[Problem]:
+    """Yield the numbers that a launch of the user's own fixes."""
+    env = {name: str(value) for name, value in experiment.environment.env_vars.items()}
+    launch = user_launch(experiment.run.command, env)
+    if launch is None:
+        return
+    for option in launch.options_of("np", "nodes"):
+        if unquoted(option.value).isdecimal():
+            name = launch.written(option)
+            message = f"`{name} {option.value}` is the same for all numbers of nodes"
+            yield Problem(message, ("run", "cmd"), _INSTEAD[launch.runs].format(name), word=name)
+
+
+def _settings(base: Planned, nodes: int) -> tuple[tuple[str, str], ...]:
+    """Return the settings that place the experiment on so many nodes.
+
+    Raises:
+        ConfigError: if the replicas that stay need more.
+    """
+    experiment, replicas = base.experiment, _replicas(base.experiment)
+    per_node = replicas // base.plan.placement.nodes
+    others = 0 if experiment.backend == "mpi" else replicas - _workers(experiment)
+    workers = per_node * nodes - others
+    if workers < 0:
+        places = f"{per_node} replica{'s' * (per_node > 1)} a node"
+        message = f"{others} replicas are no workers, too many for --nodes {nodes} with {places}"
+        hint = f"begin with --nodes {-(-others // per_node)}"
+        raise ConfigError(base.document.locate(Problem(message, _WORKERS, hint)))
+    return (
+        ("name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")),
+        (".".join(map(str, _WORKERS)), str(workers)),
+        (".".join(map(str, NODES)), str(nodes)),
+    )
+
+
+def _workers(experiment: Experiment) -> int:
+    return (experiment.environment.replicas or Replicas()).n_workers
+
+
+def _replicas(experiment: Experiment) -> int:
+    return sum(block.count for block in blocks(experiment, per_gpu=False))

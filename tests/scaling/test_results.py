@@ -1,0 +1,135 @@
+"""What the runs of a study come to: spread, efficiency, costs, laws, and what is missing."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.scaling import plot, results
+from hpcdist.scaling.results import Size, Spread
+from hpcdist.scaling.study import Member
+from tests.report.made import COMPLETED, FAILED, HOSTILE
+from tests.scaling import made
+from tests.scaling.made import STUDY
+
+SPEEDS = {(1, 1): 90.0, (1, 2): 110.0, (2, 1): 180.0, (2, 2): 200.0, (4, 1): 300.0, (4, 2): 300.0}
+
+
+def test_sizes_are_compared_with_the_smallest_one(tmp_path: Path) -> None:
+    found = results.result(STUDY, made.study(tmp_path, SPEEDS))
+    assert (found.metric, found.left_out, found.largest_efficient) == ("images_per_second", (), 2)
+    assert found.unit == "GPU-hours"
+    assert found.sizes[1:] == (
+        Size(
+            nodes=2,
+            tasks=8,
+            gpus=8,
+            runs=2,
+            throughput=Spread(190, 180, 200),
+            speedup=Spread(1.9, 1.8, 2.0),
+            efficiency=Spread(0.95, 0.9, 1.0),
+            communication=None,
+            thousand_steps=pytest.approx(1000 * 8 / 3600),  # type: ignore[arg-type]
+            million=pytest.approx(1e6 / 190 * 8 / 3600),  # type: ignore[arg-type]
+        ),
+        Size(
+            nodes=4,
+            tasks=16,
+            gpus=16,
+            runs=2,
+            throughput=Spread(300, 300, 300),
+            speedup=Spread(3, 3, 3),
+            efficiency=Spread(0.75, 0.75, 0.75),
+            communication=None,
+            thousand_steps=pytest.approx(1000 * 16 / 3600),  # type: ignore[arg-type]
+            million=pytest.approx(1e6 / 300 * 16 / 3600),  # type: ignore[arg-type]
+        ),
+    )
+    assert found.sizes[0].efficiency == Spread(1, 0.9, 1.1)
+    assert [fit.law for fit in found.fits] == ["Gustafson", "universal"]
+    assert len(found.fits[0].residuals) == len(SPEEDS)
+
+
+def test_strong_scaling_has_the_law_of_amdahl(tmp_path: Path) -> None:
+    strong = msgspec.structs.replace(STUDY, mode="strong")
+    found = results.result(strong, made.study(tmp_path, SPEEDS, of=strong, gpus=0))
+    assert [fit.law for fit in found.fits] == ["Amdahl", "universal"]
+    assert found.unit == "node-hours"
+    assert found.sizes[2].million == pytest.approx(1e6 / 300 * 4 / 3600)
+
+
+def test_a_share_of_communication_is_shown(tmp_path: Path) -> None:
+    member = Member(STUDY, 1, 1)
+    report = made.run(tmp_path, member, {"samples/s": [5.0], "horovod/allreduce/share": [0.25]})
+    [size] = results.result(STUDY, [(report, member)]).sizes
+    assert (size.communication, size.thousand_steps) == (0.25, None)
+
+
+def test_what_has_not_completed_does_not_count_and_is_named(tmp_path: Path) -> None:
+    found = made.study(tmp_path, {(1, 1): 100.0, (1, 2): 100.0, (2, 1): 150.0})
+    failed = Member(STUDY, 2, 2)
+    found.append((made.run(tmp_path, failed, {"images_per_second": [9.0]}, status=FAILED), failed))
+    silent = Member(STUDY, 4, 1)
+    found.append((made.run(tmp_path, silent, {"loss": [1.0]}), silent))
+    shown = results.result(STUDY, found)
+    assert [(size.nodes, size.runs) for size in shown.sizes] == [(1, 2), (2, 1)]
+    assert shown.left_out == (
+        "2 nodes, repetition 2: train-2-nodes-2 (failed)",
+        "4 nodes, repetition 1: train-4-nodes-1 has not recorded images_per_second",
+        "4 nodes, repetition 2: was not submitted",
+    )
+    assert [fit.law for fit in shown.fits] == ["Gustafson"]
+
+
+def test_a_study_that_has_only_begun() -> None:
+    shown = results.result(STUDY, [])
+    assert (shown.sizes, shown.fits, shown.largest_efficient, len(shown.left_out)) == ((), (), None, 6)
+    assert plot.svg(shown) == ""
+
+
+@pytest.mark.parametrize(
+    ("metrics", "metric", "message"),
+    [
+        ({"loss": [1.0]}, "", "is not clear from its name; name one of loss by --metric"),
+        ({"a/s": [1.0], "throughput": [1.0]}, "", "name one of throughput, a/s by --metric"),
+        ({"loss": [1.0]}, "speed", "no run has recorded the metric 'speed'; name one of loss by --metric"),
+        ({}, "speed", "no run has recorded the metric 'speed'; record one with `hpcdist_tracking`"),
+    ],
+)
+def test_which_metric_it_is(
+    tmp_path: Path, metrics: dict[str, list[float]], metric: str, message: str
+) -> None:
+    member = Member(STUDY, 1, 1)
+    report = made.run(tmp_path, member, metrics, status=COMPLETED)
+    with pytest.raises(ConfigError) as caught:
+        results.result(STUDY, [(report, member)], metric)
+    assert message in str(caught.value)
+
+
+def test_the_plot_has_the_ideal_line_the_laws_and_each_size(tmp_path: Path) -> None:
+    shown = results.result(STUDY, made.study(tmp_path, SPEEDS))
+    root = ET.fromstring(plot.svg(shown))  # noqa: S314 - our own
+    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == [
+        "1", "2", "4", "100", "200", "500", "nodes", "images_per_second",
+        "measured", "ideal", "Gustafson", "universal",
+    ]  # fmt: skip
+    assert len([*root.iter("{http://www.w3.org/2000/svg}polyline")]) == 3
+    ideal = next(root.iter("{http://www.w3.org/2000/svg}polyline")).attrib["points"].split()
+    [(x1, y1), (x2, y2), *_] = [tuple(map(float, point.split(","))) for point in ideal]
+    (x3, y3) = map(float, ideal[-1].split(","))
+    assert (y2 - y1) / (x2 - x1) == pytest.approx((y3 - y1) / (x3 - x1), abs=0.02)
+
+
+def test_a_hostile_name_is_no_markup(tmp_path: Path) -> None:
+    for name in HOSTILE:
+        member = Member(STUDY, 1, 1)
+        found = [(made.run(tmp_path / str(hash(name)), member, {name: [5.0]}), member)]
+        root = ET.fromstring(plot.svg(results.result(STUDY, found, name)))  # noqa: S314 - our own
+        assert {each.tag.partition("}")[2] for each in root.iter()} <= {
+            "svg", "title", "line", "text", "polyline", "circle"
+        }  # fmt: skip

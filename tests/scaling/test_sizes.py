@@ -1,0 +1,92 @@
+"""One experiment planned for several numbers of nodes, and what keeps it from that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from hpcdist.errors import HpcdistError
+from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.scaling import sizes
+
+ONE: Final = {"resources": {"cpu": {"requests": 1}}}
+SITE: Final = """
+name: eight
+description: nodes of eight CPUs
+scheduler: slurm
+launcher: srun
+node_types: {cpu: {cpus: 8, memory: 16000}}
+partitions: {all: {nodes: {cpu: 64}}}
+default_partition: all
+"""
+
+
+def planned(folder: Path, experiment: dict[str, Any], *nodes: int, site: str = "") -> list[tuple[Any, ...]]:
+    """Return name, nodes and tasks of each size."""
+    (folder / "train.yml").write_text(yaml.safe_dump({"batch": {"walltime": "1h"}} | experiment))
+    (folder / "eight.yaml").write_text(SITE)
+    options = ExperimentOptions(str(folder / "train.yml"), site=site or str(folder / "eight.yaml"))
+    environment = {"PATH": "", "HPCDIST_CONFIG": str(folder / "none.yml")}
+    (folder / "none.yml").write_text("{}")
+    plans = [made.plan for _, made in sizes.planned(options, nodes, environment)]
+    return [(plan.identity.name, plan.placement.nodes, plan.placement.size) for plan in plans]
+
+
+def replicas(workers: int = 1, **others: Any) -> dict[str, Any]:
+    entry = {"n_workers": workers, "default_worker": ONE, **others}
+    return {"framework": "horovod", "environment": {**ONE, "replicas": entry}, "run": {"cmd": "python t.py"}}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "expected"),
+    [
+        (replicas(1, per_node=1), [1, 2, 4]),
+        (replicas(7, per_node=2), [2, 4, 8]),
+        (replicas(3), [4, 8, 16]),  # all on one node as the file stands
+        (replicas(3) | {"batch": {"nodes": 4}}, [1, 2, 4]),
+        (replicas(2) | {"backend": "mpi"}, [2, 4, 8]),
+        ({"framework": "pytorch", "run": {"cmd": "python t.py"}}, [1, 2, 4]),
+        (replicas(3, per_node=2) | {"run": {"cmd": "mpirun python t.py"}}, [2, 4, 8]),
+    ],
+)
+def test_each_node_has_as_many_replicas_as_in_the_file(
+    tmp_path: Path, experiment: dict[str, Any], expected: list[int]
+) -> None:
+    names = ["train-1-node", "train-2-nodes", "train-4-nodes"]
+    assert planned(tmp_path, experiment, 1, 2, 4) == [*zip(names, (1, 2, 4), expected, strict=True)]
+
+
+def test_servers_stay_as_they_are(tmp_path: Path) -> None:
+    experiment = replicas(1, n_ps=1, per_node=1) | {"framework": "tensorflow"}
+    assert planned(tmp_path, experiment, 3, 6) == [("train-3-nodes", 3, 3), ("train-6-nodes", 6, 6)]
+    with pytest.raises(
+        HpcdistError, match="2 replicas are no workers, too many for --nodes 1 with 1 replica a node"
+    ) as no:
+        planned(tmp_path, experiment, 1, 2)
+    assert "begin with --nodes 2" in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (replicas() | {"run": {"cmd": "mpirun -np 2 python t.py"}}, "`-np 2` is the same for all numbers of"),
+        (
+            replicas() | {"framework": "pytorch", "run": {"cmd": "torchrun --nnodes=2 t.py"}},
+            'train.yml:13:17: run.cmd: `--nnodes 2` is the same .* write `--nnodes "[$]HPCDIST_NODES"',
+        ),
+        (replicas(2) | {"batch": {"nodes": 2}}, "3 replicas are unevenly distributed over 2 nodes"),
+        (replicas() | {"batch": {"array": "1-3"}}, "an array has no single throughput"),
+        (replicas() | {"hptuning": {"matrix": {"lr": {"values": [1, 2]}}}}, "a search has no single"),
+        ({"run": {"cmd": "python t.py"}}, "replicas need a framework"),
+        (
+            replicas(1, per_node=1) | {"batch": {"walltime": "1h", "partition": "all"}},
+            "4 tasks a node|gives a job",
+        ),
+    ],
+)
+def test_what_the_file_fixes_is_refused(tmp_path: Path, experiment: dict[str, Any], message: str) -> None:
+    with pytest.raises(HpcdistError, match=message):
+        planned(tmp_path, experiment, 1, 2, 100)
