@@ -6,8 +6,7 @@ RUNS/mnist-3/
     experiment.yml  plan.json   the experiment and its plan
     job.sh                      the job script
     record.json                 the state of the submission
-    plan.2.json  job.2.sh       of the run's second job, where it has several, as a search may; so have others
-    record.2.json               of these files
+    plan.2.json job.2.sh ...    of the run's second job, where it has several, as a search may; record.2.json
     events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
     attempts/                   a file for each run of its program, and why none follows

@@ -74,6 +74,16 @@ ELSEWHERE: Final = {
         ),
         ("tests/slurm/test_sweeps.py", "has a search"),
     ),
+    "hpcdist scale EXP": ("tests/cli/test_scale.py", "names numbers of nodes"),
+    "hpcdist scale exp.yml --nodes 1,2,4,8 --repeat 3 --max-gpu-hours 40": (
+        "tests/cli/test_scale.py",
+        "has an experiment for this",
+    ),
+    "hpcdist scale --report exp-1-node-1 --plot scaling.svg": ("tests/cli/test_scale.py", "has a study"),
+    "hpcdist scale strong.yml --nodes 1,2,4 --strong --repeat 3 --dry-run": (
+        "tests/docs/test_scaling.py",
+        "has this file",
+    ),
     "python -m tests.published mymachine": ("tests/site/test_published.py", "calls it with such a site"),
     "hpcdist plan tune.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),

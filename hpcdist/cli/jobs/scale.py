@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     runs_dir: Path,
     json: bool,
 ) -> None:
-    """Run an experiment on several numbers of nodes, and report how its throughput grows.
+    """Run an experiment on several numbers of nodes, and report on it.
 
     The sizes and their cost are shown first. Each size is a run of its own.
     """

@@ -1,0 +1,138 @@
+"""``hpcdist scale``: the plan and its cost, runs that are submitted once, and the report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist.runs.rundir import Phase, RunDirectory, save
+
+from .conftest import Hpcdist
+
+PROGRAM: Final = """\
+name: train
+framework: pytorch
+run:
+  cmd: |
+    %s -c "
+    import hpcdist_tracking as tracking
+    for step in range(3): tracking.log_metrics(step=step, images_per_second=100 + step)
+    "
+batch: {site: local, launcher: processes, walltime: 6m}
+"""
+WORDS: Final = ("scale", "train.yml", "--nodes", "1", "--repeat", "2")
+
+
+@pytest.fixture(autouse=True)
+def experiment(folder: Path) -> None:
+    (folder / "train.yml").write_text(PROGRAM % sys.executable)
+
+
+def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist(*WORDS, "--wait", "--plot", "plot.svg")
+    assert (done.code, done.err) == (0, "note: plot.svg shows it; open it in a browser\n")
+    lines = done.out.splitlines()
+    assert lines[:3] == [
+        "nodes  tasks  GPUs  walltime  runs  GPU-hours  node-hours",
+        "1      1      0     00:06:00  2     0          0.2",
+        "2 runs, at most 0 GPU-hours and 0.2 node-hours",
+    ]
+    assert [line.partition(":")[0] for line in lines[3:5]] == ["train-1-node-1", "train-1-node-2"]
+    assert lines[5] == "train: weak scaling, images_per_second"
+    assert lines[7].split()[:7] == ["1", "1", "0", "2", "101", "1.00", "1.00"]
+    assert lines[8:] == ["largest size with an efficiency of at least 0.8: 1 node"]
+    assert "</svg>" in (folder / "plot.svg").read_text()
+    shown = json.loads(hpcdist("scale", "--report", "train-1-node-2", "--json").out)
+    assert {name: shown[name] for name in ("experiment", "mode", "metric", "cost_unit", "fits")} == {
+        "experiment": "train",
+        "mode": "weak",
+        "metric": "images_per_second",
+        "cost_unit": "node-hours",
+        "fits": [],
+    }
+    assert [(size["nodes"], size["runs"], size["throughput"]) for size in shown["sizes"]] == [
+        (1, 2, {"median": 101.0, "low": 101.0, "high": 101.0})
+    ]
+    wrong = hpcdist("scale", "--report", "train-1-node-2", "--metric", "loss")
+    assert wrong.err == (
+        "error: no run has recorded the metric 'loss'; name one of images_per_second by --metric\n"
+    )
+
+
+def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist(*WORDS, "--dry-run", "--json")
+    assert json.loads(done.out) == {
+        "plan": [
+            {
+                "nodes": 1,
+                "tasks": 1,
+                "gpus": 0,
+                "walltime_seconds": 360,
+                "runs": 2,
+                "gpu_hours": 0.0,
+                "node_hours": 0.2,
+            }
+        ]
+    }
+    assert not (folder / "runs").exists()
+
+
+def test_too_many_gpu_hours_are_refused(folder: Path, hpcdist: Hpcdist) -> None:
+    words = ("scale", "ranks.yml", "--site", "toy", "--site-path", "sites", "--set", "batch.launcher=srun")
+    gpus = ("--set", "environment.resources.gpu.limits=4", "--set", "batch.site=toy", "--set")
+    own = "environment.replicas={n_workers: 0}"
+    done = hpcdist(*words, *gpus, own, "--set", "batch.walltime=1h", "--nodes", "1", "--max-gpu-hours", "3.9")
+    assert (done.code, "the study may take 4 GPU-hours, more than --max-gpu-hours 3.9" in done.err) == (
+        3,
+        True,
+    )
+    assert not (folder / "runs").exists()
+
+
+def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    runs = folder / "runs"
+    assert hpcdist(*WORDS, "--json").code == 0
+    second = RunDirectory(runs / "train-1-node-2")
+    save(second, second.record()._replace(phase=Phase.CREATED, job_id=None))  # killed before it was submitted
+    done = hpcdist(*WORDS)
+    assert "an earlier study has 1 of 2 runs; it goes on (--again begins anew)" in done.err
+    assert [line.partition(":")[0] for line in done.out.splitlines()[3:]] == [
+        "train-1-node-3",
+        "next  hpcdist scale --report train-1-node-1",
+    ]
+    done = hpcdist(*WORDS)
+    assert done.err == ""
+    assert [line.partition(":")[0] for line in done.out.splitlines()[3:]] == [
+        "train-1-node-4",
+        "train-1-node-5",
+        "next  hpcdist scale --report train-1-node-4",
+    ]
+    assert hpcdist("wait", *(f"train-1-node-{number}" for number in (1, 3, 4, 5))).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train.yml",), "Give numbers of nodes, such as --nodes 1,2,4, or --report and a run."),
+        (("train.yml", "--nodes", "0"), "'0' is no list of numbers of nodes"),
+        (("train.yml", "--nodes", "1,,2"), "'1,,2' is no list of numbers of nodes"),
+        (("train.yml", "--nodes", "²"), "'²' is no list of numbers of nodes"),
+        (("train.yml", "--nodes", "2"), "gives a job 1 node, 2 are needed"),
+        (("train.yml", "--nodes", "1", "--chain"), "on site local jobs start at once"),
+        (("--report", "nothing-1"), "there is no run 'nothing-1'"),
+        (("train.yml", "--report", "--nodes", "1"), "Give numbers of nodes"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    folder: Path, hpcdist: Hpcdist, words: tuple[str, ...], message: str
+) -> None:
+    done = hpcdist("scale", *words)
+    assert done.code in (2, 3)
+    assert message in done.err
+    assert not (folder / "runs").exists()
