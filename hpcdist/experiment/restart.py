@@ -21,18 +21,20 @@ _EXIT_CODES: Final = range(1, 256)
 class Restart(Model, frozen=True):
     """When the program is started again, until it ends with exit code 0.
 
-    Each run of it is an attempt, which finds the checkpoints of the earlier ones in ``HPCDIST_CHECKPOINTS``.
-    ``on``: the ends after which there is another one: the time limit, the loss of the nodes to a more
-    important job, the loss of a node, and a failure of the program. ``max``: how many there may be after the
-    first. ``notice``: how long before the time limit the program gets a signal to save its state. ``signal``:
-    which one; by default TERM where torchrun starts the program, else USR1. ``no_progress``: after so many
-    attempts in a row without a new file in the checkpoints or outputs there is no further one; 0 for any
-    number. ``stop_on_exit``: exit codes of the program after which there is none. ``stop_file``: a file, from
-    the job's folder, after which there is none. ``spare_nodes``: further nodes of the job, which take the
-    place of lost ones. ``exclude_bad_nodes``: a node that was lost, or on which the first task to fail was
-    twice, is left out of later attempts, as far as the batch system can. ``by``: ``requeue`` puts the same
-    job into the queue again, ``follow`` submits all its followers at once, each of which waits for the end of
-    the one before; by default as the batch system and the site permit.
+    Each run of it is an attempt, which finds the checkpoints of the earlier ones in
+    ``HPCDIST_CHECKPOINTS``. ``on``: the ends after which there is another one: the time limit, the loss of
+    the nodes to a more important job, the loss of a node, and a failure of the program. ``max``: how many
+    there may be after the first. ``notice``: how long before the time limit the program gets a signal to
+    save its state. ``signal``: which one; by default TERM where torchrun starts the program, else USR1.
+    ``no_progress``: after so many attempts in a row without progress there is no further one; 0 for any
+    number. Progress is a tracked step that no earlier attempt had reached; of a program that tracks none, a
+    new file in the checkpoints or outputs. ``stop_on_exit``: exit codes of the program after which there is
+    none. ``stop_file``: a file, from the job's folder, after which there is none. ``spare_nodes``: further
+    nodes of the job, which take the place of lost ones. ``exclude_bad_nodes``: a node that was lost, or on
+    which the first task to fail was twice, is left out of later attempts for a week, as far as the batch
+    system can. ``by``: ``requeue`` puts the same job into the queue again, ``follow`` submits all its
+    followers at once, each of which waits for the end of the one before; by default as the batch system and
+    the site permit.
     """
 
     on: tuple[End, ...] = ("timeout", "preempt", "node_failure", "failure")
@@ -63,9 +65,16 @@ def problems(restart: Restart, batch: Batch, *, is_search: bool, has_number: boo
     if restart.signal is not None and restart.signal not in FORWARDED:
         hint = f"write one of {', '.join(FORWARDED)}"
         yield Problem(f"{restart.signal!r} does not reach the program", (*_PATH, "signal"), hint)
+    if not (restart.stop_file or "").isprintable():
+        hint = "write a name of printable characters on one line"
+        yield Problem(f"{restart.stop_file!r} is no name of a file", (*_PATH, "stop_file"), hint)
     if has_number:
         hint = "remove it: `restart: {max: ...}` counts all attempts"
         yield Problem("`restart` has a number of its own", ("environment", "max_restarts"), hint)
+    yield from _with_jobs(restart, batch, is_search=is_search)
+
+
+def _with_jobs(restart: Restart, batch: Batch, *, is_search: bool) -> Iterator[Problem]:
     if batch.requeue is False and restart.by == "requeue":
         yield Problem("the job may not be requeued", ("batch", "requeue"), "remove it, or write `by: follow`")
     if batch.pack:

@@ -153,11 +153,13 @@ def _with_hosts(run: Run, plan: StoredPlan, found: Iterable[Attempt]) -> Iterato
     mark = "+" if plan.workers else "_"  # beside trials
     for starts in _starts(found).values():
         for group in starts:
+            folder = f"jobs/{mark.join(filter(None, split_id(group[0].job)))}"
             names = (f"nodes.{group[0].number[0]}", *(("nodes",) if group is starts[-1] else ()))
-            folder = mark.join(filter(None, split_id(group[0].job)))
-            files = (f"jobs/{folder}/{name}" for name in names)
-            hosts = next(filter(None, (_nodes(run, file) for file in files)), None)
-            yield from (attempt._replace(hosts=hosts) for attempt in group)
+            hosts = next(filter(None, (_nodes(run, f"{folder}/{name}") for name in names)), None)
+            for attempt in group:  # one that takes the place of a lost node has other ones
+                if attempt.number[1]:
+                    hosts = _nodes(run, f"{folder}/nodes.{attempt.name}") or hosts
+                yield attempt._replace(hosts=hosts)
 
 
 def _nodes(run: Run, file: str) -> tuple[str, ...] | None:

@@ -35,5 +35,7 @@ def withdraw(directory: RunDirectory, *, attempts: bool) -> None:
             if not first.is_file():  # the attempts of element 0
                 continue
             count = sum(file.name.isdecimal() and file.is_file() for file in first.parent.iterdir())
-            (first.parent / "first").write_text(f"{count}\n")
+            new = first.parent / "first.new"
+            new.write_text(f"{count}\n")
+            new.replace(first.parent / "first")
             (first.parent / "over").unlink(missing_ok=True)

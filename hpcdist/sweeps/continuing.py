@@ -18,6 +18,7 @@ from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import claims, replanning, trials
 from hpcdist.tracking import comparison
+from hpcdist.words import quote
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
 _COMPLETED: Final = JobState.COMPLETED.value
@@ -63,13 +64,18 @@ def go_on(run: Run, services: Services, output: Output) -> Run:
         if any(job.job is None for job in report.run.jobs):
             return ()  # they are submitted now
         if report.run.directory.plan().array:
-            hint = "submit the elements that failed as an array of their own"
-            raise ConfigError(
-                Problem(f"{run.name} is an array, of which each element would run again", hint=hint)
-            )
+            raise ConfigError(_of_an_array(run))
         return planning.in_jobs(replanning.planned(report.run), len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
+
+
+def _of_an_array(run: Run) -> Problem:
+    folder = run.directory.path
+    again = f"hpcdist submit {quote(folder / 'experiment.yml')} --set=batch.array=3,7"
+    hint = f"submit those that failed as an array of their own, as by `{again}`; their checkpoints are below"
+    message = f"{run.name} is an array, of which each element would run again"
+    return Problem(message, hint=f"{hint} `{folder}/checkpoints`")
 
 
 def extend(run: Run, more: int, services: Services, output: Output) -> Run:

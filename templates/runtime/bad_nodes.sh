@@ -9,9 +9,11 @@ hpcdist_blame() {
     hpcdist_log_event blamed "${node%%.*}"
   fi
 }
-# Prints at most eight nodes that were lost, or blamed twice.
+# Prints at most eight nodes that were lost, or blamed twice, within a week: after that one may be in order again.
 hpcdist_bad_nodes() {
-  [[ ${hpcdist[keep_nodes]:-} ]] || awk '($1 == "lost" && !bad[$4]++) || ($1 == "blamed" && ++blamed[$4] == 2 && !bad[$4]++) { print $4 }' \
+  local now
+  printf -v now '%(%s)T' -1
+  [[ ${hpcdist[keep_nodes]:-} ]] || awk -v since="$((now - 7 * 24 * 3600))" '$3 < since { next } ($1 == "lost" && !bad[$4]++) || ($1 == "blamed" && ++blamed[$4] == 2 && !bad[$4]++) { print $4 }' \
     "$HPCDIST_RUN_DIR/events" | head -n 8
 }
 hpcdist_has_bad_node() {

@@ -45,7 +45,7 @@ hpcdist_trap_signals() {
   trap 'hpcdist_end_in_time' URG
 }
 hpcdist_forward() {
-  [[ $1 != TERM ]] || hpcdist_told_to_end=1
+  [[ $1 != TERM && $1 != HUP ]] || hpcdist_told_to_end=1
   hpcdist_send "$1"
 }
 hpcdist_send() {

@@ -1,10 +1,11 @@
 # --- The files of the job: its nodes, its program, its task wrapper
 
 hpcdist_write_files() {
-  local text
+  local text again=
+  ((${hpcdist_try:-0} == 0)) || again=.$hpcdist_try
   printf -v text '%s\n' "${hpcdist_nodes[@]}"
   hpcdist_write_file nodes "$text"
-  hpcdist_write_file "nodes.$hpcdist_restarts" "$text" # which no later start replaces
+  hpcdist_write_file "nodes.$hpcdist_restarts$again" "$text" # which no later start or attempt replaces
   [[ ! ${hpcdist[hostfile]:-} ]] || hpcdist_write_hostfile
   program || hpcdist_unwritten
   hpcdist_write_modules

@@ -22,11 +22,6 @@ hpcdist_open_log() {
   esac
 }
 
-# Sets the folder of the attempts, and the number of the next one.
-hpcdist_count_attempts() {
-  hpcdist_attempts=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} HPCDIST_ATTEMPT=0
-  while [[ -e $hpcdist_attempts/$HPCDIST_ATTEMPT ]]; do HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1)); done
-}
 # Writes a line into the log in which an attempt after the first begins, by which `hpcdist logs --attempt` finds it; also
 # into that of errors.
 hpcdist_announce_attempt() {

@@ -1,30 +1,40 @@
 # --- What is asked of the batch system between two attempts, and how each one answers
 
-# Two attempts at once would write the same checkpoints: the job of the last one must be gone, by the batch system's word.
+# Two attempts at once would write the same checkpoints: the job of attempt HPCDIST_ATTEMPT must be gone, by the batch system's
+# word. That is needed neither in a chain, of which each job begins after the end of the one before, nor after `hpcdist resume`.
 hpcdist_check_owner() {
-  local try
-  [[ $1 && $1 != "$HPCDIST_JOB_ID" ]] && declare -F "lives_${hpcdist[scheduler]}" >/dev/null || return 0
-  for ((try = 0; try < 24; try++)); do # it may be ending
-    "lives_${hpcdist[scheduler]}" "$1" || return 0
+  local job id code began=$SECONDS
+  read -r job _ id <"$hpcdist_attempts/$HPCDIST_ATTEMPT"
+  [[ $job && $job != "$HPCDIST_JOB_ID" ]] && declare -F "lives_${hpcdist[scheduler]}" >/dev/null || return 0
+  while :; do # it may be ending
+    code=0
+    "lives_${hpcdist[scheduler]}" "${id:-$job}" || code=$?
+    ((code < 2)) || { [[ ${hpcdist[restart]} != follow ]] && ((HPCDIST_ATTEMPT >= hpcdist_first)); } || return 0
+    ((code != 1)) || return 0
+    ((SECONDS - began < 120)) || break
     sleep 5
   done
-  hpcdist_fail "job $1 of this run is alive, and would write the same checkpoints; cancel it, then submit this one again"
+  ((code == 0)) || hpcdist_fail "nobody says whether job $job of this run is alive, which would write the same checkpoints; when it has ended, go on by \`hpcdist resume\`"
+  hpcdist_fail "job $job of this run is alive, and would write the same checkpoints; cancel it, then go on by \`hpcdist resume\`"
 }
 # Puts this job into the queue again; the batch system then ends this script. It may be down at this very moment.
 hpcdist_requeue() {
-  local try bad
+  local code=0 bad began=$SECONDS
   bad=$(hpcdist_bad_nodes)
-  for ((try = 0; try < 20; try++)); do
-    [[ ! ${hpcdist_told_to_end:-} || $hpcdist_why == preempt ]] || return # it was cancelled meanwhile
-    if "requeue_${hpcdist[scheduler]}"; then
-      [[ ! $bad ]] || hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
+  while [[ ! ${hpcdist_told_to_end:-} || $hpcdist_why == preempt ]]; do # else it was cancelled meanwhile
+    code=0
+    "requeue_${hpcdist[scheduler]}" || code=$?
+    if ((code == 0)); then
+      hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
       hpcdist_end=requeued
       echo "hpcdist: $hpcdist_why: this job is in the queue again"
       return
+    elif ((SECONDS - began >= (code == 2 ? 600 : 100))); then
+      break
     fi
     sleep 5
   done
-  echo "hpcdist: $hpcdist_why: the batch system does not put this job into the queue again" >&2
+  echo "hpcdist: $hpcdist_why: the batch system does not put this job into the queue again; \`hpcdist resume\` goes on with its run" >&2
 }
 # The followers were submitted with this job: each waits for the end of the one before, and finds that nothing is left to do.
 hpcdist_cancel_followers() {
@@ -35,25 +45,93 @@ hpcdist_cancel_followers() {
     [[ ! $id || $id == "$HPCDIST_JOB_ID" ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$id"
   done
 } >/dev/null 2>&1
+
+# id_ prints the id of this job by which its attempts are found alive, or not: lives_ returns 1 then, and 2 if nobody says so.
+id_slurm() { hpcdist_slurm_id; }
+id_pbs() { echo "$PBS_JOBID"; }
+id_lsf() {
+  local element=${LSB_JOBINDEX#0}
+  echo "$LSB_JOBID${element:+[$element]}"
+}
+id_sge() { echo "$JOB_ID ${SGE_TASK_ID#undefined}"; }
+id_flux() { echo "$hpcdist_job"; }
+id_local() { echo "$$ $(uname -n) $(hpcdist_begin_of "$$")"; }
+# Prints when process $1 began, in ticks since the start of this machine (proc(5)): its number may be given to another one.
+hpcdist_begin_of() {
+  local line words
+  read -r line 2>/dev/null <"/proc/$1/stat" || return
+  read -r -a words <<<"${line##*) }"
+  echo "${words[19]}"
+}
+lives_slurm() {
+  local said
+  said=$(timeout 60 squeue -h -j "$1" -o %T 2>&1) || [[ $said == *'Invalid job id'* ]] || return 2
+  [[ $said =~ RUNNING|COMPLETING|SUSPENDED ]]
+}
+# 35: it has finished; 153: it is unknown.
+lives_pbs() {
+  local said code=0
+  said=$(timeout 60 qstat "$1" 2>/dev/null) || code=$?
+  [[ $code == @(0|35|153) ]] || return 2
+  hpcdist_has_row "$said" "${1%%.*}" 5 '^[RESUTB]$'
+}
+lives_lsf() {
+  local said
+  said=$(timeout 60 bjobs -w "$1" 2>&1) || [[ $said == *'is not found'* ]] || return 2
+  hpcdist_has_row "$said" "${1%%[*}" 3 '^(RUN|PROV|USUSP|SSUSP|UNKWN)$'
+}
+lives_sge() {
+  local said id task
+  read -r id task <<<"$1"
+  said=$(timeout 60 qstat -s rs -u "$(id -un)" 2>/dev/null) || return 2
+  awk -v id="$id" -v task="$task" '$1 == id && (task == "" || $NF == task) { found = 1 } END { exit !found }' <<<"$said"
+}
+lives_flux() {
+  local said
+  said=$(timeout 60 flux --parent jobs --no-header --format '{state}' "$1" 2>&1) || [[ $said == *unknown* ]] || return 2
+  [[ $said =~ RUN|CLEANUP ]]
+}
+lives_local() {
+  local process host began
+  read -r process host began <<<"$1"
+  [[ $host ]] || return 1
+  [[ $host == "$(uname -n)" ]] || return 2
+  [[ $(hpcdist_begin_of "$process") == "$began" ]]
+}
+# Whether table $1 has a row that begins with $2 and has in column $3 what matches $4.
+hpcdist_has_row() { awk -v id="$2" -v column="$3" -v state="$4" 'index($1, id) == 1 && $column ~ state { found = 1 } END { exit !found }' <<<"$1"; }
+
 hpcdist_slurm_id() { echo "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; }
-# Not one that was cancelled or has ended meanwhile, which Slurm would run again, too.
-requeue_slurm() { timeout 60 scontrol requeue Incomplete "$(hpcdist_slurm_id)"; }
-# Slurm takes this of jobs in the queue alone, which this one is now: its processes are being ended by TERM.
+# Not one that was cancelled or has ended meanwhile, which Slurm would run again, too. Returns 2 if Slurm does not answer.
+requeue_slurm() {
+  local said code=0
+  said=$(timeout 60 scontrol requeue Incomplete "$(hpcdist_slurm_id)" 2>&1) || code=$?
+  ((code != 0)) || return 0
+  echo "$said" >&2
+  [[ $code == 124 || $said == *@('Unable to contact'|'timed out'|'Connection refused'|ommunication)* ]] || return 1
+  return 2
+}
+# Slurm takes this of jobs in the queue alone, which this one is now: its processes are being ended by TERM. What its user has
+# excluded stays so; what an earlier start of it has may be in order again.
 exclude_slurm() (
   trap '' TERM
-  id=$(hpcdist_slurm_id) own=$(squeue -h -j "$(hpcdist_slurm_id)" -o %x)
-  exec scontrol update JobId="$id" ExcNodeList="$1${own:+,$own}"
+  id=$(hpcdist_slurm_id) file=$HPCDIST_JOB_DIR/excluded
+  [[ $1 || -e $file ]] || exit 0
+  if [[ -e $file ]]; then own=$(<"$file"); else own=$(squeue -h -j "$id" -o %x) && echo "$own" >"$file"; fi || exit
+  exec scontrol update JobId="$id" ExcNodeList="$1${own:+${1:+,}$own}"
 )
 down_slurm() { timeout 60 sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
 # Prints why this job is being ended, if it is: tasks get TERM before this script does, or alone when the grace time begins.
-# A job that is to make room runs until that is over; one that was cancelled does not.
+# A job that is to make room runs until that is over; one that was cancelled does not. Each component of a heterogeneous job
+# has a record of its own.
 ending_slurm() {
-  timeout 60 scontrol show job "$(hpcdist_slurm_id)" | awk -v RS='[ \n]+' -F= '{ is[$1] = $2 } END {
-    if (is["JobState"] == "RUNNING" && is["PreemptTime"] ~ /^[0-9]/ && is["PreemptTime"] "" >= is["StartTime"] "") print "preempt"
-    else if (is["JobState"] != "" && is["JobState"] != "RUNNING") print "terminated" }'
+  timeout 60 scontrol show job "$(hpcdist_slurm_id)" | awk -v RS='[ \n]+' -F= '
+    $1 == "JobId" { preempted += is_preempted(); split("", is) }
+    { is[$1] = $2 }
+    $1 == "JobState" && $2 != "RUNNING" { ended = 1 }
+    function is_preempted() { return is["JobState"] == "RUNNING" && is["PreemptTime"] ~ /^[0-9]/ && is["PreemptTime"] "" >= is["StartTime"] "" }
+    END { if (preempted + is_preempted()) print "preempt"; else if (ended) print "terminated" }'
 }
-lives_slurm() { [[ $(timeout 60 squeue -h -j "$1" -o %T) =~ RUNNING|COMPLETING|SUSPENDED ]]; }
-lives_pbs() { timeout 60 qstat "$1" >/dev/null 2>&1; }
 cancel_slurm() { timeout 60 scancel "$1"; }
 cancel_pbs() { timeout 60 qdel "$1"; }
 cancel_lsf() { timeout 60 bkill "$1"; }

@@ -22,31 +22,47 @@ hpcdist_run_all() {
     echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} + 1)) of ${hpcdist[max_restarts]}" >&2
   done
 }
-# attempts/N is written when attempt N begins: its job, start and try; attempts/N.idle has how many in a row, N the last, left
-# nothing new; attempts/over why there is none after the last, and its exit code.
+# attempts/N is written when attempt N begins: its job, start and try, and the job's id as the batch system knows it. At its end
+# follow N.why, N.steps with the highest step of each tracked metric so far, and N.idle with how many in a row, N the last, left
+# nothing new; then attempts/over has the exit code of the last one, and why there is no other. first: that since `hpcdist resume`.
 hpcdist_begin_attempt() {
+  local line
   [[ ! ${hpcdist[packed]:-} ]] || return 0
   ((hpcdist_try == 0)) || hpcdist_announce_attempt
   hpcdist_count_attempts
   (umask 077 && exec mkdir -p "$hpcdist_attempts") || hpcdist_unwritten
-  echo "$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try" >"$hpcdist_attempts/$HPCDIST_ATTEMPT" || { rm -f "$hpcdist_attempts/$HPCDIST_ATTEMPT"; hpcdist_unwritten; } # it does not begin
+  line="$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try $(hpcdist_call_if_there "id_${hpcdist[scheduler]}")"
+  until (set -C && echo "$line" >"$hpcdist_attempts/$HPCDIST_ATTEMPT") 2>/dev/null; do
+    # Another job of the run has begun it at this moment, or the disk is full: then it does not begin.
+    [[ -s $hpcdist_attempts/$HPCDIST_ATTEMPT ]] || { rm -f "$hpcdist_attempts/$HPCDIST_ATTEMPT"; hpcdist_unwritten; }
+    [[ ! ${hpcdist[restart]:-} ]] || hpcdist_check_owner
+    HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1))
+  done
+  [[ ! ${hpcdist[restart]:-} ]] || hpcdist_reserve_end
   HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   export HPCDIST_ATTEMPT HPCDIST_RESUMED
 }
+# Sets the folder of the attempts, the number of the next one, and that of the first one since the run was resumed.
+hpcdist_count_attempts() {
+  hpcdist_attempts=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} HPCDIST_ATTEMPT=0 hpcdist_first=0
+  while [[ -e $hpcdist_attempts/$HPCDIST_ATTEMPT ]]; do HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1)); done
+  [[ ! -e $hpcdist_attempts/first ]] || read -r hpcdist_first <"$hpcdist_attempts/first"
+}
+# The line that ends the run gets its place on the disk now: the disk may be full by then.
+hpcdist_reserve_end() { [[ -s $hpcdist_attempts/end ]] || printf '%-512s' '' >"$hpcdist_attempts/end" || hpcdist_unwritten; }
 # Whether the job may begin an attempt: an earlier one may have been the last, or have been killed before it could say so.
 hpcdist_may_begin() {
-  local folder=$HPCDIST_RUN_DIR/attempts${hpcdist_element:+/$hpcdist_element} last=0 why owner
-  if read -r hpcdist_status why 2>/dev/null <"$folder/over"; then
+  local why
+  hpcdist_count_attempts
+  if read -r hpcdist_status why 2>/dev/null <"$hpcdist_attempts/over"; then
     echo "hpcdist: nothing is left to do: the last attempt was over ($why)"
     hpcdist_log_event skipped 0
     return 1
   fi
-  [[ -e $folder/0 ]] || return 0
-  while [[ -e $folder/$((last + 1)) ]]; do last=$((last + 1)); done
-  read -r owner _ <"$folder/$last"
-  hpcdist_check_owner "$owner"
-  hpcdist_attempts=$folder HPCDIST_ATTEMPT=$last hpcdist_status=86 hpcdist_why=lost
-  ((last < $(hpcdist_first))) || ! { hpcdist_was_enough || hpcdist_is_last; }
+  ((HPCDIST_ATTEMPT > 0)) || return 0
+  HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
+  hpcdist_check_owner
+  ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
 }
 # Whether the batch system ended the last attempt for a reason after which there is to be no other: it may start jobs again
 # by itself, and followers begin after any end.
@@ -57,8 +73,6 @@ hpcdist_was_enough() {
   [[ ${hpcdist[restart]} != follow || " ${hpcdist[restart_on]} " != *" timeout "* ]] || return
   hpcdist_say_over "it was ended from outside; only after ${hpcdist[restart_on]// / and } there is another attempt"
 }
-# Prints the number of the first attempt, or of the first one since the run was resumed.
-hpcdist_first() { cat "$hpcdist_attempts/first" 2>/dev/null || echo 0; }
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
   hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
@@ -110,26 +124,20 @@ hpcdist_is_last() {
   done
   if [[ ${hpcdist[stop_file]:-} && -e ${hpcdist[stop_file]} ]]; then
     hpcdist_say_over "there is ${hpcdist[stop_file]}"
-  elif ((HPCDIST_ATTEMPT - $(hpcdist_first) >= hpcdist[max_restarts])); then
+  elif ((HPCDIST_ATTEMPT - hpcdist_first >= hpcdist[max_restarts])); then
     hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]} restarts"
   elif ((hpcdist[no_progress] && hpcdist_idle >= hpcdist[no_progress])); then
-    hpcdist_say_over "$hpcdist_why; $hpcdist_idle attempts in a row left nothing new in $HPCDIST_CHECKPOINTS or $HPCDIST_OUTPUTS"
+    hpcdist_say_over "$hpcdist_why; $hpcdist_idle attempts in a row $(hpcdist_what_lacks)"
   else
     return 1
   fi
 }
-hpcdist_count_idle() {
-  local file=$hpcdist_attempts/$HPCDIST_ATTEMPT before=0
-  ((HPCDIST_ATTEMPT == $(hpcdist_first))) || read -r before 2>/dev/null <"$hpcdist_attempts/$((HPCDIST_ATTEMPT - 1)).idle"
-  hpcdist_idle=0
-  [[ $(find "$HPCDIST_CHECKPOINTS" "$HPCDIST_OUTPUTS" -type f -newer "$file" -print -quit) ]] || hpcdist_idle=$((before + 1))
-  echo "$hpcdist_idle" >"$file.idle"
-}
 hpcdist_say_over() {
   local why=${1%%[;:]*}
   [[ $why != timeout ]] || hpcdist_log_event timeout 0
-  echo "$hpcdist_status $1" >"$hpcdist_attempts/over" || echo "hpcdist: cannot write $hpcdist_attempts/over; is the disk full?" >&2
-  hpcdist_log_event over "${why// /_}"
+  { printf '%-511.511s\n' "$hpcdist_status ${1//[[:cntrl:]]/?}" 1<>"$hpcdist_attempts/end" && mv -f "$hpcdist_attempts/end" "$hpcdist_attempts/over"; } ||
+    echo "hpcdist: cannot write $hpcdist_attempts/over; is the disk full?" >&2
+  hpcdist_log_event over "${why//[^[:graph:]]/_}"
   ((hpcdist_status == 0)) || echo "hpcdist: there is no further attempt: $1" >&2
   [[ ${hpcdist[restart]} != follow ]] || hpcdist_cancel_followers
 }

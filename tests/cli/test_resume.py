@@ -70,3 +70,4 @@ def test_an_array_is_not_run_once_more(real: Hpcdist, folder: Path) -> None:
     file.write_text(json.dumps({**plan, "request": {**plan["request"], "array": "0-3"}}))
     done = real("resume", "train-1")
     assert (done.code, "train-1 is an array, of which each element would run again" in done.err) == (2, True)
+    assert f"`hpcdist submit {folder}/runs/train-1/experiment.yml --set=batch.array=3,7`" in done.err

@@ -19,6 +19,8 @@ from tests.experiment.test_problems import found
          "environment.restart.stop_on_exit[1]: 0 is no exit code of a failure; write codes from 1 to 255; after 0 there is never another attempt"),
         ({"signal": "KILL"}, {},
          "environment.restart.signal: 'KILL' does not reach the program; write one of TERM, INT, HUP, USR1, USR2"),
+        ({"stop_file": "a\nover 0 0"}, {},
+         "environment.restart.stop_file: 'a\\nover 0 0' is no name of a file; write a name of printable characters on one line"),
         ({}, {"environment": {"max_restarts": 2}},
          "environment.max_restarts: `restart` has a number of its own; remove it: `restart: {max: ...}` counts all attempts"),
         ({"by": "requeue"}, {"batch": {"requeue": False}},

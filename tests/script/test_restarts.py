@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,50 @@ def test_an_attempt_that_leaves_something_new_is_progress(tmp_path: Path) -> Non
     assert ended(tmp_path, cmd, no_progress=2)[0] == 0
 
 
+TRACKED = 'python3 -c "import hpcdist_tracking as at; at.log_metrics(step=STEP, loss=0.5, best=1)"'
+
+
+@pytest.mark.parametrize(
+    ("step", "files", "attempts"),
+    [("5", "touch $HPCDIST_OUTPUTS/log.$HPCDIST_ATTEMPT", 3), ("$HPCDIST_ATTEMPT", ":", 4), ("5", ":", 3)],
+)
+def test_where_steps_are_tracked_one_must_be_reached_for_the_first_time(
+    tmp_path: Path, step: str, files: str, attempts: int
+) -> None:
+    cmd = f"{files}; {TRACKED.replace('STEP', step)}; exit 4"
+    code, out = ended(tmp_path, cmd, no_progress=2, max=3)
+    assert (code, out.count("exit code 4; restart")) == (4, attempts - 1)
+    stopped = "2 attempts in a row tracked no step that an earlier one had not reached"
+    assert (stopped in out) == (attempts == 3)
+    last = tmp_path / f"run/attempts/{attempts - 1}.steps"
+    assert last.read_text() == f"{step if step == '5' else attempts - 1} loss\n"
+
+
+def test_the_client_of_polyaxon_tracks_steps_too(tmp_path: Path) -> None:
+    folder = "$HPCDIST_TRACKING/polyaxon-0/runs/u/events/metric"
+    cmd = f"mkdir -p {folder}; echo '7|2026-01-01T00:00:00|0.5' >>{folder}/loss.plx; exit 4"
+    assert "2 attempts in a row tracked no step" in ended(tmp_path, cmd, no_progress=2)[1]
+
+
+def test_hangup_ends_a_training_as_term_does(tmp_path: Path) -> None:
+    cmd = "trap 'exit 129' HUP; echo up; while :; do sleep 0.1; done"
+    data: dict[str, Any] = {"run": {"cmd": cmd}, "environment": {"restart": {}}}
+    with started(tmp_path, **data) as job:
+        assert job.stdout is not None
+        assert any(line == "up\n" for line in job.stdout)
+        job.send_signal(signal.SIGHUP)
+        job.communicate(timeout=60)
+    assert (tmp_path / "run/attempts/0.why").read_text() == "terminated\n"
+    assert [what for what, _ in events(tmp_path)] == ["started", "ended"]
+
+
+def test_a_stop_file_of_an_odd_name_stays_one_word_of_one_event(tmp_path: Path) -> None:
+    name = "it's $(over); `now` \u20ac"
+    assert ended(tmp_path, f"touch {shlex.quote(name)}; exit 4", stop_file=name)[0] == 4
+    assert events(tmp_path)[1:] == [("over", "there_is_it's_$(over)"), ("ended", "4")]
+    assert (tmp_path / "run/attempts/over").read_text().rstrip() == f"4 there is {name}"
+
+
 def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -> None:
     assert ended(tmp_path, "echo once; exit 5", on=["timeout"])[0] == 5
     done = subprocess.run(["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -90,11 +135,13 @@ def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_t
     tmp_path: Path,
 ) -> None:
     data: dict[str, Any] = {
-        "run": {"cmd": "trap 'exit 0' USR1; while :; do sleep 0.1; done"},
-        "environment": {"restart": {"notice": "30s"}},
+        "run": {"cmd": "trap 'exit 0' USR1; echo up; while :; do sleep 0.1; done"},
+        "environment": {"restart": {}},
     }
-    limit = {"SLURM_JOB_END_TIME": str(int(time.time()) + 31)}
-    with started(tmp_path, environ=limit, **data) as job:
+    with started(tmp_path, **data) as job:
+        assert job.stdout is not None
+        assert any(line == "up\n" for line in job.stdout)
+        job.send_signal(signal.SIGURG)  # as the clock does
         out, _ = job.communicate(timeout=60)
     assert job.returncode == 0
     assert (
@@ -105,20 +152,38 @@ def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_t
 
 FILLED = """\
 mount -t tmpfs -o size=400k none "$0" && cd "$0" && cp ../job.sh . && bash job.sh
+echo "$?" >../ends
 ls run/attempts >../attempts
+rm run/checkpoints/big && bash job.sh
+echo "$?" >>../ends
 """
 
 
+def filled(folder: Path, end: str, **restart: Any) -> subprocess.CompletedProcess[str]:
+    """Run a job whose program fills the disk and ends so; then make room and run it once more."""
+    (folder / "small").mkdir()
+    fill = f"cat /dev/zero >$HPCDIST_CHECKPOINTS/big 2>/dev/null; {end}"
+    plan = planned(ONE_PROCESS, run={"cmd": fill}, environment={"restart": restart})
+    (folder / "job.sh").write_text(render(plan, run_dir="run"))
+    words: list[str | Path] = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", FILLED]
+    return subprocess.run([*words, folder / "small"], cwd=folder, capture_output=True, text=True, check=False)
+
+
 def test_an_attempt_that_cannot_be_recorded_has_not_begun(tmp_path: Path) -> None:
-    fill = "cat /dev/zero >$HPCDIST_CHECKPOINTS/big 2>/dev/null; exit 3"
-    small = tmp_path / "small"
-    small.mkdir()
-    text = render(planned(ONE_PROCESS, run={"cmd": fill}, environment={"restart": {}}), run_dir="run")
-    (tmp_path / "job.sh").write_text(text)
-    words: list[str | Path] = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", FILLED, small]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = filled(tmp_path, "exit 3")
     assert "is the disk full" in done.stderr
-    assert (tmp_path / "attempts").read_text().split() == ["0", "0.idle", "0.why"]
+    assert (tmp_path / "attempts").read_text().split() == ["0", "0.idle", "0.why", "end"]
+
+
+@pytest.mark.parametrize(("end", "why"), [(0, "completed"), (3, "failure")])
+def test_the_last_end_is_recorded_on_a_full_disk_and_nothing_begins_after_it(
+    tmp_path: Path, end: int, why: str
+) -> None:
+    done = filled(tmp_path, f"exit {end}", on=["timeout"])
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ends").read_text().split() == [str(end), str(end)]
+    assert f"nothing is left to do: the last attempt was over ({why})" in done.stdout
+    assert (tmp_path / "attempts").read_text().split() == ["0", "0.why", "over"]
 
 
 @pytest.mark.parametrize(("on", "code"), [(["failure", "timeout"], 86), (["failure", "node_failure"], 0)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,25 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
-from tests.slurm.users import User
+from tests.slurm.users import ENVIRONMENT, User
 
 pytestmark = pytest.mark.real
+
+UNANSWERED = """\
+#!/bin/bash
+echo >>calls
+said=$(/usr/bin/sbatch "$@") || exit
+(($(wc -l <calls) == 2)) || { echo "$said"; exit; }
+echo "sbatch: error: Socket timed out on send/recv operation" >&2
+exit 1
+"""
+KILLED = """\
+#!/bin/bash
+echo >>calls
+/usr/bin/sbatch "$@" || exit
+(($(wc -l <calls) != 2)) || kill -KILL "$PPID"
+"""
+"""Of three jobs the second is submitted, and nobody hears of it."""
 
 COUNT = """\
 import os, signal, sys, time
@@ -87,17 +102,60 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
 
 
 def test_a_cancelled_training_is_not_put_into_the_queue_again(user: User) -> None:
-    for number, cancel in enumerate(("hpcdist", "scancel"), 1):
-        run = submitted(user, f"unwanted{number}", 1000)
+    runs = [submitted(user, f"unwanted{number}", 1000) for number in (1, 2)]
+    for run in runs:
         user.await_log(run, "attempt 0")
-        [job] = user.json("status", run)
-        if cancel == "hpcdist":
-            assert user.hpcdist("cancel", run).returncode == 0
-        else:
-            user.cluster.run(["scancel", job["job_id"]], user=user.name, check=True)
+    assert user.hpcdist("cancel", runs[0]).returncode == 0
+    [job] = user.json("status", runs[1])
+    user.cluster.run(["scancel", job["job_id"]], user=user.name, check=True)
+    for run in runs:
         user.hpcdist("wait", run)
         [job] = user.json("status", run)
         assert (job["state"], attempts(user, run)) == ("cancelled", ["attempt 0 from 0"])
+
+
+def test_a_training_is_cancelled_between_two_attempts(user: User) -> None:
+    with partition(user.cluster, "PreemptMode=OFF") as name:
+        chain = submitted(user, "chained", 1000, by="follow", max=2, batch={"partition": name})
+        again = submitted(user, "requeued", 1000, batch={"partition": name})
+        for run in (chain, again):
+            user.await_log(run, "attempt 0")
+        administer(user.cluster, "scontrol", "update", f"PartitionName={name}", "State=DOWN")
+        ids = {run: user.json("describe", run)["attempts"][0]["job"] for run in (chain, again)}
+        administer(user.cluster, "scancel", ids[chain])
+        administer(user.cluster, "scontrol", "requeue", ids[again])
+        until(lambda: set(queued(user).split()) == {"PENDING"}, "both to wait for another attempt", 60)
+        for run in (chain, again):
+            assert user.hpcdist("cancel", run).returncode == 0
+        administer(user.cluster, "scontrol", "update", f"PartitionName={name}", "State=UP")
+        for run in (chain, again):
+            user.hpcdist("wait", run)
+            [found] = user.json("status", run)
+            assert (found["state"], attempts(user, run)) == ("cancelled", ["attempt 0 from 0"])
+        assert queued(user) == ""
+
+
+def test_a_follower_whose_submission_is_not_answered_is_submitted_once(user: User) -> None:
+    (user.directory / "bin").mkdir()
+    words = {"PATH": f"{user.directory}/bin:{ENVIRONMENT['PATH']}"}
+    experiment = {
+        "run": {"cmd": "sleep 600"},
+        "environment": {"restart": {"by": "follow", "max": 2}},
+        "batch": {"walltime": "20m", "directives": ["--hold"]},
+    }
+    file = user.write("late", experiment)
+    for script, code in ((UNANSWERED, 0), (KILLED, 137)):
+        (user.directory / "bin/sbatch").write_text(script)
+        (user.directory / "bin/sbatch").chmod(0o755)
+        (user.directory / "calls").unlink(missing_ok=True)
+        done = user.hpcdist("submit", file, "--again", env=words)
+        assert done.returncode in (code, -9 if code else 0), done.stderr
+        if code:
+            again = user.hpcdist("submit", file)
+            assert "its submission was interrupted" in again.stderr
+        assert len(queued(user).split()) == 3
+        administer(user.cluster, "scancel", "-u", user.name)
+        until(lambda: not queued(user), "the jobs to be cancelled", 60)
 
 
 def test_a_training_that_is_cancelled_before_its_limit_is_not_put_into_the_queue_again(user: User) -> None:
@@ -111,15 +169,14 @@ def test_a_training_that_is_cancelled_before_its_limit_is_not_put_into_the_queue
     until(lambda: ("notice", "USR1") in events(user, "late-1"), "the notice", 90)
     assert user.hpcdist("cancel", "late-1").returncode == 0
     user.hpcdist("wait", "late-1")
-    time.sleep(10)
+    assert queued(user) == ""
     [job] = user.json("status", "late-1")
     assert (job["state"], [what for what, _ in events(user, "late-1")].count("started")) == ("cancelled", 1)
 
 
 def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
     run = submitted(user, "lost", 60)
-    user.await_log(run, "attempt 0")
-    time.sleep(3)
+    trained(user, run)
     [job] = (user.directory / "runs" / run / "jobs").iterdir()
     user.cluster.crash((job / "nodes").read_text().strip())
     user.await_log(run, "attempt 1")
@@ -130,24 +187,32 @@ def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
     assert [int(line.split()[-1]) > 0 for line in attempts(user, run)] == [False, True, True]
 
 
+def administer(cluster: Cluster, *words: str) -> None:
+    cluster.run(words, user="slurm", cwd=Path("/"), check=True)
+
+
+def trained(user: User, run: str) -> None:
+    """Return when a training has written a checkpoint."""
+    file = user.directory / "runs" / run / "checkpoints" / "step"
+    until(file.exists, f"a checkpoint of {run}")
+
+
 @contextmanager
-def scavenging(cluster: Cluster, mode: str, grace: int) -> Iterator[str]:
-    """A partition whose jobs make room for those of the others."""
-    words = f"PartitionName=scavenge Nodes=ALL PriorityTier=0 PreemptMode={mode} GraceTime={grace}"
-    cluster.run(["scontrol", "create", *words.split()], user="slurm", cwd=Path("/"), check=True)
+def partition(cluster: Cluster, options: str) -> Iterator[str]:
+    """A partition of all nodes, which is there for one test."""
+    administer(cluster, "scontrol", "create", "PartitionName=own", "Nodes=ALL", *options.split())
     try:
-        yield "scavenge"
+        yield "own"
     finally:
         cluster.heal()
-        cluster.run(["scontrol", "delete", "PartitionName=scavenge"], user="slurm", cwd=Path("/"), check=True)
+        administer(cluster, "scontrol", "delete", "PartitionName=own")
 
 
 @pytest.mark.parametrize(("mode", "grace"), [("REQUEUE", 0), ("CANCEL", 15), ("REQUEUE", 15)])
 def test_a_training_outlives_a_more_important_job(user: User, mode: str, grace: int) -> None:
-    with scavenging(user.cluster, mode, grace) as partition:
-        run = submitted(user, f"humble{grace}", 40, batch={"partition": partition})
-        user.await_log(run, "attempt 0")
-        time.sleep(3)
+    with partition(user.cluster, f"PriorityTier=0 PreemptMode={mode} GraceTime={grace}") as name:
+        run = submitted(user, f"humble{grace}", 40, batch={"partition": name})
+        trained(user, run)
         [job] = (user.directory / "runs" / run / "jobs").iterdir()
         node = (job / "nodes").read_text().strip()
         words = ["sbatch", "--exclusive", "-p", "all", "-w", node, "-t", "2", "--wrap", "sleep 12"]
@@ -171,7 +236,8 @@ def test_followers_go_on_and_the_rest_of_them_is_cancelled(user: User) -> None:
 
 
 def queued(user: User) -> str:
-    done = user.cluster.run(["squeue", "-h", "-u", user.name], user=user.name, check=True)
+    """The states of the user's jobs that have not ended, a line each."""
+    done = user.cluster.run(["squeue", "-h", "-u", user.name, "-o", "%T"], user=user.name, check=True)
     return done.stdout
 
 
@@ -190,18 +256,19 @@ def test_a_spare_node_takes_the_place_of_a_lost_one(user: User) -> None:
     }
     done = user.hpcdist("submit", user.write("spare", experiment))
     assert done.returncode == 0, done.stderr
-    user.await_log("spare-1", "attempt 0")
-    time.sleep(3)
+    trained(user, "spare-1")
     [job] = (user.directory / "runs" / "spare-1" / "jobs").iterdir()
     first, second = (job / "nodes").read_text().split()
     user.cluster.crash(second)
     assert user.hpcdist("wait", "spare-1").returncode == 0
-    third = (job / "nodes").read_text().split()
-    assert (third[0], third[1] != second) == (first, True)
+    found = [one["hosts"] for one in user.json("describe", "spare-1")["attempts"]]
+    assert found[0] == [first, second]
+    assert (found[1][0], found[1][1] != second) == (first, True)
     assert [what for what, _ in events(user, "spare-1")] == ["started", "lost", "restarted", "over", "ended"]
 
 
 BROKEN = """\
+until [ $HPCDIST_ATTEMPT != 1 ] || [ -e down ]; do sleep 0.1; done
 [ -e bad ] || [ $RANK = 0 ] || uname -n >bad
 sleep 1
 touch $HPCDIST_CHECKPOINTS/$HPCDIST_ATTEMPT
@@ -209,7 +276,19 @@ touch $HPCDIST_CHECKPOINTS/$HPCDIST_ATTEMPT
 """
 
 
-def test_a_node_on_which_tasks_fail_is_left_out(user: User) -> None:
+@contextmanager
+def controller_down(cluster: Cluster) -> Iterator[None]:
+    """Meanwhile no command of Slurm gets an answer; it keeps its state."""
+    cluster.run(["pkill", "-x", "slurmctld"], user="root", check=True)
+    until(lambda: cluster.run(["pgrep", "-x", "slurmctld"], user="root").returncode, "slurmctld to end")
+    yield
+    cluster.run(["slurmctld"], user="root", check=True)
+    until(cluster.states, "slurmctld to answer")
+
+
+def test_a_node_on_which_tasks_fail_is_left_out_though_the_controller_is_down_at_the_requeue(
+    user: User,
+) -> None:
     experiment = {
         "framework": "pytorch",
         "run": {"cmd": BROKEN},
@@ -218,6 +297,10 @@ def test_a_node_on_which_tasks_fail_is_left_out(user: User) -> None:
     }
     done = user.hpcdist("submit", user.write("bad", experiment))
     assert done.returncode == 0, done.stderr
+    until(lambda: ("restarted", "3") in events(user, "bad-1"), "the second attempt")
+    with controller_down(user.cluster):
+        (user.directory / "down").touch()
+        user.await_log("bad-1", "Unable to contact slurm controller")
     assert user.hpcdist("wait", "bad-1").returncode == 0
     node = (user.directory / "bad").read_text().strip()
     assert events(user, "bad-1") == [

@@ -1,0 +1,195 @@
+"""What is asked of a batch system between two attempts, and what its answers mean."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcdist.host.resources import template_folders
+
+RUNTIME = template_folders()[-1] / "runtime"
+
+ASIDE = """\
+timeout() { shift; "$@"; }
+sleep() { SECONDS=$((SECONDS + $1)); }
+hpcdist_fail() { echo "hpcdist: $*"; exit 86; }
+hpcdist_call_if_there() { ! declare -F "$1" >/dev/null || "$@"; }
+hpcdist_bad_nodes() { :; }
+unset SECONDS
+SECONDS=0
+declare -A hpcdist=([scheduler]=slurm [restart]=requeue)
+"""
+"""What the functions call: time passes at once."""
+
+
+def said(folder: Path, lines: str) -> tuple[int, str]:
+    """Run lines with the functions of the runtime in bash; return the exit code and all output."""
+    script = f"{ASIDE}. {RUNTIME}/queue.sh\n{lines}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+LIVES, GONE, UNKNOWN = 0, 1, 2
+QSTAT = """Job id            Name             User              Time Use S Queue
+----------------  ---------------- ----------------  -------- - -----
+7.head            weird            hu1               00:00:00 {} workq
+"""
+BJOBS = """JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME
+7       hu1     {} normal     head        n1          weird      Nov 23 10:00
+"""
+SGE = """job-ID  prior   name       user         state submit/start at     queue        slots ja-task-ID
+----------------------------------------------------------------------------------------------
+      7 0.55500 weird      hu1          {}     11/23/2026 10:00:00 all.q@n1         1 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "code", "asked"),
+    [
+        ("squeue", "COMPLETING", 0, ("slurm 7", LIVES)),
+        ("squeue", "PENDING", 0, ("slurm 7_3", GONE)),
+        ("squeue", "slurm_load_jobs error: Invalid job id specified", 1, ("slurm 7", GONE)),
+        ("squeue", "slurm_load_jobs error: Unable to contact slurm controller", 1, ("slurm 7", UNKNOWN)),
+        ("qstat", QSTAT.format("E"), 0, ("pbs 7.head", LIVES)),
+        ("qstat", QSTAT.format("Q"), 0, ("pbs 7.head", GONE)),
+        ("qstat", "qstat: Unknown Job Id 7.head", 153, ("pbs 7.head", GONE)),
+        ("qstat", "qstat: 7.head Job has finished, use -x or -H to obtain", 35, ("pbs 7.head", GONE)),
+        ("qstat", "Connection refused", 162, ("pbs 7.head", UNKNOWN)),
+        ("bjobs", BJOBS.format("USUSP"), 0, ("lsf '7[3]'", LIVES)),
+        ("bjobs", BJOBS.format("EXIT "), 0, ("lsf 7", GONE)),
+        ("bjobs", "Job <7> is not found", 255, ("lsf 7", GONE)),
+        ("bjobs", "Failed in an LSF library call: Communication time out", 255, ("lsf 7", UNKNOWN)),
+        ("qstat", SGE.format("dr"), 0, ("sge '7 '", LIVES)),
+        ("qstat", SGE.format("r"), 0, ("sge '7 3'", LIVES)),
+        ("qstat", SGE.format("r"), 0, ("sge '7 2'", GONE)),
+        ("qstat", "", 0, ("sge '7 '", GONE)),
+        ("qstat", "error: commlib error: got select error (Connection refused)", 1, ("sge '7 '", UNKNOWN)),
+        ("flux", "CLEANUP", 0, ("flux f7", LIVES)),
+        ("flux", "INACTIVE", 0, ("flux f7", GONE)),
+        ("flux", "JobID f7 unknown", 1, ("flux f7", GONE)),
+        ("flux", "flux-jobs: ERROR: Unable to connect to Flux", 1, ("flux f7", UNKNOWN)),
+        (":", "", 0, ('local "$(id_local)"', LIVES)),
+        (":", "", 0, ('local "$$ $(uname -n) 1"', GONE)),
+        (":", "", 0, ('local "$$ elsewhere 1"', UNKNOWN)),
+    ],
+)  # fmt: skip
+def test_a_job_is_alive_by_the_word_of_its_batch_system(
+    tmp_path: Path, command: str, answer: str, code: int, asked: tuple[str, int]
+) -> None:
+    job, found = asked
+    (tmp_path / "answer").write_text(answer)
+    lines = (
+        f"function {command} {{ cat answer; return {code}; }}\nlives_{job}"
+        if command != ":"
+        else f"lives_{job}"
+    )
+    assert said(tmp_path, lines)[0] == found
+
+
+OWNER = """\
+hpcdist_attempts=. HPCDIST_JOB_ID=8 HPCDIST_ATTEMPT=0 hpcdist_first={first} hpcdist[restart]={restart}
+lives_slurm() {{ echo "asked for $1"; return {code}; }}
+hpcdist_check_owner
+echo "begins after $SECONDS s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "restart", "first", "found"),
+    [
+        (
+            LIVES,
+            "requeue",
+            0,
+            "job 7 of this run is alive, and would write the same checkpoints; cancel it, ",
+        ),
+        (LIVES, "follow", 1, "job 7 of this run is alive, and would write the same checkpoints; cancel it, "),
+        (UNKNOWN, "requeue", 0, "nobody says whether job 7 of this run is alive"),
+        (UNKNOWN, "follow", 0, "begins after 0 s"),
+        (UNKNOWN, "requeue", 1, "begins after 0 s"),
+        (GONE, "requeue", 0, "begins after 0 s"),
+    ],
+)
+def test_no_attempt_begins_while_the_job_of_the_last_one_may_live(
+    tmp_path: Path, code: int, restart: str, first: int, found: str
+) -> None:
+    (tmp_path / "0").write_text("7 0.0 7_3\n")
+    done, out = said(tmp_path, OWNER.format(code=code, restart=restart, first=first))
+    assert out.startswith("asked for 7_3\n")
+    assert (done, found in out) == (0 if "begins" in found else 86, True)
+
+
+REQUEUE = """\
+hpcdist_why=timeout SLURM_JOB_ID=7
+scontrol() {{ ((SECONDS >= {since})) || {{ echo "$1 $2 $3: {said}" >&2; return 1; }}; }}
+hpcdist_requeue
+echo "$SECONDS ${{hpcdist_end:-not requeued}}"
+"""
+SILENT = "Unable to contact slurm controller (connect failure)"
+
+
+@pytest.mark.parametrize(
+    ("since", "said_", "found"),
+    [
+        (300, SILENT, "300 requeued"),
+        (9999, SILENT, "600 not requeued"),
+        (9999, "Requested operation is presently disabled", "100 not requeued"),
+    ],
+)
+def test_a_job_asks_again_while_the_batch_system_is_down_but_not_for_ever(
+    tmp_path: Path, since: int, said_: str, found: str
+) -> None:
+    _, out = said(tmp_path, REQUEUE.format(since=since, said=said_))
+    assert out.splitlines()[0] == f"requeue Incomplete 7: {said_}"
+    assert out.splitlines()[-1] == found
+    assert ("`hpcdist resume` goes on with its run" in out) == ("not" in found)
+
+
+COMPONENT = "JobId={} HetJobId=7 {} JobState={} {} StartTime=2026-11-23T10:00:00 PreemptTime={}\n"
+AFTER, NONE = "2026-11-23T11:00:00", "None"
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        ([("RUNNING", AFTER), ("RUNNING", NONE)], "preempt"),
+        ([("RUNNING", NONE), ("RUNNING", AFTER)], "preempt"),
+        ([("RUNNING", NONE), ("RUNNING", NONE)], ""),
+        ([("CANCELLED", NONE), ("RUNNING", NONE)], "terminated"),
+        ([("RUNNING", "2026-11-22T11:00:00")], ""),
+    ],
+)
+def test_a_component_of_a_heterogeneous_job_that_makes_room_is_enough(
+    tmp_path: Path, records: list[tuple[str, str]], why: str
+) -> None:
+    text = "".join(COMPONENT.format(7 + n, "", state, "", at) for n, (state, at) in enumerate(records))
+    (tmp_path / "answer").write_text(text)
+    assert said(tmp_path, "SLURM_JOB_ID=7\nscontrol() { cat answer; }\nending_slurm")[1].strip() == why
+
+
+def test_what_is_excluded_is_what_the_user_wrote_and_what_is_bad_now(tmp_path: Path) -> None:
+    lines = """\
+HPCDIST_JOB_DIR=. SLURM_JOB_ID=7
+squeue() { echo 'n[8-9]'; }
+exclude() { (exec() { echo "$*"; }; exclude_slurm "$1"); }
+exclude ''
+exclude n1,n2
+exclude n3
+exclude ''
+"""
+    assert said(tmp_path, lines)[1].splitlines() == [
+        "scontrol update JobId=7 ExcNodeList=n1,n2,n[8-9]",
+        "scontrol update JobId=7 ExcNodeList=n3,n[8-9]",
+        "scontrol update JobId=7 ExcNodeList=n[8-9]",
+    ]
