@@ -31,6 +31,7 @@ hpcdist_begin_attempt() {
   ((hpcdist_try == 0)) || hpcdist_announce_attempt
   hpcdist_count_attempts
   (umask 077 && exec mkdir -p "$hpcdist_attempts") || hpcdist_unwritten
+  [[ ! ${hpcdist[restart]:-} ]] || hpcdist_reserve_end
   line="$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try $(hpcdist_call_if_there "id_${hpcdist[scheduler]}")"
   until (set -C && echo "$line" >"$hpcdist_attempts/$HPCDIST_ATTEMPT") 2>/dev/null; do
     # Another job of the run has begun it at this moment, or the disk is full: then it does not begin.
@@ -38,7 +39,6 @@ hpcdist_begin_attempt() {
     [[ ! ${hpcdist[restart]:-} ]] || hpcdist_check_owner
     HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1))
   done
-  [[ ! ${hpcdist[restart]:-} ]] || hpcdist_reserve_end
   HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   export HPCDIST_ATTEMPT HPCDIST_RESUMED
 }
