@@ -10,6 +10,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     plan    everything decided, with its origin
     layers    launchers, frameworks, containers: words in front of a command, variables around it
     schedulers    one folder each: commands for the batch system, and its answers
+    cost    what a job may cost at most, what is left to pay it, and when it may start
     lint    what the fabric's libraries do with the variables of a plan
     planner    decisions, pure: experiment + site become a plan
     script    a plan becomes a script

@@ -18,7 +18,7 @@ LINES = re.findall(r"^    (\S+(?: \S+)*)    \S", hpcdist.__doc__ or "", re.MULTI
 ROOMS = [room for line in LINES for room in line.split()]
 """Every package, and the modules that lie flat beside them, in the order of the table."""
 GROUND = {"spelling", "errors", "units", "words", "registry"}
-PURE = {"experiment", "site", "plan", "layers", "schedulers", "lint", "planner", "importers"}
+PURE = {"experiment", "site", "plan", "layers", "schedulers", "cost", "lint", "planner", "importers"}
 """Rooms without clock, environment, process or network: an argv is all that they know of the edge."""
 
 

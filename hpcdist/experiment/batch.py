@@ -63,7 +63,8 @@ class Batch(Model, frozen=True):
     ``100Mi``. ``pack``: the trials of a search share nodes, each on its own part of one, and the next begins
     where one ends; by default where jobs get whole nodes and several trials fit on one, and where the batch
     system has no arrays. ``budget``: the GPU-hours that it may take; no trial of a search starts that might
-    exceed them.
+    exceed them. ``max_gpu_hours``: the most GPU-hours that the job may take if all its elements, trials and
+    attempts run to their time limit; one that may take more is refused.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -107,6 +108,7 @@ class Batch(Model, frozen=True):
     max_code_size: Memory | None = None
     pack: bool | None = None
     budget: float | None = None
+    max_gpu_hours: float | None = None
 
     @property
     def launcher_name(self) -> str | None:

@@ -30,7 +30,7 @@ _RUNNER: Final = re.compile(
 _NO_COMMAND = re.compile(r"\s*(?:-|[\d.]+(?:\s|$))")
 
 
-_MOST_HOURS: Final = 1e9
+MOST_GPU_HOURS: Final = 1e9
 """The largest budget; more GPU-hours than all GPUs together have in a year."""
 
 
@@ -205,8 +205,10 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
     yield from batch_specs.dependency_problems(waits, ("batch", "dependency"))
     if batch.array is not None:
         yield from batch_specs.array_problems(str(batch.array), ("batch", "array"))
-    if batch.budget is not None and not 0 < batch.budget < _MOST_HOURS:
-        yield Problem(f"{batch.budget:g} is out of range", ("batch", "budget"), "write a number of GPU-hours")
+    for name in ("budget", "max_gpu_hours"):
+        hours = getattr(batch, name)
+        if hours is not None and not 0 < hours < MOST_GPU_HOURS:
+            yield Problem(f"{hours:g} is out of range", ("batch", name), "write a number of GPU-hours")
     if batch.signal is not None:
         yield from batch_specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):

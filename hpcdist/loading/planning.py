@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hpcdist.cost.worst_case import Cost, worst_case
 from hpcdist.documents.tree import Document
 from hpcdist.errors import Path, Place, Problem, located, preceded_by, warning
 from hpcdist.experiment.model import Experiment
@@ -80,6 +81,11 @@ class Planned(NamedTuple):
         """Notes about valid but unusual settings, such as a variable for debugging."""
         notes = (note for note in self.plan.notes if note.severity == "note")
         return tuple(located_once(notes, self.document))
+
+    @property
+    def cost(self) -> Cost | None:
+        """What it takes at most; None without a batch system, or without any time limit."""
+        return worst_case(self.plan, self.experiment, self.machine.site)
 
     @property
     def summary(self) -> str:

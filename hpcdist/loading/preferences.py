@@ -20,6 +20,7 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
 from hpcdist.experiment.batch import Batch, Mail
+from hpcdist.experiment.problems import MOST_GPU_HOURS
 from hpcdist.host.xdg import user_folder
 from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers
@@ -31,6 +32,7 @@ class BatchDefaults(Model, frozen=True, kw_only=True):
     """Defaults of ``batch``.
 
     ``account``, ``partition``, ``qos``, ``walltime`` and ``mail``: as in ``batch`` of an experiment.
+    ``max_gpu_hours``: also as there, but one of an experiment can only be lower.
     """
 
     account: str | None = None
@@ -38,6 +40,7 @@ class BatchDefaults(Model, frozen=True, kw_only=True):
     qos: str | None = None
     walltime: Walltime | None = None
     mail: str | Mail | None = None
+    max_gpu_hours: float | None = None
 
 
 class Config(Model, frozen=True, kw_only=True):
@@ -115,6 +118,10 @@ def _problems_of(config: Config) -> Iterator[Problem]:
     for path, defaults in [(("defaults",), config.defaults), *named]:
         if isinstance(defaults.mail, Mail):
             yield from text_checks.mail_problems(defaults.mail.events, (*path, "mail", "events"))
+        most = defaults.max_gpu_hours
+        if most is not None and not 0 < most < MOST_GPU_HOURS:
+            where = (*path, "max_gpu_hours")
+            yield Problem(f"{most:g} is out of range", where, "write a number of GPU-hours")
     for number, text in enumerate(config.trusted_runs):
         if not text.startswith(("/", "~")):
             message = f"{text!r} is relative to the current folder"
@@ -137,7 +144,7 @@ def with_defaults(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
     batch = section.copy() if isinstance(section, Map) else Map(section or {}, place=data.place)
     for name in fields.key_names(BatchDefaults):
         source_section = next((found for found in _sections(own, site) if found.get(name) is not None), None)
-        if source_section is not None and batch.get(name) is None:
+        if source_section is not None and _applies(name, source_section[name], batch):
             batch.copy_from(source_section, name)
     built = fields.build(Batch, batch)[0] or loaded.experiment.batch
     if built == loaded.experiment.batch:
@@ -146,6 +153,12 @@ def with_defaults(loaded: Loaded, own: Preferences, site: Site) -> Loaded:
     changed.put("batch", batch, data.value_places.get("batch"), key_place=data.key_places.get("batch"))
     experiment = replace(loaded.experiment, batch=built)
     return loaded._replace(experiment=experiment, document=loaded.document._replace(data=changed))
+
+
+def _applies(name: str, default: float, batch: Map) -> bool:
+    """Whether a default is used: the experiment has no value, or allows more than its user does."""
+    own = batch.get(name)
+    return own is None or (name == "max_gpu_hours" and default < float(own))
 
 
 def trusts(own: Preferences, runs_dir: Path) -> bool:

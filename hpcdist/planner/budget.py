@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from hpcdist.cost.worst_case import amounts_of
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
+from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
 _PATH = ("batch", "budget")
 
 
-def cost_of(placement: Placement, walltime: Walltime | None) -> int | None:
+def cost_of(placement: Placement, site: Site, walltime: Walltime | None, *, exclusive: bool) -> int | None:
     """Return the GPU-seconds that a job, or one element of an array, takes at most; None without a limit."""
-    gpus = sum(group.gpus * group.nodes for group in placement.groups)
+    gpus = amounts_of(placement.groups, site, exclusive=exclusive).gpus
     return None if walltime is None else gpus * walltime.seconds
 
 
@@ -30,12 +32,11 @@ def check_packed(experiment: Experiment, gpus: int, walltime: Walltime | None) -
         raise PlanError(Problem(message, _PATH, hint))
 
 
-def budget_of(
-    experiment: Experiment, placement: Placement, walltime: Walltime | None, jobs: int
-) -> int | None:
+def budget_of(experiment: Experiment, cost: int | None, jobs: int) -> int | None:
     """Return the budget in GPU-seconds; None without one.
 
-    ``jobs``: how many such jobs must fit: the elements of an array, and one of the trials of a search.
+    ``cost``: what one job takes, as `cost_of` has it. ``jobs``: how many such jobs must fit: the
+    elements of an array, and one of the trials of a search.
 
     Raises:
         PlanError: if they do not fit, or if their cost has no limit.
@@ -43,7 +44,6 @@ def budget_of(
     hours = experiment.batch.budget
     if hours is None:
         return None
-    cost = cost_of(placement, walltime)
     if cost is None:
         raise PlanError(Problem("a job without a time limit may take any number of GPU-hours", _PATH, _LIMIT))
     if not cost:

@@ -108,17 +108,18 @@ def job_spec(
         container=container_choice.with_binds(container, experiment, site, facts, where),
         steps=steps_of(experiment, site, placement, where),
         own_nodes=own_nodes_of(experiment, site),
-        sweep=_sweep(experiment, request, placement),
+        sweep=_sweep(experiment, site, request, placement),
         origins=dict(
             (*origins(experiment, site, placement, choice, where), *origins_of(experiment, restarts, where))
         ),
     )
 
 
-def _sweep(experiment: Experiment, request: Request, placement: Placement) -> Sweep | None:
+def _sweep(experiment: Experiment, site: Site, request: Request, placement: Placement) -> Sweep | None:
     search, trials = experiment.hptuning, len(experiment.trials)
     elements = request.array.size if request.array else 1
-    budget = budget_of(experiment, placement, request.walltime, 1 if search else elements)
+    cost = cost_of(placement, site, request.walltime, exclusive=request.exclusive)
+    budget = budget_of(experiment, cost, 1 if search else elements)
     if search is None:
         return None
     return Sweep(
@@ -134,7 +135,7 @@ def _sweep(experiment: Experiment, request: Request, placement: Placement) -> Sw
             if stop.value is not None
         },
         budget=budget,
-        cost=cost_of(placement, request.walltime) if budget else None,
+        cost=cost if budget else None,
     )
 
 

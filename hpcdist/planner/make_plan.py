@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 from hpcdist import lint
+from hpcdist.cost.limits import check_limit
+from hpcdist.cost.worst_case import worst_case
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
 from hpcdist.experiment.launch.setup_lines import START
@@ -68,6 +70,8 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     with with_places(_of_search if job.sweep else lambda problem: problem):
         directives = schedulers.get(site.scheduler).directives(whole, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
+    if schedulers.get(site.scheduler).is_batch_system:
+        check_limit(experiment.batch.max_gpu_hours, worst_case(job, experiment, site))
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from hpcdist.cost.worst_case import amounts_of
 from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
@@ -58,7 +59,8 @@ def packed(
     pack = _pack(job.sweep, per_node, most, origin)
     array = ArraySpec((IndexRange(1, pack.nodes),)) if arrays else None
     group = _placement(job.placement, _need(job, experiment), 1, pack.per_node).groups[0]
-    check_packed(experiment, group.gpus * pack.nodes, job.request.walltime)
+    node = amounts_of([group], site, exclusive=job.request.exclusive)
+    check_packed(experiment, node.gpus * pack.nodes, job.request.walltime)
     gpus = replace(job.gpus, visibility="launcher" if job.gpus.visibility == "launcher" else "task")
     return replace(
         job,

@@ -39,7 +39,7 @@ def request_of(
         walltime=batch.walltime or site.walltime,
         account=batch.account,
         qos=batch.qos or _qos_of_partition(site, placement),
-        exclusive=bool(whole_nodes(site, placement)) if batch.exclusive is None else batch.exclusive,
+        exclusive=_is_exclusive(experiment, site, placement),
         dependency=tuple(map(Dependency.parse, waits)),
         array=_array(experiment, site, placement),
         signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
@@ -56,6 +56,12 @@ def request_of(
         lsf=site.lsf,
         sge=site.sge,
     )
+
+
+def _is_exclusive(experiment: Experiment, site: Site, placement: Placement) -> bool:
+    """Whether the job shares its nodes with none."""
+    own = experiment.batch.exclusive
+    return bool(whole_nodes(site, placement)) if own is None else own
 
 
 def _submit_options(site: Site, account: str | None) -> tuple[str, ...]:
@@ -86,7 +92,8 @@ def _array(experiment: Experiment, site: Site, placement: Placement) -> ArraySpe
     if search is None:
         return None if text is None else ArraySpec.parse(str(text))
     trials = min(len(experiment.trials), most_elements(site) or len(experiment.trials))
-    budget, cost = experiment.batch.budget, cost_of(placement, experiment.batch.walltime or site.walltime)
+    walltime, budget = experiment.batch.walltime or site.walltime, experiment.batch.budget
+    cost = cost_of(placement, site, walltime, exclusive=_is_exclusive(experiment, site, placement))
     payable = int(budget * 3600 // cost) if budget and cost else None
     limits = [limit for limit in (search.concurrency, payable) if limit and limit < trials]
     at_once = search.concurrency and min(search.concurrency, trials)

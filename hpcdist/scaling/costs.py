@@ -30,9 +30,10 @@ def costs(plans: Iterable[Planned], repeat: int) -> list[Cost]:
 
 
 def _cost(made: Planned, repeat: int) -> Cost:
-    placement, walltime = made.plan.placement, made.plan.request.walltime
+    placement, request = made.plan.placement, made.plan.request
+    walltime, site = request.walltime, made.machine.site
     jobs = repeat * len(planning.in_jobs(made))
-    gpu_seconds = budget.cost_of(placement, walltime)
+    gpu_seconds = budget.cost_of(placement, site, walltime, exclusive=request.exclusive)
     return Cost(
         nodes=placement.nodes,
         tasks=placement.size,

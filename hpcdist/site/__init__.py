@@ -1,6 +1,6 @@
 """The site: the model of a site file, which describes a machine, and its checks.
 
-model nodes fabric accounts    the machine, its types of node and partitions, its network, who pays
+model nodes fabric accounts charges    the machine, its nodes and partitions, its network, who pays what
 conditions affinity dialects    the jobs that a value is for, CPUs next to GPUs, settings of one scheduler
 problems provenance    problems of a site file, and the sources of its values
 published    the settings of the centre's own examples

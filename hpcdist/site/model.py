@@ -11,6 +11,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path
 from hpcdist.site.accounts import Account
+from hpcdist.site.charges import Charge
 from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.dialects.lsf import Lsf
@@ -147,20 +148,20 @@ class Site(Model, frozen=True, kw_only=True):
     jobs that set none. ``whole_nodes``: jobs get whole nodes. ``max_array_elements``: the most elements of a
     job array, where the site has changed the batch system's default (Slurm: ``MaxArraySize`` less 1); a
     search of more trials is several arrays. ``requeue``: a job may put itself into the queue again. ``gpus``:
-    how GPUs are requested. ``account``: whether jobs require an account. ``walltime``: the walltime of jobs
-    that set none. ``replica``: defaults of a replica's resources. ``node_selectors``: labels of experiments,
-    their values, and what these select. ``volumes``: paths by name, for ``persistence`` and ``data_refs``.
-    ``node_local``: the folder of a local disk of each node. ``directives``: directives that every job needs,
-    and flags that are refused. ``environment``: whether jobs inherit the variables of the submitting shell.
-    ``modules``: the modules that a job loads, in order. ``source``: files that it sources. ``fabric``:
-    settings of the network. ``head_node``: the address of the first node. ``detect``: how the machine is
-    detected. ``sources``: where the values come from. ``request_memory``: whether jobs request the memory
-    that the experiment sets; ``share``: replicas that set none request their CPUs' share of the node's
-    memory, because the default of the site is low. ``container``: the container runtime, if there is one.
-    ``setup``: lines of bash that run once, where the script runs. ``task_setup``: lines of bash that each
-    task runs before its program, such as ``mkdir -p`` on a local disk; a line of either, and a module, may
-    have conditions. ``notes``: notes for its users. ``published``: the centre's own examples, setting by
-    setting.
+    how GPUs are requested. ``account``: whether jobs require an account. ``charge``: what an hour of a job
+    costs it. ``walltime``: the walltime of jobs that set none. ``replica``: defaults of a replica's
+    resources. ``node_selectors``: labels of experiments, their values, and what these select. ``volumes``:
+    paths by name, for ``persistence`` and ``data_refs``. ``node_local``: the folder of a local disk of each
+    node. ``directives``: directives that every job needs, and flags that are refused. ``environment``:
+    whether jobs inherit the variables of the submitting shell. ``modules``: the modules that a job loads, in
+    order. ``source``: files that it sources. ``fabric``: settings of the network. ``head_node``: the address
+    of the first node. ``detect``: how the machine is detected. ``sources``: where the values come from.
+    ``request_memory``: whether jobs request the memory that the experiment sets; ``share``: replicas that set
+    none request their CPUs' share of the node's memory, because the default of the site is low.
+    ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
+    script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p`` on
+    a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
+    ``published``: the centre's own examples, setting by setting.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Site(Model, frozen=True, kw_only=True):
     request_memory: bool | Literal["share"] = True
     gpus: Gpus = Gpus()
     account: Account = Account()
+    charge: Charge | None = None
     walltime: Walltime | None = None
     replica: ReplicaDefaults = ReplicaDefaults()
     node_selectors: dict[str, dict[str, Selection]] = {}
@@ -233,6 +235,11 @@ class Site(Model, frozen=True, kw_only=True):
         """Return how GPUs are requested in a partition, and the key of the file that says so."""
         own = self.partitions[partition].gpus if partition in self.partitions else None
         return (self.gpus, "gpus") if own is None else (own, f"partitions.{partition}.gpus")
+
+    def charge_in(self, partition: str | None) -> tuple[Charge | None, str]:
+        """Return what jobs in a partition are charged, None if unknown, and the key that says so."""
+        own = self.partitions[partition].charge if partition in self.partitions else None
+        return (self.charge, "charge") if own is None else (own, f"partitions.{partition}.charge")
 
     def containers(self) -> Iterator[tuple[Path, Runtime]]:
         """Yield each container section of the file, with its path."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from hpcdist.documents.fields import Model
+from hpcdist.site.charges import Charge
 from hpcdist.site.conditions import Library
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.fabric import Network
@@ -102,7 +103,7 @@ class Partition(Model, frozen=True, kw_only=True):
     brings its share of the node.
     ``gpus``: how GPUs are requested, if this differs from the site. ``container``: its container runtime,
     instead of the site's. ``min_gpus`` and ``max_gpus``: the fewest
-    and the most GPUs of a job.
+    and the most GPUs of a job. ``charge``: what an hour of a job costs, if this differs from the site.
     """
 
     may_be_empty = frozenset({"submit_as"})
@@ -122,6 +123,7 @@ class Partition(Model, frozen=True, kw_only=True):
     request_cpus: bool = True
     gpus: Gpus | None = None
     container: Runtime | None = None
+    charge: Charge | None = None
 
     @property
     def longest(self) -> Walltime | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
-from hpcdist.site import fabric, published
+from hpcdist.site import charges, fabric, published
 from hpcdist.site.accounts import AccountRule
 from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
 from hpcdist.site.conditions import ConditionalText, text_of
@@ -42,12 +42,22 @@ def problems_of(site: Site) -> Iterator[Problem]:
     yield from published.problems_of(site.published)
     for base, runtime in site.containers():
         yield from container.problems_of(runtime, base)
+    for where, charge in _charges(site):
+        yield from charges.problems_of(charge, where)
     for key, pattern in site.detect.env.items():
         yield from _pattern_problems(pattern, ("detect", "env", key))
     for index, pattern in enumerate(site.detect.fqdn):
         yield from _pattern_problems(pattern, ("detect", "fqdn", index))
     if site.account.pattern:
         yield from _pattern_problems(site.account.pattern, ("account", "pattern"))
+
+
+def _charges(site: Site) -> Iterator[tuple[Path, charges.Charge]]:
+    if site.charge:
+        yield ("charge",), site.charge
+    for name, partition in site.partitions.items():
+        if partition.charge:
+            yield ("partitions", name, "charge"), partition.charge
 
 
 def _condition_problems(site: Site) -> Iterator[Problem]:

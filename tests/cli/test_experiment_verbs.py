@@ -36,6 +36,7 @@ UNEQUAL: Final = (
     "warning: train.yml:10:20: environment.replicas.worker[0].resources: worker 1 has no GPU, the master "
     "has 2, and they do the same work; write `gpu: {requests: 2}`\n"
 )
+COST: Final = "cost: at most 4 GPU-hours, 2 node-hours (2 nodes with 4 GPUs for 01:00:00)\n"
 ON_TOY: Final = ("--site", "toy", "--site-path", "sites")
 
 
@@ -47,7 +48,7 @@ def _train(folder: Path) -> None:
 def test_check_prints_a_summary(hpcdist: Hpcdist) -> None:
     result = hpcdist("check", "train.yml", *ON_TOY)
     assert (result.code, result.err) == (0, UNEQUAL)
-    assert result.out == "ok: train.yml: 5 tasks by srun, 2 nodes, 4 GPUs (site toy)\n"
+    assert result.out == f"ok: train.yml: 5 tasks by srun, 2 nodes, 4 GPUs (site toy)\n{COST}"
 
 
 def test_check_reads_stdin(hpcdist: Hpcdist) -> None:
@@ -101,6 +102,7 @@ def test_plan_prints_the_map(hpcdist: Hpcdist) -> None:
     assert (result.code, result.err) == (0, UNEQUAL)
     assert result.out == (
         "train on site toy: 5 tasks by srun, 2 nodes, 4 GPUs\n"
+        f"{COST}"
         "nodes 0-1: partition gpu, big nodes\n"
         "node  rank  role      cpus  gpus  memory\n"
         "0     0     master    0-1   0     2048 MiB\n"

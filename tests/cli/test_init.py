@@ -128,6 +128,7 @@ def test_the_file(hpcdist: Hpcdist, folder: Path) -> None:
     assert (folder / "resnet.yml").read_text() == ON_PERLMUTTER
     assert hpcdist("check", "resnet.yml").out == (
         "ok: resnet.yml: 16 tasks by srun, 4 nodes, 16 GPUs (site perlmutter)\n"
+        "cost: at most 16 GPU-hours, 4 node-hours (4 nodes with 16 GPUs for 01:00:00)\n"
     )
 
 

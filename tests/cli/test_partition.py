@@ -58,9 +58,9 @@ def test_explain_shows_the_reason_for_the_partition(
 
 
 def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist) -> None:
-    assert hpcdist("plan", *ON_TWO).out.splitlines()[1] == "nodes 0-1: partition debug, big nodes"
+    assert hpcdist("plan", *ON_TWO).out.splitlines()[2] == "nodes 0-1: partition debug, big nodes"
     result = hpcdist("plan", *ON_TWO, "--set", "environment.replicas.n_workers=8")
-    assert result.out.splitlines()[1] == (
+    assert result.out.splitlines()[2] == (
         "nodes 0-2: partition gpu, big nodes "
         "(the first that fits: partition debug (big nodes) gives a job 2 nodes, 3 are needed (3 tasks a node))"
     )

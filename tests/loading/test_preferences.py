@@ -25,6 +25,11 @@ sites:
   y: {account: y}
 """
 
+UNKNOWN_SIGNAL = (
+    "1:12: defaults.signal: unknown key 'signal'; "
+    "known: account, mail, max_gpu_hours, partition, qos, walltime"
+)
+
 
 HOUR, MAIL = Walltime(3600), Mail("me", ("end",))
 
@@ -101,7 +106,7 @@ def test_no_file_is_no_preferences() -> None:
         ),
         (
             "defaults: {signal: USR1@60}\n",
-            ["1:12: defaults.signal: unknown key 'signal'; known: account, mail, partition, qos, walltime"],
+            [UNKNOWN_SIGNAL],
         ),
         (
             "sites: {x: {mail: {user: me, events: [ends]}}}\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hpcdist.cli import show
+from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
@@ -26,7 +26,9 @@ def command(options: ExperimentOptions, json: bool) -> None:
         with collect(show.problems_as_json):
             check(options)
     else:
-        click.echo(f"ok: {options.file}: {check(options).summary}")
+        made = check(options)
+        click.echo(f"ok: {options.file}: {made.summary}")
+        costs.print_cost(made)
 
 
 def check(options: ExperimentOptions, document: Document | None = None) -> Planned:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from hpcdist.cli import show
+from hpcdist.cli import costs, show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.layers.wiring import Wiring
@@ -35,7 +35,8 @@ def command(options: ExperimentOptions, json: bool) -> None:
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
-    plan = planned(options).plan
+    made = planned(options)
+    plan = made.plan
     if json:
         show.as_json([*records(plan)])
         return
@@ -47,6 +48,7 @@ def command(options: ExperimentOptions, json: bool) -> None:
         click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
         if plan.sweep.pack:
             click.echo(_packing(plan, plan.sweep.pack))
+    costs.print_cost(made)
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)

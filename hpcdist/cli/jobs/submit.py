@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli import show
+from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import code, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
@@ -142,7 +142,8 @@ def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     name = run.name if is_found else quote(run.directory.path)
     jobs = f"job{'s' * bool(run.later)} {runs.ids_of(run)}"
     click.echo(f"{run.name}: {jobs} on site {run.record.site}, {made.plan.summary}")
-    show.table((), [("directory", str(run.directory.path)), ("next", f"hpcdist logs {name} -f")])
+    rows = [("directory", str(run.directory.path)), *costs.rows(made), ("next", f"hpcdist logs {name} -f")]
+    show.table((), rows)
     show.flush()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.experiment.search.hyperband import Round, brackets
-from hpcdist.experiment.search.model import Hyperband, Metric
+from hpcdist.experiment.search.model import Hyperband, Metric, Search
 
 Trial = Mapping[str, Any]
 
@@ -40,6 +40,13 @@ def first_size(algorithm: Hyperband) -> int:
 def generations(algorithm: Hyperband) -> int:
     """Return how many generations there are."""
     return max(map(len, _brackets(algorithm)))
+
+
+def most_trials(search: Search) -> int:
+    """Return how many trials all generations have together; 0 for a search whose trials are all known."""
+    if search.hyperband:
+        return sum(each.trials for rounds in _brackets(search.hyperband) for each in rounds)
+    return search.bo.n_initial_trials + search.bo.n_iterations if search.bo else 0
 
 
 def first(algorithm: Hyperband, sampled: Sequence[Trial]) -> list[Trial]:

@@ -1,0 +1,225 @@
+"""The worst case: what a job takes and is charged if all its attempts run to their time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.search.adaptive import most_trials
+from hpcdist.plan.model import JobSpec
+from hpcdist.plan.placement import Group, with_own_nodes
+from hpcdist.schedulers import schedulers
+from hpcdist.site.charges import Charge
+from hpcdist.site.model import Site
+from hpcdist.site.provenance import source_of
+from hpcdist.units import Walltime
+
+_NAMES = {
+    "per_node_hour": "node-hour",
+    "per_gpu_hour": "GPU-hour",
+    "per_cpu_hour": "CPU-hour",
+    "per_gib_hour": "GiB-hour",
+}
+
+
+class Amounts(NamedTuple):
+    """What a job has at once: nodes, and the GPUs, CPUs and GiB of memory that are not others' meanwhile."""
+
+    nodes: int
+    gpus: int
+    cpus: int
+    gib: float
+
+
+class Rate(NamedTuple):
+    """How many ``unit`` an hour of a job is; ``why``: the rate that comes to most, and its source."""
+
+    per_hour: float
+    unit: str
+    why: str
+
+
+class Cost(NamedTuple):
+    """What a job, an array or a search takes at most.
+
+    ``seconds``: the time limit of one attempt of one element (or trial). ``budget``: the GPU-seconds after
+    which no further trial starts. ``rate``: None where it is not known what the site charges.
+    """
+
+    nodes: int
+    gpus: int
+    cpus: int
+    seconds: int
+    elements: int = 1
+    attempts: int = 1
+    budget: int | None = None
+    rate: Rate | None = None
+
+    @property
+    def hours(self) -> float:
+        """The hours of all attempts of all elements together."""
+        hours = self.seconds * self.elements * self.attempts / 3600
+        if self.budget is None or not self.gpus:
+            return hours
+        return min(hours, self.budget / 3600 / self.gpus)
+
+    @property
+    def gpu_hours(self) -> float:
+        """The GPU-hours."""
+        return self.gpus * self.hours
+
+    @property
+    def node_hours(self) -> float:
+        """The node-hours; a node of which the job has a part is counted as one."""
+        return self.nodes * self.hours
+
+    @property
+    def charge(self) -> float | None:
+        """What the account is charged, in the rate's unit."""
+        return self.rate.per_hour * self.hours if self.rate else None
+
+    def in_unit(self, unit: str) -> float | None:
+        """Return what it takes of an account that is kept in this unit, None where that is not known."""
+        known = {
+            "gpu-hours": self.gpu_hours,
+            "node-hours": self.node_hours,
+            "cpu-hours": self.cpus * self.hours,
+        }
+        if self.rate and self.charge is not None:
+            known[self.rate.unit.lower()] = self.charge
+        return known.get(unit.lower())
+
+    @property
+    def arithmetic(self) -> str:
+        """What it is the product of: ``2 nodes with 8 GPUs for 02:00:00, 4 elements, 3 attempts each``."""
+        gpus = f" with {_counted(self.gpus, 'GPU')}" if self.gpus else ""
+        parts = [f"{_counted(self.nodes, 'node')}{gpus} for {Walltime(self.seconds)}"]
+        parts += [f"{self.elements} of them"] if self.elements > 1 else []
+        parts += [f"{self.attempts} attempts{' each' * (self.elements > 1)}"] if self.attempts > 1 else []
+        if self.budget is not None and self.hours * 3600 < self.seconds * self.elements * self.attempts:
+            parts.append(f"within the budget of {number(self.budget / 3600)}")
+        return ", ".join(parts)
+
+    @property
+    def summary(self) -> str:
+        """It in a few words: ``at most 16 GPU-hours, 4 node-hours (...)``."""
+        gpu_hours = f"{number(self.gpu_hours)} GPU-hours, " if self.gpus else ""
+        return f"at most {gpu_hours}{number(self.node_hours)} node-hours ({self.arithmetic})"
+
+    @property
+    def charge_summary(self) -> str:
+        """What is charged, and why: ``at most 32 SU: 2 SU per node-hour (...)``; empty if not known."""
+        if self.rate is None or self.charge is None:
+            return ""
+        return f"at most {number(self.charge)} {self.rate.unit}: {self.rate.why}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "gpu_hours": self.gpu_hours,
+            "node_hours": self.node_hours,
+            "charge": self.charge,
+            "unit": self.rate.unit if self.rate else None,
+            "rate": self.rate.why if self.rate else None,
+            "arithmetic": self.arithmetic,
+        }
+
+
+def number(value: float) -> str:
+    """Return a number as people read it: ``1234``, ``12.5``, ``0.033``."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"  # noqa: PLR2004 - four digits
+
+
+def worst_case(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
+    """Return what such jobs take at most; None without a batch system, or without any time limit.
+
+    Where the job has no walltime, the limit of its partition applies.
+    """
+    limit = _limit(job, site)
+    if limit is None or not schedulers.get(site.scheduler).is_batch_system:
+        return None
+    groups = with_own_nodes(job.placement, job.own_nodes).groups
+    amounts = amounts_of(groups, site, exclusive=job.request.exclusive)
+    restarts = job.completion.restarts
+    return Cost(
+        nodes=amounts.nodes,
+        gpus=amounts.gpus,
+        cpus=amounts.cpus,
+        seconds=limit.seconds,
+        elements=_elements(job, experiment),
+        attempts=restarts.max + 1 if restarts and restarts.by else 1,
+        budget=job.sweep.budget if job.sweep else None,
+        rate=_rate(groups, job, site),
+    )
+
+
+def amounts_of(groups: Iterable[Group], site: Site, *, exclusive: bool) -> Amounts:
+    """Return what a job has at once; of nodes that it does not share, all that they have is its own."""
+    found = [_of_node(group, site, exclusive=exclusive) for group in groups]
+    return Amounts(*map(sum, zip(*found, strict=True))) if found else Amounts(0, 0, 0, 0)
+
+
+def _of_node(group: Group, site: Site, *, exclusive: bool) -> Amounts:
+    """Return what a job has of all nodes of a group."""
+    node = site.node_types.get(group.node_type or "")
+    gpus, cpus, mib = group.gpus, group.cpus, group.memory or 0
+    if node and exclusive:
+        gpus = max(gpus, node.gpus) if isinstance(node.gpus, int) else gpus
+        cpus, mib = max(cpus, node.cpus or 0), node.memory.mib if node.memory else mib
+    return Amounts(group.nodes, gpus * group.nodes, cpus * group.nodes, mib * group.nodes / 1024)
+
+
+def _elements(job: JobSpec, experiment: Experiment) -> int:
+    """Return how many jobs there are: the elements of an array, or the trials, further generations too."""
+    if job.sweep and not job.sweep.pack:
+        return max(job.sweep.trials, most_trials(experiment.hptuning) if experiment.hptuning else 0)
+    return job.request.array.size if job.request.array else 1
+
+
+def _limit(job: JobSpec, site: Site) -> Walltime | None:
+    if job.request.walltime:
+        return job.request.walltime
+    partitions = (
+        (site.partitions.get(group.site_partition or ""), group.nodes) for group in job.placement.groups
+    )
+    known = (partition.walltime_of(nodes) for partition, nodes in partitions if partition)
+    return min(filter(None, known), default=None)
+
+
+def _rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
+    """Return what an hour of the job is charged; None where that of any of its nodes is not known."""
+    rates = [_rate_of(group, job, site) for group in groups]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(rates) or len({rate.unit for rate in known}) != 1:
+        return None
+    why = " and ".join(dict.fromkeys(rate.why for rate in known))
+    return Rate(sum(rate.per_hour for rate in known), known[0].unit, why)
+
+
+def _rate_of(group: Group, job: JobSpec, site: Site) -> Rate | None:
+    charge, key = site.charge_in(group.site_partition)
+    if charge is None:
+        return None
+    amounts = amounts_of([group], site, exclusive=job.request.exclusive)
+    name, per_hour = max(_parts(charge, amounts), key=lambda part: part[1])
+    factor = charge.qos.get(job.request.qos or "", 1.0)
+    why = f"{number(getattr(charge, name))} {charge.unit} per {_NAMES[name]}"
+    why += f", times {factor:g} for QOS {job.request.qos}" if factor != 1.0 else ""
+    return Rate(per_hour * factor, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})")
+
+
+def _parts(charge: Charge, amounts: Amounts) -> Sequence[tuple[str, float]]:
+    """Return what each rate that is given comes to in an hour, by its key."""
+    counts = zip(_NAMES, amounts, strict=True)
+    return [(name, rate * count) for name, count in counts if (rate := getattr(charge, name)) is not None]
+
+
+def _origin(site: Site, key: str) -> str:
+    source = source_of(site, key)
+    page = f"; {source.where}, read {source.read}" if source else ""
+    return f"site {site.name}: {key}{page}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

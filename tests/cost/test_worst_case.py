@@ -1,0 +1,180 @@
+"""What a job takes and is charged at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcdist.cost.worst_case import Cost, Rate, number, worst_case
+from hpcdist.site.model import Site
+from hpcdist.units import Walltime
+from tests.experiments import environment, experiment, resources
+from tests.plans import planned
+from tests.sites import shipped_site, site
+
+NODES: dict[str, Any] = {
+    "node_types": {"n": {"cpus": 64, "gpus": 4, "memory": "256G"}},
+    "partitions": {"p": {"nodes": {"n": 8}}},
+}
+TWO: dict[str, Any] = {"environment": environment(1, each=resources(cpu=8, gpu=2)), "framework": "horovod"}
+
+
+def cost(machine: Site, **data: Any) -> Cost | None:
+    """Return the cost of an experiment of these keys, with a walltime of two hours unless they have one."""
+    keys = TWO | data
+    keys["batch"] = {"walltime": "2h"} | keys.get("batch", {})
+    return worst_case(planned(machine, **keys), experiment(**keys), machine)
+
+
+def test_a_job_takes_what_it_has_for_its_time_limit() -> None:
+    found = cost(site(**NODES))
+    assert found == Cost(nodes=1, gpus=4, cpus=16, seconds=7200)
+    assert (found.gpu_hours, found.node_hours) == (8, 2)
+    assert found.summary == "at most 8 GPU-hours, 2 node-hours (1 node with 4 GPUs for 02:00:00)"
+
+
+def test_of_whole_nodes_it_takes_all() -> None:
+    one = {"environment": environment(each=resources(cpu=1, gpu=1)), "framework": None}
+    assert cost(site(**NODES), **one) == Cost(nodes=1, gpus=1, cpus=1, seconds=7200)
+    assert cost(site(**NODES, whole_nodes=True), **one) == Cost(nodes=1, gpus=4, cpus=64, seconds=7200)
+    exclusive = {"batch": {"exclusive": True}}
+    assert cost(site(**NODES), **one, **exclusive) == Cost(nodes=1, gpus=4, cpus=64, seconds=7200)
+
+
+@pytest.mark.parametrize(
+    ("data", "elements"),
+    [
+        ({"batch": {"array": "0-7%2"}}, 8),
+        ({"hptuning": {"matrix": {"lr": {"values": [1, 2, 3]}}}}, 3),
+        (
+            {
+                "hptuning": {
+                    "matrix": {"lr": {"uniform": [0, 1]}},
+                    "bo": {"n_initial_trials": 3, "n_iterations": 7, "metric": {"name": "loss"}},
+                }
+            },
+            10,
+        ),
+        (
+            {
+                "hptuning": {
+                    "matrix": {"lr": {"uniform": [0, 1]}},
+                    "hyperband": {
+                        "max_iterations": 9,
+                        "eta": 3,
+                        "resource": {"name": "epochs"},
+                        "metric": {"name": "loss"},
+                    },
+                }
+            },
+            22,
+        ),
+    ],
+)
+def test_elements_and_trials_are_counted_also_those_of_later_generations(
+    data: dict[str, Any], elements: int
+) -> None:
+    found = cost(site(**NODES), **data)
+    assert found == Cost(nodes=1, gpus=4, cpus=16, seconds=7200, elements=elements)
+
+
+def test_each_attempt_counts_that_gets_nodes_again() -> None:
+    restart = {"environment": TWO["environment"] | {"restart": {"max": 2}}}
+    again = {"environment": TWO["environment"] | {"max_restarts": 2}}
+    assert cost(site(**NODES), **restart) == Cost(nodes=1, gpus=4, cpus=16, seconds=7200, attempts=3)
+    assert cost(site(**NODES), **again) == Cost(nodes=1, gpus=4, cpus=16, seconds=7200)
+
+
+def test_a_budget_limits_what_a_search_takes() -> None:
+    search = {"hptuning": {"matrix": {"lr": {"values": [1, 2, 3]}}}, "batch": {"budget": 12}}
+    found = cost(site(**NODES), **search)
+    assert found is not None
+    assert (found.gpu_hours, found.node_hours) == (12, 3)
+    assert found.arithmetic == "1 node with 4 GPUs for 02:00:00, 3 of them, within the budget of 12"
+
+
+def test_nodes_beside_the_tasks_count_too() -> None:
+    spare = {"environment": TWO["environment"] | {"restart": {"max": 0, "spare_nodes": 1}}}
+    assert cost(site(**NODES), **spare) == Cost(nodes=2, gpus=8, cpus=32, seconds=7200)
+
+
+def test_without_a_walltime_the_limit_of_the_partition_applies() -> None:
+    limited = site(**NODES | {"partitions": {"p": {"nodes": {"n": 8}, "max_walltime": "24h"}}})
+    nothing = planned(limited, **TWO), experiment(**TWO), limited
+    assert worst_case(*nothing) == Cost(nodes=1, gpus=4, cpus=16, seconds=86400)
+    unlimited = site(**NODES)
+    assert worst_case(planned(unlimited, **TWO), experiment(**TWO), unlimited) is None
+
+
+def test_a_machine_without_a_batch_system_charges_nothing() -> None:
+    local = shipped_site("local")
+    keys = {"batch": {"walltime": "2h"}}
+    assert worst_case(planned(local, **keys), experiment(**keys), local) is None
+
+
+def rate(charge: dict[str, Any], **data: Any) -> Rate | None:
+    found = cost(site(**NODES, charge=charge), **data)
+    assert found is not None
+    return found.rate
+
+
+def test_of_several_rates_the_one_that_comes_to_most_applies() -> None:
+    by_gpu = {"unit": "SU", "per_gpu_hour": 0.5, "per_cpu_hour": 0.01}
+    assert rate(by_gpu) == Rate(2, "SU", "0.5 SU per GPU-hour (site x: charge.per_gpu_hour)")
+    by_memory = by_gpu | {"per_gib_hour": 1}
+    memory = environment(1, each=resources(cpu=8, gpu=2, memory="10G"))
+    assert rate(by_memory, environment=memory) == Rate(
+        20, "SU", "1 SU per GiB-hour (site x: charge.per_gib_hour)"
+    )
+
+
+def test_a_qos_has_a_factor() -> None:
+    charge = {"unit": "node-hours", "per_node_hour": 1, "qos": {"premium": 2}}
+    assert rate(charge, batch={"qos": "premium"}) == Rate(
+        2, "node-hours", "1 node-hours per node-hour, times 2 for QOS premium (site x: charge.per_node_hour)"
+    )
+    assert rate(charge, batch={"qos": "regular"}) == Rate(
+        1, "node-hours", "1 node-hours per node-hour (site x: charge.per_node_hour)"
+    )
+
+
+def test_a_partition_has_its_own_charge_with_its_source() -> None:
+    lumi = shipped_site("lumi")
+    keys = {"account": "project_465000001", "partition": "small-g"}
+    found = cost(lumi, batch=keys)
+    assert found is not None
+    page = "https://docs.lumi-supercomputer.eu/runjobs/lumi_env/billing/ (undated)"
+    assert found.charge_summary == (
+        "at most 4 GPU-hours: 0.5 GPU-hours per GPU-hour "
+        f"(site lumi: partitions.small-g.charge.per_gpu_hour; {page}, read 2026-11-23)"
+    )
+    assert (found.in_unit("gpu-hours"), found.in_unit("node-hours"), found.in_unit("SU")) == (4, 2, None)
+
+
+def test_what_one_of_two_partitions_charges_is_not_known() -> None:
+    parts = {"a": {"nodes": {"n": 8}, "charge": {"unit": "SU", "per_node_hour": 1}}, "b": {"nodes": {"n": 8}}}
+    machine = site(**NODES | {"partitions": parts})
+    on_two = TWO["environment"] | {"node_selector": {"partition": "a"}}
+    on_two["replicas"] = {"n_workers": 1, "default_worker": {"node_selector": {"partition": "b"}}}
+    found = cost(machine, environment=on_two)
+    assert found is not None
+    assert (found.nodes, found.rate) == (2, None)
+
+
+@given(st.floats(min_value=0, max_value=1e12))
+def test_numbers_are_short_and_near(value: float) -> None:
+    assert float(number(value)) == pytest.approx(value, rel=1e-3)
+    assert "e+" not in number(value)
+
+
+@given(st.integers(1, 99), st.integers(0, 8), st.integers(1, 10**6), st.integers(1, 99), st.integers(1, 9))
+def test_hours_grow_with_every_factor(
+    nodes: int, gpus: int, seconds: int, elements: int, attempts: int
+) -> None:
+    found = Cost(nodes, nodes * gpus, 1, seconds, elements, attempts)
+    assert found.node_hours == pytest.approx(nodes * seconds * elements * attempts / 3600)
+    assert found.gpu_hours == pytest.approx(found.node_hours * gpus)
+    assert str(Walltime(seconds)) in found.arithmetic
