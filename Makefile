@@ -32,7 +32,7 @@ docs: ## Build the documentation into site/
 	@tools/setup docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-chaos: ## Try hostile files, values, run directories, disks and kills for some 30 minutes; print a table
+chaos: ## Try hostile files, values, run directories, disks, kills and restarts for some 50 minutes; print a table
 	@tools/setup fast
 	HPCDIST_CONFIG= python -m tests.chaos
 

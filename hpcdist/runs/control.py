@@ -157,9 +157,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     """
     found: list[Run] = []
     for job in run.jobs:
-        # A batch system may have forgotten a job that has ended.
-        waits = found and one_by_one and found[-1].record.ended is None
-        before = after if not found else (found[-1].record.job_id or "") if waits else ""
+        before = _before(found, run, after) if one_by_one or not found else ()
         try:
             new = job if job.job else _submit_script(_anew(job, services), folder, services, output, before)
         except SubmissionUnknown:
@@ -172,6 +170,14 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
             break
         found.append(new)
     return found[0]._replace(later=tuple(found[1:]))
+
+
+def _before(found: Sequence[Run], run: Run, after: str) -> tuple[str, ...]:
+    """Return the ids of the jobs whose end the next one waits for: those of its run, else ``after``."""
+    # A follower waits for all: behind one that is cancelled it would begin beside an earlier one that runs.
+    earlier = [job.record for job in (found if run.is_followed else found[-1:])]
+    ids = [one.job_id or "" for one in earlier if one.ended is None]  # an ended one may be forgotten
+    return tuple(ids if found else filter(None, [after]))
 
 
 def _anew(job: Run, services: Services) -> Run:
@@ -219,7 +225,7 @@ def _further(
         yield Run(directory._replace(number=number), own._replace(goes_on=request.followed))
 
 
-def _submit_script(run: Run, folder: str, services: Services, output: Output, after: str) -> Run:
+def _submit_script(run: Run, folder: str, services: Services, output: Output, after: tuple[str, ...]) -> Run:
     """Submit the script in this folder; return the run with its job id, saved if the disk permits."""
     scheduler = schedulers.get(run.record.scheduler)
     paths = str(run.directory.script), str(run.directory.path)

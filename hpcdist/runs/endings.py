@@ -14,6 +14,7 @@ from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, element_id, split_id
 
 _CANCELLED: Final = "cancelled"
+_OVER: Final = "over"
 RESUMED: Final = "resumed"
 """The event of a search whose trials may fail again as often as at its beginning."""
 
@@ -61,6 +62,12 @@ def has_ended(job: Job) -> bool:
 def has_started(job: Job) -> bool:
     """Return whether the job, or an element of it, has an event of its start."""
     return any(event.what == "started" for event in _own_events(job))
+
+
+def has_completed(events: Iterable[Event], job: str) -> bool:
+    """Return whether the script of the job recorded that there is nothing left to do after its last start."""
+    marks = [event for event in events if event.job_id == job and event.what in {"started", _OVER}]
+    return bool(marks) and (marks[-1].what, marks[-1].value) == (_OVER, JobState.COMPLETED.value)
 
 
 def _own_events(job: Job) -> Iterator[Event]:

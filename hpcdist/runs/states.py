@@ -193,7 +193,7 @@ def _report(
     if run.job is None:
         return Report(run, _status(run, answered, services))
     result = results[run.job]
-    status = result.status(run.job)
+    status = _of_training(run, result.status(run.job))
     if result.is_missing(run.job):
         return _missing(run, run.job, result, services)
     if result.is_certain(run.job):
@@ -216,6 +216,16 @@ def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: S
     return status._replace(reason=": ".join(filter(None, [status.reason, down])))
 
 
+def _of_training(run: Run, status: Status) -> Status:
+    """Return the end of a job; its training may have completed before the job met another end."""
+    if not status.state.is_final or status.state is JobState.COMPLETED:
+        return status
+    if not endings.has_completed(run.directory.events(), run.event_id):
+        return status
+    reason = f"its job was {status.state.value} when the program had ended"
+    return Status(JobState.COMPLETED, status.native, 0, reason, status.source)
+
+
 def _missing(run: Run, job: Job, result: QueryResults, services: Services) -> Report:
     """Report a job that the batch system does not list: it counts as vanished only after a grace period."""
     since = run.record.missing_since
@@ -223,7 +233,7 @@ def _missing(run: Run, job: Job, result: QueryResults, services: Services) -> Re
     if not _is_trusted(lasted, run, services):
         run = services.try_update(run, missing_since=timestamp(services.now()), clock=services.host)
     elif lasted >= _VANISHED_AFTER:
-        return Report(run, result.vanished(job))
+        return Report(run, _of_training(run, result.vanished(job)))
     return Report(run, result.status(job))
 
 

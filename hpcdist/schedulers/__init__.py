@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Submission(NamedTuple):
     """A script about to be submitted; ``token`` is unique and lets the job be found again.
 
-    ``after``: the id of a job that must have ended before this one begins, in whatever way; empty for none.
+    ``after``: the ids of jobs that must have ended before this one begins, in whatever way.
     ``options``: those of the command that the script cannot hold.
     """
 
     script: str
     directory: str
     token: str
-    after: str = ""
+    after: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""``make chaos``: hostile files, values, run directories, disks and kills, in numbers that no test has.
+"""``make chaos``: hostile files, values, run directories, disks, kills, restarts, in numbers no test has.
 
     python -m tests.chaos [--seed N] [--share PERCENT] [DRIVER ...]
 
@@ -24,6 +24,7 @@ from tests.chaos.files import files
 from tests.chaos.kills import kills
 from tests.chaos.result import Result
 from tests.chaos.searches import searches
+from tests.chaos.trainings import trainings
 from tests.chaos.values import values
 
 
@@ -42,6 +43,7 @@ DRIVERS: Final = {
     "disks": Driver(disks, 220),
     "kills": Driver(kills, 300),
     "searches": Driver(searches, 300),
+    "trainings": Driver(trainings, 300),
 }
 
 

@@ -137,6 +137,24 @@ def test_jobs_that_follow_each_other_are_as_the_one_with_the_last_attempt(tmp_pa
     ]
 
 
+def test_a_follower_waits_for_all_jobs_before_it(tmp_path: Path) -> None:
+    """Or the one behind a follower that was cancelled would begin beside the attempt that runs."""
+    queue = Queue()
+    control.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
+    words = [word for command in queue.shell.commands for word in command.argv if "--dependency" in word]
+    assert words == ["--dependency=afterany:100", "--dependency=afterany:100:101"]
+
+
+def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
+    queue.jobs = {"100": "NODE_FAIL", "101": "COMPLETED"}
+    events = run.directory.path / "events"
+    events.write_text("started 100 100 0\nover 100 200 completed\nstarted 101 210 0\nskipped 101 210 0\n")
+    [report] = states.status([run], queue.services)
+    assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
+
+
 def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
     queue, seen = Queue(), Seen()
     sbatch = queue.programs["sbatch"]

@@ -290,7 +290,7 @@ def test_paths_that_qsub_reads_in_ways_of_its_own(run_dir: str) -> None:
 def test_submit_command() -> None:
     command = SGE.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "abc"))
     assert command.argv == ("qsub", "-terse", "-ac", "hpcdist=abc", "/runs/a-1/job.sh")
-    assert SGE.submit(Submission("/job.sh", "/", "abc", "7", ("-g", "tga-x"))).argv == (
+    assert SGE.submit(Submission("/job.sh", "/", "abc", ("7",), ("-g", "tga-x"))).argv == (
         "qsub", "-terse", "-ac", "hpcdist=abc", "-hold_jid", "7", "-g", "tga-x", "/job.sh",
     )  # fmt: skip
     assert {"JOB_ID", "SLURM_", "SGE_"} <= set(command.drop_environment)

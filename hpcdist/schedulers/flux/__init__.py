@@ -115,7 +115,7 @@ class Flux(Plain):
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
         token = f"--setattr=user.hpcdist=hpcdist:{submission.token}"
-        after = (f"--dependency=afterany:{submission.after}",) if submission.after else ()
+        after = (f"--dependency=afterany:{job}" for job in submission.after)
         words = ("flux", "batch", token, *after, submission.script)
         return Command(words, keep_environment=("LC_ALL",), timeout=120)
 

@@ -112,7 +112,7 @@ class Lsf(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""
-        after = ("-w", f"ended({submission.after})") if submission.after else ()
+        after = ("-w", " && ".join(f"ended({job})" for job in submission.after)) if submission.after else ()
         words = ("bash", "-c", _SUBMIT, "hpcdist", f"hpcdist:{submission.token}", submission.script, *after)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 

@@ -115,7 +115,7 @@ class Pbs(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
-        after = ("-W", f"depend=afterany:{submission.after}") if submission.after else ()
+        after = ("-W", f"depend=afterany:{':'.join(submission.after)}") if submission.after else ()
         words = ("qsub", "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 

@@ -142,7 +142,7 @@ class GridEngine(Plain):
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
-        after = ("-hold_jid", submission.after) if submission.after else ()
+        after = ("-hold_jid", ",".join(submission.after)) if submission.after else ()
         words = ("qsub", "-terse", "-ac", f"hpcdist={submission.token}", *after, *submission.options)
         return Command(
             (*words, submission.script),

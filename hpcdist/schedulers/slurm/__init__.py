@@ -153,7 +153,8 @@ class Slurm(Plain):
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
         comment = f"--comment=hpcdist:{submission.token}"
-        after = (f"--dependency=afterany:{submission.after.partition(';')[0]}",) if submission.after else ()
+        ids = ":".join(job.partition(";")[0] for job in submission.after)
+        after = (f"--dependency=afterany:{ids}",) if ids else ()
         words = ("sbatch", "--parsable", comment, *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"), timeout=120)
 
