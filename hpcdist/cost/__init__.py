@@ -2,4 +2,5 @@
 
 worst_case    GPU-hours, node-hours and charge of a plan: time limit x nodes x elements x attempts
 limits    the most GPU-hours that the file or the user allows
+shapes    others of the job that may start earlier
 """

@@ -159,9 +159,18 @@ def of_trials(made: Planned, chosen: Sequence[TrialTexts], number: int) -> Plann
     search = made.experiment.hptuning
     only = search and search.of_trials([dict(trial.params) for trial in chosen])
     experiment = msgspec.structs.replace(made.experiment, hptuning=only)
+    return _numbered(made._replace(plan=replanned(made, experiment).plan, trials=chosen), number)
+
+
+def replanned(made: Planned, experiment: Experiment) -> Planned:
+    """Return the plan of another experiment of the same file, on the same machine.
+
+    Raises:
+        PlanError: as `plan_experiment`.
+    """
     with located(lambda problem: _located(problem, made.document)):
         plan = make_plan(experiment, made.machine.site, origins(made.document))
-    return _numbered(made._replace(plan=plan, trials=chosen), number)
+    return made._replace(plan=plan, experiment=experiment)
 
 
 def _numbered(made: Planned, number: int) -> Planned:

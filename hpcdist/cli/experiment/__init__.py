@@ -1,5 +1,6 @@
 """The verbs that take an experiment file, or write one.
 
 init render plan explain check schema import_    one verb each
+when    the starts that `plan --when` shows
 starter new_file    the text of a first experiment; writing output files
 """

@@ -12,7 +12,7 @@ from hpcdist.cli import costs, show
 from hpcdist.cli.options import experiment_options, json_option
 from hpcdist.cli.session import planned
 from hpcdist.layers.wiring import Wiring
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
 from hpcdist.plan.devices import devices
 from hpcdist.plan.folding import Gap, counted, kind_of, number_list
@@ -29,14 +29,23 @@ _UNREMARKABLE = ("", "the default partition", "the only partition")
 
 @click.command("plan")
 @experiment_options
+@click.option(
+    "--when",
+    is_flag=True,
+    help="Ask the batch system when the job would start, and when it would with less time, on fewer nodes or "
+    "in another partition.",
+)
 @json_option
-def command(options: ExperimentOptions, json: bool) -> None:
+def command(options: ExperimentOptions, when: bool, json: bool) -> None:
     """Show which tasks run on which nodes, and their variables.
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
     made = planned(options)
     plan = made.plan
+    if when:
+        _ask(made, json=json)
+        return
     if json:
         show.as_json([*records(plan)])
         return
@@ -66,6 +75,21 @@ def command(options: ExperimentOptions, json: bool) -> None:
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
+
+
+def _ask(made: Planned, *, json: bool) -> None:
+    """Print what the batch system answers about the job, in place of its map."""
+    from hpcdist.cli.experiment import when  # with what starts processes, which a plan does not need
+    from hpcdist.cli.jobs import runs
+
+    starts = [*when.starts(made, runs.services())]
+    if json:
+        cost = made.cost.as_data() if made.cost else None
+        show.as_json({"cost": cost, "starts": [*map(when.as_data, starts)]})
+        return
+    click.echo(f"{made.plan.identity.name} on site {made.plan.identity.site}: {made.plan.summary}")
+    costs.print_cost(made)
+    show.table(when.HEADS, map(when.row, starts))
 
 
 def records(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -114,7 +114,8 @@ def show_states(states: Sequence[Mapping[str, Any]], runs_dir: Path, *, json: bo
     if json:
         show.as_json(states)
     elif states:
-        show.table(("run", "job", "state", "exit", "reason"), map(_row, states))
+        when = ("start",) if any("start" in state for state in states) else ()
+        show.table(("run", "job", "state", "exit", *when, "reason"), map(_row, states))
     else:
         note(f"no runs in {runs_dir}")
 
@@ -123,7 +124,8 @@ def _row(state: Mapping[str, Any]) -> tuple[str, ...]:
     code = "-" if state["exit_code"] is None else str(state["exit_code"])
     reason = one_line(state["reason"].partition("\n")[0])
     jobs = _listed(state.get("job_ids") or [state["job_id"]])
-    return (state["name"], jobs, state["state"], code, reason)
+    when = (state["start"] or "-",) if "start" in state else ()
+    return (state["name"], jobs, state["state"], code, *when, reason)
 
 
 def ids_of(run: Run) -> str:

@@ -11,6 +11,7 @@ import click
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import job_options
 from hpcdist.runs import finding
+from hpcdist.runs.rundir import timestamp
 
 if TYPE_CHECKING:
     from hpcdist.runs.rundir import Run
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("status")
 @job_options(several=True, required=False)
+@click.option("--when", is_flag=True, help="Also ask when jobs that wait are expected to start.")
 @click.pass_context
-def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool) -> None:
+def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: bool, json: bool) -> None:
     """Show the state of jobs.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
@@ -33,19 +35,23 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
         every, errors = finding.list_runs(runs_dir)
         found = [(run, "") for run in every]
         runs.warn_unreadable(errors)
-    runs.show_states([*_states(found)] if found else [], runs_dir, json=json)
+    runs.show_states([*_states(found, when=when)] if found else [], runs_dir, json=json)
     ctx.exit(code)
 
 
-def _states(found: Sequence[tuple[Run, str]]) -> Iterator[dict[str, Any]]:
-    """Yield the states of these runs and elements, by one query for all."""
-    from hpcdist.runs import states  # with what asks batch systems, only where there is a job
+def _states(found: Sequence[tuple[Run, str]], *, when: bool) -> Iterator[dict[str, Any]]:
+    """Yield the states of these runs and elements, by one query for all; ``when``: and of those that wait."""
+    from hpcdist.runs import starts, states  # with what asks batch systems, only where there is a job
 
+    services = runs.services()
     named = {run.directory: run for run, _ in found}
-    reports = dict(zip(named, states.status([*named.values()], runs.services()), strict=True))
+    reports = dict(zip(named, states.status([*named.values()], services), strict=True))
+    expected = starts.expected(reports.values(), services) if when else {}
     for run, element in found:
         report = reports[run.directory]
-        yield _of_element(report, element) if element else runs.report_of(report)
+        state = _of_element(report, element) if element else runs.report_of(report)
+        at = expected.get(report.run.record.job_id or "")
+        yield state | ({"start": None if at is None else timestamp(at)} if when else {})
 
 
 def _of_element(report: Report, element: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.estimates import Starts
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -151,6 +152,12 @@ class Pbs(Plain):
         from hpcdist.schedulers.pbs.accounting import History  # for the details of one job alone
 
         return History()
+
+    def starts(self) -> Starts:
+        """Return when it expects jobs to start."""
+        from hpcdist.schedulers.pbs.starts import Estimated  # where somebody asks that
+
+        return Estimated()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

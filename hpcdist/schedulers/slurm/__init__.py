@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.estimates import Starts
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -229,6 +230,12 @@ class Slurm(Plain):
         from hpcdist.schedulers.slurm.accounting import Sacct  # for the details of one job alone
 
         return Sacct()
+
+    def starts(self) -> Starts:
+        """Return when it expects jobs to start."""
+        from hpcdist.schedulers.slurm.starts import QueueStarts  # where somebody asks that
+
+        return QueueStarts()
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.
