@@ -1,6 +1,6 @@
 """The command line: one short module per verb, imported when that verb is run.
 
-session options costs    shared by verbs: options, making the plan of an experiment, and what it costs
+session options costs balances    shared by verbs: options, making plans, what these cost and what is left
 show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
 experiment jobs site    the verbs
 """

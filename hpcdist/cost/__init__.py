@@ -2,5 +2,6 @@
 
 worst_case    GPU-hours, node-hours and charge of a plan: time limit x nodes x elements x attempts
 limits    the most GPU-hours that the file or the user allows
+balances    what the account has left, and how the job stands to it
 shapes    others of the job that may start earlier
 """

@@ -1,8 +1,10 @@
-"""Charges: what an hour of a job costs its account on a machine."""
+"""Charges: what an hour of a job costs its account on a machine, and which command shows what it has left."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
@@ -26,6 +28,21 @@ class Charge(Model, frozen=True, kw_only=True):
     qos: dict[str, float] = {}
 
 
+class Balance(Model, frozen=True, kw_only=True):
+    """The command that prints what accounts have left, and how it is read.
+
+    ``command``: its words, in which ``{account}`` and ``{user}`` are replaced. ``unit``: what it counts in,
+    such as the ``unit`` of ``charge``, ``GPU-hours``, ``node-hours`` or ``CPU-hours``. ``pattern``: a regular
+    expression with a group ``left``, or ``total`` and ``used``; with a group ``account`` only the job's own
+    counts. ``columns``: instead of it the heads of the columns of a table, by the same names.
+    """
+
+    command: tuple[str, ...]
+    unit: str
+    pattern: str | None = None
+    columns: dict[Literal["account", "left", "total", "used"], str] = {}
+
+
 def problems_of(charge: Charge, path: Path) -> Iterator[Problem]:
     """Yield the problems of a charge that its types do not exclude."""
     rates = {name: getattr(charge, name) for name in PER_HOUR}
@@ -34,6 +51,24 @@ def problems_of(charge: Charge, path: Path) -> Iterator[Problem]:
     for name, rate in (*rates.items(), *((f"qos.{name}", factor) for name, factor in charge.qos.items())):
         if rate is not None and not 0 <= rate < _MOST:
             yield Problem(f"{rate:g} is out of range", (*path, *name.split(".", 1)), "write a number from 0")
+
+
+def balance_problems(balance: Balance, path: Path) -> Iterator[Problem]:
+    """Yield the problems of a balance that its types do not exclude."""
+    if not balance.command:
+        yield Problem("a balance needs a command", (*path, "command"), "write its words, such as [mybalance]")
+    if bool(balance.pattern) == bool(balance.columns):
+        yield Problem("the output is read by `pattern` or by `columns`", path, "write one of them")
+        return
+    where: Path = (*path, "pattern" if balance.pattern else "columns")
+    try:
+        names = {*re.compile(balance.pattern).groupindex} if balance.pattern else {*balance.columns}
+    except re.error as error:
+        yield Problem(f"{balance.pattern!r} is not a regular expression: {error}", where)
+        return
+    if "left" not in names and not names >= {"total", "used"}:
+        groups = "groups such as (?P<left>[0-9.]+)" if balance.pattern else "heads of columns by name"
+        yield Problem("it has no `left`, and not both `total` and `used`", where, f"write {groups}")
 
 
 _MOST = 1e9

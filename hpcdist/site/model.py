@@ -11,7 +11,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path
 from hpcdist.site.accounts import Account
-from hpcdist.site.charges import Charge
+from hpcdist.site.charges import Balance, Charge
 from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.dialects.lsf import Lsf
@@ -149,19 +149,20 @@ class Site(Model, frozen=True, kw_only=True):
     job array, where the site has changed the batch system's default (Slurm: ``MaxArraySize`` less 1); a
     search of more trials is several arrays. ``requeue``: a job may put itself into the queue again. ``gpus``:
     how GPUs are requested. ``account``: whether jobs require an account. ``charge``: what an hour of a job
-    costs it. ``walltime``: the walltime of jobs that set none. ``replica``: defaults of a replica's
-    resources. ``node_selectors``: labels of experiments, their values, and what these select. ``volumes``:
-    paths by name, for ``persistence`` and ``data_refs``. ``node_local``: the folder of a local disk of each
-    node. ``directives``: directives that every job needs, and flags that are refused. ``environment``:
-    whether jobs inherit the variables of the submitting shell. ``modules``: the modules that a job loads, in
-    order. ``source``: files that it sources. ``fabric``: settings of the network. ``head_node``: the address
-    of the first node. ``detect``: how the machine is detected. ``sources``: where the values come from.
-    ``request_memory``: whether jobs request the memory that the experiment sets; ``share``: replicas that set
-    none request their CPUs' share of the node's memory, because the default of the site is low.
-    ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
-    script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p`` on
-    a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
-    ``published``: the centre's own examples, setting by setting.
+    costs it. ``balance``: the command that shows what it has left. ``walltime``: the walltime of jobs that
+    set none. ``replica``: defaults of a replica's resources. ``node_selectors``: labels of experiments, their
+    values, and what these select. ``volumes``: paths by name, for ``persistence`` and ``data_refs``.
+    ``node_local``: the folder of a local disk of each node. ``directives``: directives that every job needs,
+    and flags that are refused. ``environment``: whether jobs inherit the variables of the submitting shell.
+    ``modules``: the modules that a job loads, in order. ``source``: files that it sources. ``fabric``:
+    settings of the network. ``head_node``: the address of the first node. ``detect``: how the machine is
+    detected. ``sources``: where the values come from. ``request_memory``: whether jobs request the memory
+    that the experiment sets; ``share``: replicas that set none request their CPUs' share of the node's
+    memory, because the default of the site is low. ``container``: the container runtime, if there is one.
+    ``setup``: lines of bash that run once, where the script runs. ``task_setup``: lines of bash that each
+    task runs before its program, such as ``mkdir -p`` on a local disk; a line of either, and a module, may
+    have conditions. ``notes``: notes for its users. ``published``: the centre's own examples, setting by
+    setting.
     """
 
     name: str
@@ -184,6 +185,7 @@ class Site(Model, frozen=True, kw_only=True):
     gpus: Gpus = Gpus()
     account: Account = Account()
     charge: Charge | None = None
+    balance: Balance | None = None
     walltime: Walltime | None = None
     replica: ReplicaDefaults = ReplicaDefaults()
     node_selectors: dict[str, dict[str, Selection]] = {}

@@ -42,14 +42,20 @@ def problems_of(site: Site) -> Iterator[Problem]:
     yield from published.problems_of(site.published)
     for base, runtime in site.containers():
         yield from container.problems_of(runtime, base)
-    for where, charge in _charges(site):
-        yield from charges.problems_of(charge, where)
+    yield from _charge_problems(site)
     for key, pattern in site.detect.env.items():
         yield from _pattern_problems(pattern, ("detect", "env", key))
     for index, pattern in enumerate(site.detect.fqdn):
         yield from _pattern_problems(pattern, ("detect", "fqdn", index))
     if site.account.pattern:
         yield from _pattern_problems(site.account.pattern, ("account", "pattern"))
+
+
+def _charge_problems(site: Site) -> Iterator[Problem]:
+    if site.balance:
+        yield from charges.balance_problems(site.balance, ("balance",))
+    for where, charge in _charges(site):
+        yield from charges.problems_of(charge, where)
 
 
 def _charges(site: Site) -> Iterator[tuple[Path, charges.Charge]]:

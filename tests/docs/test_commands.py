@@ -87,6 +87,7 @@ ELSEWHERE: Final = {
     "python -m tests.published mymachine": ("tests/site/test_published.py", "calls it with such a site"),
     "hpcdist plan tune.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist check tune.yml": ("tests/docs/test_cost.py", "has this file"),
+    "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),

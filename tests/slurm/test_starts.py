@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -10,9 +12,28 @@ import pytest
 
 from tests.slurm import jobs
 from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
+
+
+@contextmanager
+def limited(cluster: Cluster) -> Iterator[None]:
+    """Give hu1 an account with 100 GPU-hours, for a time."""
+
+    def account(*words: str) -> None:
+        cluster.run(["sacctmgr", "-i", *words], user="root", check=True)
+
+    account("add", "account", "physics")
+    account("add", "user", "hu1", "account=physics")
+    account("modify", "account", "physics", "set", "GrpTRESMins=gres/gpu=6000")
+    try:
+        yield
+    finally:
+        account("delete", "user", "hu1", "account=physics")
+        account("delete", "account", "physics")
+
 
 TWO = """\
 name: two
@@ -25,7 +46,10 @@ batch: {walltime: "00:40:00", partition: a100}
 """
 
 
-def test_a_job_starts_when_those_before_it_end_and_others_earlier(cluster: Cluster, workdir: Path) -> None:
+def test_a_job_starts_when_those_before_it_end_and_its_account_has_some_left(
+    accounting_cluster: Cluster, workdir: Path
+) -> None:
+    cluster = accounting_cluster
     user = User(cluster, workdir)
     (workdir / "two.yml").write_text(TWO)
     blocker = jobs.submit(
@@ -36,13 +60,25 @@ def test_a_job_starts_when_those_before_it_end_and_others_earlier(cluster: Clust
     asked = user.hpcdist("plan", "two.yml", "--when", "--json")
     assert asked.returncode == 0, asked.stderr
     starts = {each["shape"]: each for each in json.loads(asked.stdout)["starts"]}
-    assert [*starts] == ["as it is", "half the walltime", "a quarter of the walltime", "half the replicas"]
+    assert {"half the walltime", "a quarter of the walltime", "partition gpu"} <= {*starts}
     assert datetime.fromisoformat(starts["as it is"]["start"]).timestamp() == int(end)
     earlier = datetime.fromisoformat(starts["half the replicas"]["start"]).timestamp()
     assert earlier < int(end)
     assert cluster.run(["squeue", "-h", "-o", "%i"]).stdout.split() == [blocker]
 
-    assert user.hpcdist("submit", "two.yml").returncode == 0
-    [state] = user.json("status", "two-1", "--when")
-    assert state["state"] == "pending"
-    user.hpcdist("cancel", "two-1")
+    with limited(cluster):
+        balance = user.json("plan", "two.yml", "--balance", "--set", "batch.account=physics")["balance"]
+        assert balance["left"] == [{"left": 100.0, "total": 100.0, "unit": "GPU-hours"}]
+        submitted = user.hpcdist("submit", "two.yml", "--set", "batch.account=physics")
+        left = "note: balance: 100 of 100 GPU-hours are left of physics, and the job may take 5.333"
+        assert (submitted.returncode, submitted.stderr.splitlines()[-1:]) == (0, [left])
+
+        def start() -> str | None:
+            [state] = user.json("status", "two-1", "--when")
+            found: str | None = state["start"]
+            return found
+
+        until(start, "the scheduler to plan the job")
+        assert datetime.fromisoformat(start() or "").timestamp() == int(end)
+        assert user.hpcdist("cancel", "two-1").returncode == 0
+        user.hpcdist("wait", "two-1")

@@ -25,6 +25,7 @@ _MANY_CHARACTERS = 400
 _LONG_CHARACTERS = 24
 _UNREMARKABLE = ("", "the default partition", "the only partition")
 """Reasons for a partition that only `explain` shows."""
+_UNKNOWN_BALANCE = "not known: the site has no command for it, and the batch system no limit of this account"
 
 
 @click.command("plan")
@@ -35,16 +36,17 @@ _UNREMARKABLE = ("", "the default partition", "the only partition")
     help="Ask the batch system when the job would start, and when it would with less time, on fewer nodes or "
     "in another partition.",
 )
+@click.option("--balance", is_flag=True, help="Ask what the account has left.")
 @json_option
-def command(options: ExperimentOptions, when: bool, json: bool) -> None:
+def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -> None:
     """Show which tasks run on which nodes, and their variables.
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
     made = planned(options)
     plan = made.plan
-    if when:
-        _ask(made, json=json)
+    if when or balance:
+        _ask(made, when=when, balance=balance, json=json)
         return
     if json:
         show.as_json([*records(plan)])
@@ -77,19 +79,26 @@ def command(options: ExperimentOptions, when: bool, json: bool) -> None:
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
 
 
-def _ask(made: Planned, *, json: bool) -> None:
-    """Print what the batch system answers about the job, in place of its map."""
-    from hpcdist.cli.experiment import when  # with what starts processes, which a plan does not need
+def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
+    """Print what the batch system and the site answer about the job, in place of its map."""
+    from hpcdist.cli import balances  # with what starts processes, which a plan does not need
+    from hpcdist.cli.experiment import when as asked
     from hpcdist.cli.jobs import runs
 
-    starts = [*when.starts(made, runs.services())]
+    services = runs.services()
+    standing = balances.ask(made, services.runner) if balance else None
+    starts = [*asked.starts(made, services)] if when else []
     if json:
-        cost = made.cost.as_data() if made.cost else None
-        show.as_json({"cost": cost, "starts": [*map(when.as_data, starts)]})
+        data: dict[str, Any] = {"cost": made.cost.as_data() if made.cost else None}
+        data |= {"balance": standing.as_data()} if standing else {}
+        show.as_json(data | ({"starts": [*map(asked.as_data, starts)]} if when else {}))
         return
     click.echo(f"{made.plan.identity.name} on site {made.plan.identity.site}: {made.plan.summary}")
     costs.print_cost(made)
-    show.table(when.HEADS, map(when.row, starts))
+    for text in (standing.texts(made) or [_UNKNOWN_BALANCE]) if standing else ():
+        click.echo(f"balance: {text}")
+    if when:
+        show.table(asked.HEADS, map(asked.row, starts))
 
 
 def records(plan: Plan) -> Iterator[dict[str, Any]]:

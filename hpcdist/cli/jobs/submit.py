@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli import costs, show
+from hpcdist.cli import balances, costs, show
 from hpcdist.cli.jobs import code, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
@@ -70,6 +70,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if json:
         result = _print_id_as_note if following or waiting else _print_json
     run = submit_run(request, runs_dir, services, result, again=again)
+    if not json:
+        _note_balance(made, services)
     if following or waiting:
         _follow_or_wait(ctx, run, following=following, json=json)
 
@@ -145,6 +147,12 @@ def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     rows = [("directory", str(run.directory.path)), *costs.rows(made), ("next", f"hpcdist logs {name} -f")]
     show.table((), rows)
     show.flush()
+
+
+def _note_balance(made: Planned, services: Services) -> None:
+    """Print what the account has left, now that the job is submitted: whatever happens here, it stays so."""
+    for text in balances.ask(made, services.runner).texts(made):
+        note(f"balance: {text}")
 
 
 def _print_json(run: Run) -> None:

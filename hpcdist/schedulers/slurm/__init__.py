@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.balances import Balances
     from hpcdist.schedulers.estimates import Starts
     from hpcdist.site.model import Site
 
@@ -230,6 +231,12 @@ class Slurm(Plain):
         from hpcdist.schedulers.slurm.accounting import Sacct  # for the details of one job alone
 
         return Sacct()
+
+    def balances(self) -> Balances:
+        """Return what accounts have left."""
+        from hpcdist.schedulers.slurm.balance import Associations  # where somebody asks that
+
+        return Associations()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""

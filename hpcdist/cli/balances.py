@@ -1,0 +1,52 @@
+"""What the job's account has left, as `plan --balance` and `submit` show it."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hpcdist.cost import balances
+from hpcdist.host.command import Runner
+from hpcdist.loading.planning import Planned
+from hpcdist.schedulers import answers, schedulers
+from hpcdist.schedulers.balances import HasBalances, Left
+
+
+class Standing(NamedTuple):
+    """What is left, of each unit; ``why``: why that is not known, empty where nothing was asked."""
+
+    account: str
+    left: Sequence[Left] = ()
+    why: str = ""
+
+    def texts(self, made: Planned) -> list[str]:
+        """Return how the job stands to it, a sentence each; the reason where that is not known."""
+        if self.left:
+            return [balances.standing(left, made.cost, self.account) for left in self.left]
+        return [f"not known: {self.why}"] if self.why else []
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        left = [{"left": each.amount, "total": each.total, "unit": each.unit} for each in self.left]
+        return {"account": self.account or None, "left": left, "why": self.why}
+
+
+def ask(made: Planned, runner: Runner) -> Standing:
+    """Ask the site's own command, else the batch system; for some seconds at most.
+
+    Where there is neither, or no account, there is nothing to say.
+    """
+    account, user = made.plan.request.account or "", getpass.getuser()
+    balance, scheduler = made.machine.site.balance, schedulers.get(made.plan.identity.scheduler)
+    if balance:
+        command = balances.ask(balance, account, user)
+        completed = runner.run(command)
+        if not completed.ok:
+            return Standing(account, why=f"`{command}`: {answers.why(completed)}")
+        left = balances.read(balance, completed.stdout, account)
+        return Standing(account, (left,)) if left else Standing(account, why=f"`{command}` shows none of it")
+    if isinstance(scheduler, HasBalances) and account:
+        limits = scheduler.balances()
+        return Standing(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
+    return Standing(account)

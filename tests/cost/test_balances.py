@@ -1,0 +1,160 @@
+"""What an account has left, as a site's command and Slurm print it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcdist.cost import balances
+from hpcdist.cost.worst_case import Cost, Rate
+from hpcdist.documents import fields
+from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers.balances import Left
+from hpcdist.schedulers.slurm import SLURM
+from hpcdist.site.charges import Balance
+from hpcdist.site.model import Site
+from hpcdist.site.problems import problems_of
+
+SBANK = """\
+ Allocation  Suballocation  Start       End         Resource  Project   Jobs  Charged  Available Balance
+ ----------  -------------  ----------  ----------  --------  --------  ----  -------  -----------------
+ 12373       12001          2026-01-01  2027-01-01  polaris   other     7     1.0      5.0
+ 12374       12002          2026-01-01  2027-01-01  polaris   physics   120   3,000.5  1,999.4
+
+Totals:
+  Rows: 2
+"""
+ACCOUNTS = """\
+Project Summary for User 'kingda':
+Project         Description                  Balance (Hours)    Deposited (Hours)
+--------------  ---------------------------  -----------------  -------------------
+physics         staff allocation             100                5000000
+"""
+ASSOCIATIONS = """\
+Current Association Manager state
+Association Records
+ClusterName=hpcdist Account=physics UserName= Partition= Priority=0 ID=3 ParentAccount=root(1) \
+GrpTRES=cpu=N(0),gres/gpu=4(0) GrpTRESMins=cpu=60000(600),mem=N(0),node=N(0),billing=N(0),gres/gpu=6000(60)
+ClusterName=hpcdist Account=physics UserName=hu1(21001) Partition= Priority=0 ID=4 ParentAccount= \
+GrpTRESMins=cpu=N(0),gres/gpu=600(120)
+ClusterName=hpcdist Account=physics UserName=hu2(21002) Partition= Priority=0 ID=5 ParentAccount= \
+GrpTRESMins=cpu=60(0),gres/gpu=60(0)
+ClusterName=hpcdist Account=other UserName= Partition= Priority=0 ID=6 ParentAccount=root(1) \
+GrpTRESMins=cpu=60(0)
+"""
+
+
+def by(**keys: Any) -> Balance:
+    built, problems = fields.build(Balance, {"command": ["mybalance"], "unit": "node-hours"} | keys)
+    assert problems == []
+    assert built is not None
+    return built
+
+
+@pytest.mark.parametrize(
+    ("balance", "text", "left"),
+    [
+        (
+            by(columns={"account": "Project", "left": "Available Balance"}),
+            SBANK,
+            Left(1999.4, "node-hours"),
+        ),
+        (
+            by(columns={"account": "Project", "left": "Balance (Hours)", "total": "Deposited (Hours)"}),
+            ACCOUNTS,
+            Left(100, "node-hours", 5000000),
+        ),
+        (
+            by(pattern=r"^(?P<account>\w+) +(?P<total>[\d.]+) +(?P<used>[\d.]+)$"),
+            "other 7 1\nphysics 50.5 0.5\n",
+            Left(50, "node-hours", 50.5),
+        ),
+        (by(pattern=r"left: (?P<left>-?[\d,]+)"), "left: -1,200 h\n", Left(-1200, "node-hours")),
+        (by(columns={"left": "left"}), "account|left|end\nphysics|12|never\n", Left(12, "node-hours")),
+        (by(columns={"account": "Project", "left": "Balance"}), SBANK, None),
+        (by(pattern="left: (?P<left>.*)"), "left: all\n", None),
+    ],
+)
+def test_the_output_is_read_by_a_pattern_or_by_columns(
+    balance: Balance, text: str, left: Left | None
+) -> None:
+    assert balances.read(balance, text, "physics") == left
+
+
+def test_names_in_braces_are_replaced_once_and_no_shell_reads_them() -> None:
+    balance = by(command=["saldo", "--of={account}", "{user}", "{other}"])
+    assert balances.ask(balance, "{user}; rm", "me") == Command(
+        ("saldo", "--of={user}; rm", "me", "{other}"), timeout=5.0
+    )
+
+
+@given(st.text(), st.sampled_from([by(columns={"left": "a"}), by(pattern="(?P<left>.*)")]))
+def test_whatever_a_command_prints_is_read_or_not(text: str, balance: Balance) -> None:
+    left = balances.read(balance, text, "physics")
+    assert left is None or left.unit == "node-hours"
+
+
+def test_slurm_has_the_least_that_is_left_of_the_account_and_of_its_user() -> None:
+    limits = SLURM.balances()
+    command = limits.ask("physics")
+    assert command.argv == ("scontrol", "-o", "show", "assoc_mgr", "accounts=physics", "flags=assoc")
+    assert [*limits.read(Completed(command, 0, ASSOCIATIONS), "physics", "hu1")] == [
+        Left(990, "CPU-hours", 1000),
+        Left(8, "GPU-hours", 10),
+    ]
+    assert [*limits.read(Completed(command, 1, "Slurm is down\n"), "physics", "hu1")] == []
+
+
+def test_a_job_is_compared_in_the_unit_of_the_account() -> None:
+    cost = Cost(nodes=2, gpus=8, cpus=64, seconds=3600, rate=Rate(6, "SU", "3 SU per node-hour"))
+    assert balances.standing(Left(100, "GPU-hours", 500), cost, "p") == (
+        "100 of 500 GPU-hours are left of p, and the job may take 8"
+    )
+    assert balances.standing(Left(5, "SU"), cost, "") == (
+        "5 SU are left of the account, and the job may take 6, which is more"
+    )
+    assert balances.standing(Left(5, "euros"), cost, "p") == "5 euros are left of p"
+    assert balances.standing(Left(5, "SU"), None, "p") == "5 SU are left of p"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"command": []}, "balance.command: a balance needs a command; write its words, such as [mybalance]"),
+        ({}, "balance: the output is read by `pattern` or by `columns`; write one of them"),
+        ({"pattern": "("}, "balance.pattern: '(' is not a regular expression: missing ), unterminated"),
+        (
+            {"columns": {"total": "Total"}},
+            "balance.columns: it has no `left`, and not both `total` and `used`; write heads of columns",
+        ),
+        (
+            {"pattern": "left"},
+            "balance.pattern: it has no `left`, and not both `total` and `used`; write groups such as",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_of_the_site_file(keys: dict[str, Any], problem: str) -> None:
+    whole = {"command": ["x"], "unit": "SU"} | keys
+    good = {"columns": {"left": "a"}} if keys == {"command": []} else {}
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    built, found = fields.build(Site, base | {"balance": whole | good})
+    assert found == []
+    assert built is not None
+    [shown] = [str(each) for each in problems_of(built)]
+    assert shown.startswith(problem)
+
+
+def test_a_charge_without_a_rate_is_a_problem() -> None:
+    base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
+    part = {"nodes": {"n": 1}, "charge": {"unit": "SU", "per_gpu_hour": -1, "qos": {"q": 1e10}}}
+    data = {"charge": {"unit": "SU"}, "node_types": {"n": {}}, "partitions": {"p": part}}
+    built, _ = fields.build(Site, base | data)
+    assert built is not None
+    assert [str(each) for each in problems_of(built)] == [
+        "charge: a charge needs a rate; write one of per_node_hour, per_gpu_hour, per_cpu_hour, per_gib_hour",
+        "partitions.p.charge.per_gpu_hour: -1 is out of range; write a number from 0",
+        "partitions.p.charge.qos.q: 1e+10 is out of range; write a number from 0",
+    ]
