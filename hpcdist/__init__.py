@@ -19,6 +19,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     code    what a job's program is made of: its state, and copies of it
     runs    submit, status, logs, cancel, wait: one directory per run
     tracking    the metrics that a run recorded
+    usage    what jobs used of what they had, and advice from it
     sweeps    the trials of a search that was submitted, and further ones
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
     report    a page about runs, for a browser

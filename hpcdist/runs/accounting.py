@@ -28,6 +28,10 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
     "ended": (float, events.LATEST),
     "exit_code": (int, 1 << 31),
     "max_memory": (int, 1 << 63),
+    "total_memory": (int, 1 << 63),
+    "cpu_seconds": (float, 1 << 53),
+    "cpus": (int, 1 << 31),
+    "gpus": (int, 1 << 31),
 }
 """The type of each field that may be null, and a number that is too large."""
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.stored_plan import StoredPlan
+from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status, split_id
 
 REQUEUED: Final = "requeued"
@@ -33,6 +34,7 @@ class Attempt(NamedTuple):
     ``queued`` is when it began to wait for its nodes; an attempt in an allocation that an earlier one had
     did not wait: it is when it started. ``gpu_seconds`` are those of the GPUs that the plan requests, up to
     now while it runs. ``max_memory`` in bytes is what the batch system measured of its start of the job.
+    ``usage``: what the accounting has of its start of the job, in which there may have been other attempts.
     ``why``: why it ended, where the script could record it: ``timeout``, ``failure`` and the like.
     """
 
@@ -47,6 +49,7 @@ class Attempt(NamedTuple):
     gpu_seconds: float | None = None
     max_memory: int | None = None
     why: str = ""
+    usage: Usage | None = None
 
     @property
     def name(self) -> str:

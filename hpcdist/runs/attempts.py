@@ -108,10 +108,11 @@ def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> I
             next_start = later[0].started if later else math.inf
             end = next_start if group[-1].ended is None else group[-1].ended
             mine = [each for each in kept.get(job, ()) if each.started is not None or later is None]
-            own = _matching(mine, group[0].started, end or math.inf) or Usage()
+            measured = _matching(mine, group[0].started, end or math.inf)
+            own = measured or Usage()
             for attempt in group:
                 queued = own.queued if attempt is group[0] and own.queued is not None else attempt.queued
-                known = attempt._replace(queued=queued, max_memory=own.max_memory)
+                known = attempt._replace(queued=queued, max_memory=own.max_memory, usage=measured)
                 yield _filled(known, own) if attempt is group[-1] else known
 
 

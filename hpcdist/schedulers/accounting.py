@@ -1,4 +1,4 @@
-"""What batch systems keep of each start of a job: times, hosts, end and, where they measure it, memory."""
+"""What batch systems keep of each start of a job: times, hosts, end, and what they measure of its use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.job import Job, JobState
 
+_SPAN: Final = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,2}(?:\.[0-9]{1,9})?)")
+_SECONDS: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *(?:s|second\(s\))?")
 _SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
 
 
 class Usage(NamedTuple):
     """One start of a job, or of an element of an array; times are in seconds since 1970, None is unknown.
 
-    ``max_memory`` in bytes is that of the whole job where the batch system adds it up, else of a process.
+    ``max_memory`` in bytes is that of the whole job where the batch system adds it up, else of a process;
+    ``total_memory`` in bytes is what all processes together can have used at most. ``cpu_seconds`` is the
+    time that they computed, user and system. ``cpus`` and ``gpus`` are those that the job had and is charged
+    for, which are more than it asked for where it had whole nodes.
     """
 
     element: int | None = None
@@ -27,6 +32,10 @@ class Usage(NamedTuple):
     exit_code: int | None = None
     hosts: tuple[str, ...] = ()
     max_memory: int | None = None
+    total_memory: int | None = None
+    cpu_seconds: float | None = None
+    cpus: int | None = None
+    gpus: int | None = None
 
 
 class Accounting(Protocol):
@@ -56,6 +65,20 @@ def size(text: str) -> int | None:
     if not match:
         return None
     return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " ")) or None
+
+
+def seconds(text: str) -> float | None:
+    """Return the seconds of ``1-02:03:04``, ``02:03.5`` or ``0.3 second(s)``; None for 0, as of `size`."""
+    if match := _SPAN.fullmatch(text.strip()):
+        days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+        return ((days * 24 + hours) * 60 + minutes) * 60 + float(match[4]) or None
+    found = _SECONDS.fullmatch(text.strip())
+    return float(found[1]) or None if found else None
+
+
+def count(text: str) -> int | None:
+    """Return a number of CPUs or GPUs; None for a text that is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None  # noqa: PLR2004 - digits
 
 
 def moment(text: str) -> float | None:

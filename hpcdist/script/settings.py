@@ -217,6 +217,7 @@ def _of_gpus(plan: Plan) -> Group:
         "gpus": plan.gpus.visibility,
         "gpu_variable": variable,
         "gpu_devices": _DEVICES[variable],
+        "gpu_usage": plan.identity.tracking.gpu_usage_seconds,
         "shared_gpus": lacks_gpu_assignment,
         "gpu_hook": lacks_gpu_assignment and schedulers.get(plan.identity.scheduler).gpu_hook,
     }

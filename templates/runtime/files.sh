@@ -74,7 +74,7 @@ hpcdist_write_task() {
 hpcdist_task_text() {
   local functions=(hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup
     hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task hpcdist_label task_environment hpcdist_fail_task hpcdist_first_to_fail
-    hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills)
+    hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills "${hpcdist_of_usage[@]}")
   local runs=hpcdist_run_task
   [[ ! ${hpcdist[packed]:-} ]] || runs=hpcdist_run_worker functions+=("${hpcdist_of_workers[@]}")
   printf '%s\n' '#!/bin/bash' 'set +Cefkmu +o pipefail +o posix'
@@ -90,7 +90,7 @@ hpcdist_task_text() {
     declare -f "${functions[@]}"
     printf '%s\n' hpcdist_end_task_setup 'set -- "${hpcdist_words[@]}"'
   fi
-  echo "$runs"' "$@"'
+  printf '%s\n' 'hpcdist_begin_gpu_usage $$' "$runs"' "$@"'
 }
 # Writes module $1 of Python with text $2, unless an earlier start or another element of an array has. Only who creates the
 # file writes into it. Others read it first: one that is not whole, as it is being written or was cut short, is left as it

@@ -64,6 +64,7 @@ hpcdist_run_worker() {
   while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && hpcdist_claim_next; do
     hpcdist_run_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}"
   done
+  hpcdist_end_gpu_usage
   [[ ${hpcdist_ended_by:-} ]] || exit 0
   hpcdist_first_to_fail 143
   exit 143

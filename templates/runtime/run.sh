@@ -24,12 +24,14 @@ hpcdist_run() {
   hpcdist_start &
   set +m
   hpcdist_program=$!
+  [[ ${hpcdist[mode]} != once || ${hpcdist[launch_node]:-} ]] || hpcdist_begin_gpu_usage $$ # on the first node alone
   [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # a signal that came before the program started
   if [[ ${hpcdist[required_roles]:-} ]]; then
     hpcdist_end_servers 2>/dev/null &
     hpcdist_server_end=$!
   fi
   hpcdist_wait_for_program
+  hpcdist_end_gpu_usage
   # Launchers have their own exit codes for tasks that a signal ended (mpirun 1 or 255).
   ((hpcdist_code == 0 || (hpcdist_code > 128 && hpcdist_code < 255))) || [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_code=143
   if [[ $hpcdist_server_end ]]; then

@@ -1,6 +1,8 @@
 # --- One task: finds its place in the plan, checks that the launcher did what was planned, and runs the program
 
 hpcdist_begin_task() {
+  local variable=${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES}
+  hpcdist_visible=${!variable:-} # as the batch system set it
   hpcdist_set_task_env
   # The highest limits of open files and pinned memory that the node allows: NCCL and InfiniBand need both.
   ulimit -S -n hard 2>/dev/null
@@ -39,6 +41,7 @@ hpcdist_run_task() {
   hpcdist_oom_kills_before=$hpcdist_oom_kills
   "$@"
   hpcdist_code=$?
+  hpcdist_end_gpu_usage
   # TERM may reach the program a moment before it reaches this shell.
   ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
   if ((hpcdist_code != 0)); then

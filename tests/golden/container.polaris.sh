@@ -37,7 +37,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=inherit [walltime]=00:30:00
   [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [hostfile]=%s%.0s [processes]=1
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

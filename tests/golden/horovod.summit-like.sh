@@ -29,7 +29,7 @@ declare -A hpcdist=(
   [scheduler]=lsf [submit_environment]=inherit [walltime]=00:10:00
   [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
   [nodes]=4 [tasks]=24 [tasks_per_node]='6(x4)' [threads]=default
-  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [launch_node]=1
 )

@@ -22,7 +22,7 @@ declare -A hpcdist=(
   [scheduler]=flux [submit_environment]=inherit [walltime]=00:10:00
   [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
   [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
-  [gpus]=node [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*'
+  [gpus]=node [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -30,7 +30,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
   [nodes]=2 [tasks]=6 [tasks_per_node]='4,2' [components]='1 1' [uneven]=0 [threads]=default
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16 [by_address]=1
   [required_roles]=worker [required_tasks]=3
 )

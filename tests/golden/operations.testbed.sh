@@ -32,7 +32,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=1-12:00:00 [array]=0-7%2
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
   [nodes]=1 [tasks]=1 [tasks_per_node]=1 [threads]=default
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [max_restarts]=2
 )

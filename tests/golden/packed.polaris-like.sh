@@ -39,7 +39,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=inherit [walltime]=02:00:00 [array]=1-4 [trials]=trials.tsv [packed]=16
   [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE
   [nodes]=1 [tasks]=4 [tasks_per_node]=4 [hostfile]=%s%.0s [threads]=own
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=64
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -22,7 +22,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=clean
   [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
   [nodes]=2 [tasks]=4 [tasks_per_node]='3,1' [components]='1 1' [hostfile]='%s slots=%s' [threads]=own
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [required_roles]=master [required_tasks]=1
 )

@@ -29,7 +29,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
   [nodes]=3 [tasks]=3 [tasks_per_node]='1(x3)' [processes]=1
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16 [by_address]=1
   [required_roles]=master [required_tasks]=1
 )

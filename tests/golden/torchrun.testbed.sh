@@ -23,7 +23,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)'
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -22,7 +22,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=inherit
   [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
   [nodes]=2 [tasks]=6 [tasks_per_node]='3(x2)' [hostfile]='%s slots=%s' [threads]=own
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [shared_gpus]=1 [gpu_hook]='PBS'"'"'s cgroups hook'
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30 [shared_gpus]=1 [gpu_hook]='PBS'"'"'s cgroups hook'
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

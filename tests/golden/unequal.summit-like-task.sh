@@ -20,7 +20,7 @@ declare -A hpcdist=(
   [scheduler]=lsf [submit_environment]=inherit [walltime]=00:30:00
   [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1
   [nodes]=1 [tasks]=6 [tasks_per_node]=6 [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [launch_node]=1
 )

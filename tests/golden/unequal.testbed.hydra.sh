@@ -23,7 +23,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
   [launcher]=hydra [program]=mpiexec.hydra [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1 [remote_shell]=agent
   [nodes]=2 [tasks]=6 [tasks_per_node]='3(x2)' [hostfile]=%s:%s [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -20,14 +20,15 @@ from .test_history import log
 from .test_rundir import made
 
 ROWS = (
-    "12|NODE_FAIL|1:0|90|98|150||n[1-2]\n12.0|FAILED|0:9|100|100|150|4K|n1\n"
-    "12|COMPLETED|0:0|155|199|230||n3\n12.0|COMPLETED|0:0|200|200|230|3K|n3\n"
+    "12|NODE_FAIL|1:0|90|98|150||n[1-2]|00:30.500|cpu=8,gres/gpu=8,node=2|\n"
+    "12.0|FAILED|0:9|100|100|150|4K|n1|00:30.500|cpu=8|cpu=00:00:30,mem=7K\n"
+    "12|COMPLETED|0:0|155|199|230||n3|00:00:00|cpu=8,node=1|\n12.0|COMPLETED|0:0|200|200|230|3K|n3|||\n"
 )
 RUNNING = ROWS.replace("|230|", "|Unknown|").replace("COMPLETED", "RUNNING")
 COMPLETED = Status(JobState.COMPLETED)
 USAGE = (
-    Usage(None, JobState.NODE_FAIL, 90.0, 98.0, 150.0, None, ("n1", "n2"), 4096),
-    Usage(None, JobState.COMPLETED, 155.0, 199.0, 230.0, 0, ("n3",), 3072),
+    Usage(None, JobState.NODE_FAIL, 90.0, 98.0, 150.0, None, ("n1", "n2"), 4096, 7168, 30.5, 8, 8),
+    Usage(None, JobState.COMPLETED, 155.0, 199.0, 230.0, 0, ("n3",), 3072, cpus=8),
 )
 
 
@@ -60,9 +61,9 @@ def report(run: Run) -> Report:
 def test_a_start_takes_what_the_event_log_lacks(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", "restarted 12 210 1", "ended 12 229 0")
     assert attempts.read(report(run), 1000.0, lambda _: USAGE) == (
-        Attempt("12", (0, 0), "node_fail", 90.0, 100.0, 150.0, ("n1", "n2"), None, 400.0, 4096),
-        Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072, "failure"),
-        Attempt("12", (1, 1), "completed", 210.0, 210.0, 229.0, ("n3",), 0, 152.0, 3072),
+        Attempt("12", (0, 0), "node_fail", 90.0, 100.0, 150.0, ("n1", "n2"), None, 400.0, 4096, "", USAGE[0]),
+        Attempt("12", (1, 0), "failed", 155.0, 200.0, 210.0, None, 1, 80.0, 3072, "failure", USAGE[1]),
+        Attempt("12", (1, 1), "completed", 210.0, 210.0, 229.0, ("n3",), 0, 152.0, 3072, "", USAGE[1]),
     )
 
 
@@ -82,15 +83,16 @@ def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp
 
 def test_an_end_without_a_time_leaves_the_gpu_seconds_unknown(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0")
-    [last] = attempts.read(report(run), 1000.0, lambda _: (Usage(state=JobState.FAILED, started=99.0),))
-    assert last == Attempt("12", (0, 0), "failed", None, 100.0)
+    usage = Usage(state=JobState.FAILED, started=99.0)
+    [last] = attempts.read(report(run), 1000.0, lambda _: (usage,))
+    assert last == Attempt("12", (0, 0), "failed", None, 100.0, usage=usage)
 
 
 def test_a_job_that_never_started(tmp_path: Path) -> None:
     run = slurm(tmp_path, ended=Status(JobState.CANCELLED))
     usage = (Usage(None, JobState.CANCELLED, 90.0, None, 95.0),)
     assert attempts.read(report(run), 1000.0, lambda _: usage) == (
-        Attempt("12", (0, 0), "cancelled", 90.0, None, 95.0),
+        Attempt("12", (0, 0), "cancelled", 90.0, None, 95.0, usage=usage[0]),
     )
 
 
@@ -158,7 +160,7 @@ def test_the_accounting_of_jobs_that_run_on_is_not_queried_for_many(tmp_path: Pa
 
 
 def test_a_time_beyond_all_calendars_is_not_taken(tmp_path: Path) -> None:
-    rows = "12|COMPLETED|0:0|155|199|999999999999||n3\n"
+    rows = "12|COMPLETED|0:0|155|199|999999999999||n3|||\n"
     assert accounting.query(slurm(tmp_path), Services(Sacct(rows), now=lambda: 300.0)) == ()
 
 

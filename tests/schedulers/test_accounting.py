@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import HasAccounting, Usage, moment, size
+from hpcdist.schedulers.accounting import HasAccounting, Usage, count, moment, seconds, size
 from hpcdist.schedulers.job import Job, JobState
 
 from .flux_transcripts import recorded
@@ -32,28 +32,44 @@ def local(text: str) -> float:
 
 
 def test_slurm_shows_each_start_of_a_requeued_job() -> None:
-    at = 1795422100
-    assert read("slurm", "1", (PLACE / "slurm" / "requeued.22.05.8.txt").read_text()) == [
-        Usage(None, JobState.PENDING, at + 29, at + 30, at + 30, None, ("n1",)),
-        Usage(None, JobState.COMPLETED, at + 31, at + 38, at + 42, 0, ("n1",), 219280 << 10),
-    ]
+    at = 1795462000
+    assert read("slurm", "2", (PLACE / "slurm" / "requeued.22.05.8.txt").read_text()) == [
+        Usage(
+            None, JobState.PENDING, at + 64, at + 65, at + 66, None, ("n1",), 15692 << 10,
+            (15692 + 8464) << 10, 0.055, 1,
+        ),
+        Usage(
+            None, JobState.COMPLETED, at + 66, at + 72, at + 81, 0, ("n1",), 219908 << 10,
+            (16280 + 219908 + 219544) << 10, 0.431, 1,
+        ),
+    ]  # fmt: skip
+
+
+def test_slurm_shows_the_gpus_and_what_all_tasks_used() -> None:
+    [found] = read("slurm", "1", (PLACE / "slurm" / "gpus.22.05.8.txt").read_text())
+    assert found[7:] == (117752 << 10, (15416 + 586340) << 10, 10.59, 8, 8)
 
 
 def test_slurm_joins_components_and_parts_elements() -> None:
     answer = (
-        "24+0|FAILED|5:0|10|20|30||n[1-2]\n24+0.batch|FAILED|5:0|20|20|30|100K|n1\n"
-        "24+1|COMPLETED|0:0|10|20|40||n5\n24+1.0|COMPLETED|0:0|20|20|40|2M|n5\n"
-        "24+1.1|COMPLETED|0:0|20|20|40|1M|n5\n24+1.2|COMPLETED|0:0|20|20|40||n5\n"
+        "24+0|FAILED|5:0|10|20|30||n[1-2]|00:04.500|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,node=2|\n"
+        "24+0.batch|FAILED|5:0|20|20|30|100K|n1|00:04.500|cpu=2|cpu=00:00:04,mem=100K,pages=0\n"
+        "24+1|COMPLETED|0:0|10|20|40||n5|01:00:01|billing=4,cpu=2,node=1|\n"
+        "24+1.0|COMPLETED|0:0|20|20|40|2M|n5|01:00:01|cpu=2|cpu=01:00:01,mem=4M,pages=0\n"
+        "24+1.1|COMPLETED|0:0|20|20|40|1M|n5|||mem=1M\n24+1.2|COMPLETED|0:0|20|20|40||n5|||\n"
     )
-    hosts = ("n1", "n2", "n5")
-    assert read("slurm", "24", answer) == [Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20)]
+    hosts, memory = ("n1", "n2", "n5"), (100 << 10) + (5 << 20)
+    assert read("slurm", "24", answer) == [
+        Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20, memory, 3605.5, 6, 2)
+    ]
     answer = (
-        "7_0|CANCELLED by 5|0:0|10|None|15||None assigned\n7_3|NODE_FAIL|1:0|10|20|Unknown||n1\n"
-        "7_3.extern|CANCELLED|0:0|20|20|30|0|n1\n7_[4-5%2]|PENDING|0:0|10|Unknown|Unknown||None assigned\n"
+        "7_0|CANCELLED by 5|0:0|10|None|15||None assigned|00:00:00||\n"
+        "7_3|NODE_FAIL|1:0|10|20|Unknown||n1|00:00:00|cpu=1,mem=9M|\n7_3.extern|CANCELLED|0:0|20|20|30|0|n1|||\n"
+        "7_[4-5%2]|PENDING|0:0|10|Unknown|Unknown||None assigned|||\n"
     )
     assert read("slurm", "7;alpha", answer) == [
         Usage(0, JobState.CANCELLED, 10, None, 15),
-        Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",)),
+        Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",), cpus=1),
     ]
 
 
@@ -69,10 +85,14 @@ def test_slurm_is_asked_for_times_in_seconds() -> None:
 def test_pbs_shows_the_last_start() -> None:
     answer = (PLACE / "pbs" / "over.dsv").read_text()
     began, ended = local("2026-11-22 18:45:50"), local("2026-11-22 18:46:05")
-    expected = Usage(None, JobState.TIMEOUT, None, began, ended, None, ("n1",), 1232 << 10)
+    memory = 1232 << 10
+    expected = Usage(None, JobState.TIMEOUT, None, began, ended, None, ("n1",), memory, memory, cpus=1)
     assert read("pbs", "1003.head", answer) == [expected]
     [short] = read("pbs", "1001.head", answer)
     assert (short.exit_code, short.max_memory) == (37, None)  # it writes 0kb where it measured nothing
+    used = "resources_used.cput=1:02:03|resources_used.mem=5kb|resources_used.ncpus=64|Resource_List.ngpus=8"
+    [large] = read("pbs", "1.head", f"Job Id: 1.head|job_state=F|Exit_status=0|{used}\n")  # of qstat(1B)
+    assert large[7:] == (5 << 10, 5 << 10, 3723, 64, 8)
     elements = read("pbs", "35[].head", answer)
     assert [each.element for each in elements] == [0, 1, 2, 3, 4, 5]
     assert [each.started is None for each in elements] == [False, False, True, True, True, True]
@@ -83,21 +103,27 @@ def test_grid_engine_shows_the_records_of_the_job_alone() -> None:
     answer = (PLACE / "sge" / "qacct.8.1.9.txt").read_text()
     began, ended = local("2026-11-21 08:17:14"), local("2026-11-21 08:17:15")
     assert read("sge", "14", answer) == [
-        Usage(None, JobState.FAILED, None, began, ended, 5, (), int(4.809 * 1024) * 1024)
+        Usage(None, JobState.FAILED, None, began, ended, 5, (), int(4.809 * 1024) * 1024, cpus=4)
     ]
+    assert (read("sge", "13", answer)[0].cpu_seconds, read("sge", "13", answer)[0].cpus) == (0.005, 1)
     assert sorted(each.element or 0 for each in read("sge", "17", answer)) == [1, 2, 3]
     tight = (PLACE / "sge" / "tight.8.1.9.txt").read_text()
     number = next(line.split()[1] for line in tight.splitlines() if line.startswith("jobnumber"))
-    assert len(read("sge", number, tight)) == 1
+    [first] = read("sge", number, tight)
+    assert (first.cpus, first.cpu_seconds) == (32, None)
     assert tight.count("jobnumber") > 1
 
 
-def test_lsf_shows_memory_alone() -> None:
-    rows = [("22003", "0", "DONE", "", "12 Mbytes"), ("9", "0", "DONE", "", "1 Gbytes")]
-    names = ("JOBID", "JOBINDEX", "STAT", "EXIT_CODE", "MAX_MEM")
+def test_lsf_shows_memory_and_cpu_time_alone() -> None:
+    rows = [
+        ("22003", "0", "DONE", "", "12 Mbytes", "0.3 second(s)", "4"),
+        ("9", "0", "DONE", "", "1 Gbytes", "1.0 second(s)", "1"),
+    ]
+    names = ("JOBID", "JOBINDEX", "STAT", "EXIT_CODE", "MAX_MEM", "CPU_USED", "SLOTS")
     answer = json.dumps({"RECORDS": [dict(zip(names, row, strict=True)) for row in rows]})
-    assert read("lsf", "22003", answer) == [Usage(None, JobState.COMPLETED, exit_code=0, max_memory=12 << 20)]
-    row = dict(zip(names, ("22007[3]", "3", "EXIT", "4", "-"), strict=True))
+    used = Usage(None, JobState.COMPLETED, exit_code=0, max_memory=12 << 20, total_memory=12 << 20)
+    assert read("lsf", "22003", answer) == [used._replace(cpu_seconds=0.3, cpus=4)]
+    row = dict(zip(names, ("22007[3]", "3", "EXIT", "4", "-", "-", "-"), strict=True))
     answer = json.dumps({"RECORDS": [row]})
     assert read("lsf", "22007", answer) == [Usage(3, JobState.FAILED, exit_code=4)]
 
@@ -107,7 +133,7 @@ def test_flux_shows_times_and_hosts() -> None:
         done.stdout for done in recorded("jobs.txt") if done.command.argv[2:] == ("--json", "\u0192BSPSqQCw")
     )
     times = (1795352473.091133, 1795352473.1424487, 1795352483.2313023)
-    assert read("flux", "fBSPSqQCw", answer) == [Usage(None, JobState.COMPLETED, *times, 0, ("n4",))]
+    assert read("flux", "fBSPSqQCw", answer) == [Usage(None, JobState.COMPLETED, *times, 0, ("n4",), cpus=1)]
 
 
 @pytest.mark.parametrize("name", ["slurm", "pbs", "sge", "lsf", "flux"])
@@ -122,14 +148,33 @@ def test_junk_is_nothing(name: str, junk: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("text", "expected"),
     [
         ("14568K", 14568 << 10), ("187336kb", 187336 << 10), ("1.5 Gbytes", 3 << 29), ("12", 12),
         ("0kb", None), ("0", None), ("", None), ("-", None), ("many", None),
     ],
 )  # fmt: skip
-def test_size(text: str, count: int | None) -> None:
-    assert size(text) == count
+def test_size(text: str, expected: int | None) -> None:
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("00:01.500", 1.5), ("01:02:03", 3723), ("1-00:00:01", 86401), ("100:00:00", 360000),
+        ("0.3 second(s)", 0.3), ("0.005s", 0.005), ("12", 12), ("00:00:00", None), ("0", None), ("", None),
+        ("-", None), ("1:2:3:4", None), ("many", None),
+    ],
+)  # fmt: skip
+def test_seconds(text: str, expected: float | None) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("4", 4), ("", None), ("-", None), ("4" * 30, None), ("²", None)]
+)
+def test_count(text: str, expected: int | None) -> None:
+    assert count(text) == expected
 
 
 def test_a_time_that_is_none() -> None:

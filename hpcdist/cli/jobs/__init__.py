@@ -3,7 +3,7 @@
 submit list status describe logs resume cancel wait rm prune    one verb each
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing    shared: finding runs and their trials; output
-code spans    the code of a job; times and sizes
+code spans used    the code of a job; times and sizes; what jobs cost
 sweep_progress    how far a search is
 scale_result    the plan and the result of a scaling study
 sweep_job    the small job that goes on with a search

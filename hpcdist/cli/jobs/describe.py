@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
@@ -21,6 +21,7 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import split_id
+from hpcdist.usage import cost
 
 _HEADS: Final = (
     "attempt",
@@ -49,8 +50,10 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     run, element = finding.find_element(runs_dir, jobs)
     [report] = states.status([run], services)
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
+    costs = cost.starts(found, run.directory.plan(), time.time())
     if json:
-        show.as_json(details | {"attempts": [_attempt(attempt) for attempt in found]})
+        attempted = [_attempt(attempt) for attempt in found]
+        show.as_json(details | {"attempts": attempted, "cost": used.of_costs(costs)})
         return
     events = details.pop("events")
     show.table(
@@ -65,6 +68,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
         click.echo()
         heads = _HEADS if any(one.why for one in found) else _HEADS[:-1]
         show.table(heads, (_row(one)[: len(heads)] for one in found))
+    used.print_costs(costs)
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import warning
@@ -21,6 +21,7 @@ from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
     from hpcdist.tracking.comparison import Tracked
+    from hpcdist.usage.cost import Cost
 
 
 class Row(NamedTuple):
@@ -34,10 +35,17 @@ class Row(NamedTuple):
     tags: Sequence[str] = ()
     metrics: Mapping[str, float] = {}
     unread: Sequence[str] = ()
+    cost: Cost | None = None
 
 
 @click.command("list")
 @click.option("-l", "--long", is_flag=True, help="Show GPU-hours, tags and params, too.")
+@click.option(
+    "--cost",
+    "is_costed",
+    is_flag=True,
+    help="Show queue time, elapsed time, GPU-hours, CPU-hours and memory, by the accounting that is kept.",
+)
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Show a metric's last value; repeatable."
 )
@@ -60,6 +68,7 @@ class Row(NamedTuple):
 @json_option
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     long: bool,
+    is_costed: bool,
     metrics: tuple[str, ...],
     name: str | None,
     states: tuple[str, ...],
@@ -82,11 +91,13 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         if _made(run) >= after and (name is None or fnmatchcase(run.name, name))
     ]
     print_problems(map(warning, dict.fromkeys(text for row in rows for text in row.unread)))
+    if is_costed:
+        rows = [row._replace(cost=_cost(row.run, now)) for row in rows]
     shown = [row for row in rows if (not states or row.state in states) and {*tags} <= {*row.tags}]
     if json:
         show.as_json([_data(row) for row in shown])
     elif shown:
-        _print(shown, metrics, long=long)
+        _print(shown, metrics, long=long, is_costed=is_costed)
     else:
         note(
             f"no runs in {runs_dir}" if not found else f"none of the {len(found)} runs in {runs_dir} matches"
@@ -123,7 +134,20 @@ def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
     )
 
 
-def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool) -> None:
+def _cost(run: Run, now: float) -> Cost:
+    """Return what a run cost: by what is kept of its accounting, else by its event log."""
+    from hpcdist.runs import attempts
+    from hpcdist.usage import cost
+
+    starts: list[Cost] = []
+    for job, events in zip(run.jobs, run.by_job(run.directory.events()), strict=True):
+        plan = job.directory.plan()
+        found = attempts.of_events(job, plan, events, now)
+        starts += cost.starts(attempts.with_accounting(job, plan, found, now), plan, now)
+    return cost.total(starts)
+
+
+def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool, is_costed: bool) -> None:
     heads = (
         "run",
         "job",
@@ -131,6 +155,7 @@ def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool) -> None:
         "state",
         "age",
         *(("GPU-hours", "tags", "params") if long else ()),
+        *(used.HEADS if is_costed else ()),
         *metrics,
     )
     show.table(
@@ -142,11 +167,12 @@ def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool) -> None:
 def _cells(row: Row, *, long: bool) -> tuple[str, ...]:
     record = row.run.record
     cells = (row.run.name, runs.ids_of(row.run), record.site, row.state, spans.span(row.age))
+    costs = used.cells(row.cost) if row.cost else ()
     if not long:
-        return cells
+        return (*cells, *costs)
     hours = "-" if row.gpu_hours is None else f"{row.gpu_hours:.2f}"
     params = " ".join(f"{name}={value}" for name, value in row.params.items())
-    return (*cells, hours, ", ".join(row.tags) or "-", params or "-")
+    return (*cells, hours, ", ".join(row.tags) or "-", params or "-", *costs)
 
 
 def _number(value: float | None) -> str:
@@ -160,6 +186,7 @@ def _data(row: Row) -> dict[str, Any]:
         "state": row.state,
         "age": round(row.age),
         "gpu_hours": row.gpu_hours,
+        **({"cost": used.of_cost(row.cost)} if row.cost else {}),
         "params": row.params,
         "tags": row.tags,
         "metrics": {name: show.number(value) for name, value in row.metrics.items()},

@@ -1,4 +1,4 @@
-"""The start of a job in Flux, which starts none again and measures no memory.
+"""The start of a job in Flux, which starts none again, and measures neither memory nor CPU time.
 
 Sources: flux-jobs(1); answers of flux-core 0.88.
 """
@@ -36,7 +36,9 @@ def _usage(record: Mapping[str, Any]) -> Usage:
         hosts = tuple(hostlist.expand(str(record.get("nodelist", ""))))
     except ValueError:
         hosts = ()
-    return Usage(None, said.state, queued, started, ended, said.exit_code, hosts)
+    cpus = record.get("ncores")
+    usage = Usage(None, said.state, queued, started, ended, said.exit_code, hosts)
+    return usage._replace(cpus=cpus if type(cpus) is int else None)
 
 
 def _time(value: object) -> float | None:

@@ -1,6 +1,6 @@
-"""The memory of a job in LSF, while bjobs knows it: its times have no year, and are not read.
+"""What a job in LSF used, while bjobs knows it: its times have no year, and are not read.
 
-``max_mem`` is that of all processes of the job.
+``max_mem`` and ``cpu_used`` are those of all processes of the job; ``slots`` are its CPUs at most sites.
 Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, of 10.1.0.2 and later.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.accounting import Usage, size
+from hpcdist.schedulers.accounting import Usage, count, seconds, size
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, base_id, key, records, status
 
-_COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem"
+_COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
 
 
 class MaxMem:
@@ -32,9 +32,13 @@ class MaxMem:
                     record.get("stat", ""), record.get("exit_code", ""), record.get("exit_reason", "")
                 )
                 element = key(text).removeprefix(job.id).removeprefix("_") or record.get("jobindex", "0")
+                memory = size(record["max_mem"])
                 yield Usage(
                     int(element) if element.isdecimal() and element != "0" else None,
                     said.state,
                     exit_code=said.exit_code,
-                    max_memory=size(record["max_mem"]),
+                    max_memory=memory,
+                    total_memory=memory,
+                    cpu_seconds=seconds(record.get("cpu_used", "")),
+                    cpus=count(record.get("slots", "")),
                 )

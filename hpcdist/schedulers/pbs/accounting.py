@@ -1,6 +1,6 @@
 """The last start of a job in PBS, by the fields of ``qstat -x -f``, where the server keeps a history.
 
-``resources_used.mem`` is that of all processes of the job on all of its nodes.
+``resources_used.mem`` is that of all processes of the job on all of its nodes, ``cput`` what they computed.
 Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.accounting import Usage, moment, size
+from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.ends import Attributes, status
 from hpcdist.schedulers.pbs.queries import command, element_of, key, records
@@ -33,6 +33,7 @@ class History:
 def _usage(element: int | None, record: Attributes) -> Usage:
     said = status(record)
     ended = moment(record.get("obittime", "")) if said.state.is_final else None
+    memory = size(record.get("resources_used.mem", ""))
     nodes = [part.partition("/")[0] for part in record.get("exec_host", "").split("+")]
     return Usage(
         element,
@@ -42,5 +43,9 @@ def _usage(element: int | None, record: Attributes) -> Usage:
         ended=ended,
         exit_code=said.exit_code,
         hosts=tuple(dict.fromkeys(filter(None, nodes))),
-        max_memory=size(record.get("resources_used.mem", "")),
+        max_memory=memory,
+        total_memory=memory,
+        cpu_seconds=seconds(record.get("resources_used.cput", "")),
+        cpus=count(record.get("resources_used.ncpus", "")),
+        gpus=count(record.get("Resource_List.ngpus", "")),
     )

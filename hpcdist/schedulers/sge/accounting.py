@@ -1,7 +1,8 @@
 """The starts of a job in Grid Engine's accounting: a record each; what qrsh started has others.
 
 ``ru_maxrss`` is that of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes
-``4.691KB`` for 4691 of them, others the number alone.
+``4.691KB`` for 4691 of them, others the number alone. ``cpu`` is that of what the script started on the first
+host, so that of a job in a parallel environment, which may have more of them, is not taken.
 Sources: accounting(5), answers of Debian's 8.1.9.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.accounting import Usage, moment, size
+from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.job import Job, JobState
 from hpcdist.schedulers.sge.queries import bash, leading_number, qacct_records, submitted, task_end
 
@@ -48,4 +49,6 @@ def _usage(record: Mapping[str, str]) -> Usage:
         ended=moment(record.get("end_time", "")),
         exit_code=said.exit_code if said else None,
         max_memory=most and most * 1024,
+        cpu_seconds=seconds(record.get("cpu", "")) if record.get("granted_pe") == "NONE" else None,
+        cpus=count(record.get("slots", "")),
     )

@@ -1,23 +1,27 @@
 """The starts of a job in Slurm's accounting: ``sacct -D`` shows each, with its steps below it.
 
 ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one node.
-Sources: sacct(1); answers of a real 22.05.8, in which a requeued job has a submit time of its own.
+``TRESUsageInTot``: with ``mem`` the sum of that over the tasks of a step. ``TotalCPU`` of a job is that of
+its steps. ``AllocTRES`` is what the job had, and is charged for.
+Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued job
+has a submit time of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
-from hpcdist.schedulers.accounting import Usage, size
+from hpcdist.schedulers.accounting import Usage, count, seconds, size
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import by_cluster, command, status
 
-_COLUMNS: Final = "jobid,state,exitcode,submit,start,end,maxrss,nodelist"
+_COLUMNS: Final = "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot"
 _ID: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+[0-9]+)?(?P<step>\..+)?")
+Number = TypeVar("Number", int, float)
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
 
@@ -44,12 +48,12 @@ class Sacct:
                 last = usage.element, usage.queued
                 found[last] = _joined(found[last], usage) if last in found else usage
             elif last:
-                found[last] = found[last]._replace(max_memory=_most(found[last].max_memory, size(columns[6])))
+                found[last] = _with_step(found[last], columns)
         yield from found.values()
 
 
 def _usage(element: int | None, columns: list[str]) -> Usage:
-    _, state, code, submitted, start, end, memory, nodes = columns
+    _, state, code, submitted, start, end, memory, nodes, cpu, allocated, _ = columns
     said = status(state, code)
     queued, started, ended = (
         float(text) if _EPOCH.fullmatch(text) else None for text in (submitted, start, end)
@@ -58,7 +62,24 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
         hosts = tuple(hostlist.expand(nodes)) if nodes != "None assigned" else ()
     except ValueError:
         hosts = ()
-    return Usage(element, said.state, queued, started, ended, said.exit_code, hosts, size(memory))
+    usage = Usage(element, said.state, queued, started, ended, said.exit_code, hosts, size(memory))
+    had = _tres(allocated)
+    # without gres/gpu in AccountingStorageTRES no job has any there
+    cpus, gpus = (count(had.get(name, "")) for name in ("cpu", "gres/gpu"))
+    return usage._replace(cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus)
+
+
+def _tres(text: str) -> dict[str, str]:
+    """Return the values of ``cpu=4,gres/gpu:a100=2,mem=8G`` by their names."""
+    return dict(item.split("=", 1) for item in text.split(",") if "=" in item)
+
+
+def _with_step(usage: Usage, columns: list[str]) -> Usage:
+    """Add what a step used. Steps may run beside each other, as srun's beside the job's script."""
+    return usage._replace(
+        max_memory=_most(usage.max_memory, size(columns[6])),
+        total_memory=_sum(usage.total_memory, size(_tres(columns[10]).get("mem", ""))),
+    )
 
 
 def _joined(one: Usage, other: Usage) -> Usage:
@@ -68,7 +89,15 @@ def _joined(one: Usage, other: Usage) -> Usage:
         ended=max(ends, default=None),
         hosts=one.hosts + other.hosts,
         max_memory=_most(one.max_memory, other.max_memory),
+        cpu_seconds=_sum(one.cpu_seconds, other.cpu_seconds),
+        cpus=_sum(one.cpus, other.cpus),
+        gpus=_sum(one.gpus, other.gpus),
     )
+
+
+def _sum(one: Number | None, other: Number | None) -> Number | None:
+    """Return the sum of what is known."""
+    return other if one is None else one if other is None else one + other
 
 
 def _most(one: int | None, other: int | None) -> int | None:

@@ -35,7 +35,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=clean [walltime]=01:00:00
   [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
   [nodes]=2 [tasks]=24 [tasks_per_node]='12(x2)' [hostfile]=%s%.0s [threads]=own
-  [gpus]=node [gpu_variable]=ZE_AFFINITY_MASK [gpu_devices]='/dev/dri/renderD*'
+  [gpus]=node [gpu_variable]=ZE_AFFINITY_MASK [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
   [ports]=16 [suffix]=.hsn.cm.aurora.alcf.anl.gov
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

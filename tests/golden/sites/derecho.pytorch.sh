@@ -35,7 +35,7 @@ declare -A hpcdist=(
   [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
   [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [hostfile]=%s%.0s [threads]=own
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -35,7 +35,7 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
   [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
-  [gpus]=launcher [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*'
+  [gpus]=launcher [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
   [ports]=16 [by_address]=1
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

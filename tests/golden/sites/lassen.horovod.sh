@@ -27,7 +27,7 @@ declare -A hpcdist=(
   [scheduler]=lsf [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
   [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [launch_node]=1
 )

@@ -29,7 +29,7 @@ declare -A hpcdist=(
   [scheduler]=sge [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
   [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [hostfile]='%s slots=%s' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
   [slots]=1
 )

@@ -33,7 +33,7 @@ declare -A hpcdist=(
   [scheduler]=flux [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
   [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*'
+  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
