@@ -121,9 +121,9 @@ def test_a_training_is_cancelled_between_two_attempts(user: User) -> None:
         for run in (chain, again):
             user.await_log(run, "attempt 0")
         administer(user.cluster, "scontrol", "update", f"PartitionName={name}", "State=DOWN")
-        ids = {run: user.json("describe", run)["attempts"][0]["job"] for run in (chain, again)}
-        administer(user.cluster, "scancel", ids[chain])
-        administer(user.cluster, "scontrol", "requeue", ids[again])
+        for run, words in ((chain, ["scancel"]), (again, ["scontrol", "requeue"])):
+            [job] = (user.directory / "runs" / run / "jobs").iterdir()
+            administer(user.cluster, *words, job.name)
         until(lambda: set(queued(user).split()) == {"PENDING"}, "both to wait for another attempt", 60)
         for run in (chain, again):
             assert user.hpcdist("cancel", run).returncode == 0
@@ -152,7 +152,7 @@ def test_a_follower_whose_submission_is_not_answered_is_submitted_once(user: Use
         assert done.returncode in (code, -9 if code else 0), done.stderr
         if code:
             again = user.hpcdist("submit", file)
-            assert "its submission was interrupted" in again.stderr
+            assert "late-2 of the same experiment has 2 of 3 jobs; its submission goes on now" in again.stderr
         assert len(queued(user).split()) == 3
         administer(user.cluster, "scancel", "-u", user.name)
         until(lambda: not queued(user), "the jobs to be cancelled", 60)

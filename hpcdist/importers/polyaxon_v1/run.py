@@ -48,8 +48,9 @@ _ENVIRONMENT: Final = {
     **dict.fromkeys(
         ("labels", "annotations", "affinity", "tolerations", "nodeName", "serviceAccountName", "hostAliases",
          "securityContext", "imagePullSecrets", "hostNetwork", "hostPID", "dnsPolicy", "dnsConfig",
-         "schedulerName", "priorityClassName", "priority", "restartPolicy"), "it is for Kubernetes",
+         "schedulerName", "priorityClassName", "priority"), "it is for Kubernetes",
     ),
+    "restartPolicy": "a program is started again as often as `termination: {maxRetries: ...}` permits",
 }  # fmt: skip
 _RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}`"
 _IN_ROLE: Final = {
