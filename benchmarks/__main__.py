@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import packing, report, scale, scaling, search, staging, start, sweeps, tracking
+from benchmarks import packing, report, restarts, scale, scaling, search, staging, start, sweeps, tracking
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record
 from hpcdist.schedulers.local import LOCAL
@@ -130,6 +130,7 @@ def main() -> None:
     tracking.main(compare, line)
     report.main()
     start.main(compare, line)
+    restarts.main(compare, line)
 
 
 if __name__ == "__main__":

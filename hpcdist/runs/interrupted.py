@@ -71,7 +71,7 @@ def _is_to_complete(report: Report, services: Services) -> bool:
 
     Of several, of which some are missing, the others may have ended.
     """
-    states = [job.status.state for job in report.jobs]
+    states = [report.status.state] if report.run.is_followed else [job.status.state for job in report.jobs]
     if JobState.CANCELLED in states:
         return False
     if any(

@@ -43,7 +43,17 @@ hpcdist_run() {
   fi
   [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || hpcdist_find_cause
   [[ ! ${hpcdist[packed]:-} ]] || hpcdist_end_packed
+  [[ $hpcdist_code == 0 || ! ${hpcdist[restart]:-} ]] || hpcdist_end_leftovers
   return "$hpcdist_code"
+}
+# A launcher that was killed leaves its tasks behind, which would write the checkpoints of the next attempt. Those on other
+# nodes are not seen from here.
+hpcdist_end_leftovers() {
+  local pids
+  pids=$(grep -lszxF -e "HPCDIST_FAILURE=$HPCDIST_FAILURE" /proc/[0-9]*/environ | cut -d/ -f3)
+  # shellcheck disable=SC2086 # these are words
+  [[ ! $pids ]] || kill -KILL $pids 2>/dev/null
+  return 0
 }
 hpcdist_wait_for_program() {
   local code

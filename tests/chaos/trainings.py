@@ -175,8 +175,6 @@ class Training(Person):
         kinds = sorted({process.kind for process in there})
         kind = self.rnd.choice(kinds) if kinds else ""
         self.say(f"of kind {kind}")
-        if kind == "script" and self.machine.site == "lsf":
-            return self._lose_node()  # the stand-in does not end what a killed script leaves
         return self._kill([process for process in there if process.kind == kind])
 
     def _kill_rank(self) -> bool:

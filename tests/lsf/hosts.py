@@ -44,11 +44,11 @@ def _is_sent(name: str) -> bool:
 
 
 def send(settings: Config, host: str, number: signal.Signals, pid_file: Path) -> None:
-    """Signal all of a group."""
+    """Signal all of a session: LSF keeps a list of all process groups of a job."""
     text = pid_file.read_text().strip() if pid_file.exists() else ""
     if not text:
         return
-    words = ["kill", "-s", number.name.removeprefix("SIG"), "--", f"-{text}"]
+    words = ["pkill", "--signal", number.name.removeprefix("SIG"), "--session", text]
     if settings.remote and host != os.uname().nodename:
         words = [*_SSH, host, shlex.join(words)]
     subprocess.run(words, stderr=subprocess.DEVNULL, check=False)

@@ -45,6 +45,7 @@ def main(key: str) -> None:
         process = start(settings, host, f"exec bash {script}", variables(job, settings), pid_file, output)
         reason = watch(process, job, host, pid_file, settings)
         code = process.wait()
+        send(settings, host, signal.SIGKILL, pid_file)  # what a script leaves that was killed
         output.seek(0)
         end(job, code if code >= 0 else 128 - code, reason, output.read(), host)
 

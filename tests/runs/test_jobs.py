@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.runs import attempts, control, elements, finding, history, states
+from hpcdist.runs import attempts, control, elements, finding, history, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
@@ -143,6 +143,20 @@ def test_a_follower_waits_for_all_jobs_before_it(tmp_path: Path) -> None:
     control.submit(REQUEST._replace(jobs=("", "", ""), followed=True), tmp_path, queue.services)
     words = [word for command in queue.shell.commands for word in command.argv if "--dependency" in word]
     assert words == ["--dependency=afterany:100", "--dependency=afterany:100:101"]
+
+
+def test_a_training_that_completed_while_its_followers_were_submitted_is_not_begun_again(
+    tmp_path: Path,
+) -> None:
+    queue, seen = Queue(), Seen()
+    request = REQUEST._replace(jobs=("", "", ""), followed=True)
+    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    third = run.jobs[2]
+    rundir.save(third.directory, third.record._replace(phase=Phase.CREATED, job_id=None, submitted_at=None))
+    queue.services.update(run.jobs[1], ended=Status(JobState.CANCELLED, "CANCELLED"))
+    queue.services.update(run.jobs[0], ended=Status(JobState.COMPLETED, "COMPLETED", 0))
+    (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
+    assert control.submit(request, tmp_path, queue.services, seen.screen).name == "mnist-1"
 
 
 def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_path: Path) -> None:

@@ -192,3 +192,14 @@ def test_what_ended_from_outside_goes_on_only_if_it_is_to(tmp_path: Path, on: li
     (tmp_path / "run" / "attempts" / "0").write_text("1\n")  # whose end nobody wrote
     found, out = ended(tmp_path, "echo attempt $HPCDIST_ATTEMPT", on=on)
     assert (found, "attempt 1\n" in out, "it was ended from outside" in out) == (code, code == 0, code != 0)
+
+
+def test_what_a_killed_launcher_leaves_does_not_live_beside_the_next_attempt(tmp_path: Path) -> None:
+    """The command's shell is killed, and what it had started would go on."""
+    cmd = """\
+[ $HPCDIST_ATTEMPT = 0 ] || { grep -q sleep /proc/$(cat left)/cmdline && exit 4; exit 0; }
+setsid sleep 600 &
+echo $! >left
+kill -KILL $$
+"""
+    assert ended(tmp_path, cmd)[0] == 0
