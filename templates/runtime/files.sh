@@ -61,7 +61,8 @@ hpcdist_start_processes() {
 # missing. (srun returns the highest exit code of all tasks, but prefers a signal's: the TERM that follows must kill none.)
 hpcdist_write_task() {
   local text start
-  text=$(hpcdist_task_text)$'\n'
+  text=$(hpcdist_task_text) || hpcdist_unwritten # an empty one would end well
+  text+=$'\n'
   hpcdist_write_file task.sh "$text"
   hpcdist_size_of "$text"
   # shellcheck disable=SC2016 # the task expands it
