@@ -17,6 +17,7 @@ from hpcdist.schedulers.slurm import SLURM
 from hpcdist.site.charges import Balance
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
+from tests.sites import shipped_site
 
 SBANK = """\
  Allocation  Suballocation  Start       End         Resource  Project   Jobs  Charged  Available Balance
@@ -158,3 +159,16 @@ def test_a_charge_without_a_rate_is_a_problem() -> None:
         "partitions.p.charge.per_gpu_hour: -1 is out of range; write a number from 0",
         "partitions.p.charge.qos.q: 1e+10 is out of range; write a number from 0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("site", "text", "left"),
+    [
+        ("polaris", SBANK, Left(1999.4, "node-hours")),
+        ("delta", ACCOUNTS, Left(100, "SU", 5000000)),
+    ],
+)
+def test_shipped_sites_read_what_their_centres_show_as_an_example(site: str, text: str, left: Left) -> None:
+    balance = shipped_site(site).balance
+    assert balance is not None
+    assert balances.read(balance, text, "physics") == left
