@@ -23,9 +23,9 @@ OUTPUTS = Path(os.environ.get("POLYAXON_RUN_OUTPUTS_PATH", "."))
 WARM_UP = 5  # batches of each epoch that do not count for the throughput
 
 
-def scatter(digits: Dataset) -> TensorDataset:
-    """Return eight noisy pictures of 28x28 for each digit, which fills 16x16 of them somewhere."""
-    images, labels = (part.repeat_interleave(8, dim=0) for part in digits[:])
+def scatter(digits: Dataset, count: int) -> TensorDataset:
+    """Return so many noisy pictures of 28x28 for each digit, which fills 16x16 of them somewhere."""
+    images, labels = (part.repeat_interleave(count, dim=0) for part in digits[:])
     pictures = 0.2 * torch.randn(len(images), 1, 28, 28)
     places = torch.randint(13, (len(images), 2)).tolist()
     for picture, image, (top, left) in zip(pictures, images, places, strict=True):
@@ -33,12 +33,12 @@ def scatter(digits: Dataset) -> TensorDataset:
     return TensorDataset(pictures, labels)
 
 
-def make_data() -> list[TensorDataset]:
+def make_data(pictures: int) -> list[TensorDataset]:
     """Return pictures to learn from, and of other digits to be tested with; the same on all ranks."""
     pixels, labels = load_digits(return_X_y=True)
     small = torch.tensor(pixels / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     digits = TensorDataset(nn.functional.interpolate(small, size=16, mode="bilinear"), torch.tensor(labels))
-    return [scatter(part) for part in random_split(digits, [0.8, 0.2])]
+    return [scatter(part, pictures) for part in random_split(digits, [0.8, 0.2])]
 
 
 def make_model() -> nn.Module:
@@ -102,7 +102,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=0.001)
     parser.add_argument("--epochs", type=int, default=3, help="in all, with those of earlier jobs")
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--pictures", type=int, default=8, help="of each digit")
     parser.add_argument("--checkpoint", type=Path, default=OUTPUTS, metavar="DIR", help="read and written")
+    parser.add_argument("--pause", type=float, default=0, help="seconds after each epoch")
     return parser.parse_args()
 
 
@@ -117,7 +119,7 @@ def main() -> None:
     device = torch.device("cuda" if gpus else "cpu")
     if gpus:
         torch.cuda.set_device(hvd.local_rank() % gpus)
-    train_data, test_data = make_data()
+    train_data, test_data = make_data(args.pictures)
     model = make_model().to(device)
     optimizer = Adam(model.parameters(), lr=args.lr * hvd.size())
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
@@ -132,6 +134,7 @@ def main() -> None:
         if hvd.rank() == 0:
             print(f"epoch {epoch}/{args.epochs} loss {loss:.4f}", flush=True)
             save(args.checkpoint / "checkpoint.pt", model, optimizer, epoch)
+        time.sleep(args.pause)
     accuracy, speed = evaluate(model, test_data, device), statistics.median(speeds or [0.0])
     if hvd.rank() == 0:
         print(f"test accuracy {accuracy:.4f} on {hvd.size()} ranks", flush=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.partitions import administer, partition
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, User
 
@@ -187,25 +186,10 @@ def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
     assert [int(line.split()[-1]) > 0 for line in attempts(user, run)] == [False, True, True]
 
 
-def administer(cluster: Cluster, *words: str) -> None:
-    cluster.run(words, user="slurm", cwd=Path("/"), check=True)
-
-
 def trained(user: User, run: str) -> None:
     """Return when a training has written a checkpoint."""
     file = user.directory / "runs" / run / "checkpoints" / "step"
     until(file.exists, f"a checkpoint of {run}")
-
-
-@contextmanager
-def partition(cluster: Cluster, options: str) -> Iterator[str]:
-    """A partition of all nodes, which is there for one test."""
-    administer(cluster, "scontrol", "create", "PartitionName=own", "Nodes=ALL", *options.split())
-    try:
-        yield "own"
-    finally:
-        cluster.heal()
-        administer(cluster, "scontrol", "delete", "PartitionName=own")
 
 
 @pytest.mark.parametrize(("mode", "grace"), [("REQUEUE", 0), ("CANCEL", 15), ("REQUEUE", 15)])

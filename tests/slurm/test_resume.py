@@ -1,19 +1,24 @@
-"""Trainings by PyTorch and Lightning that outlive their time limit and a node, with the same weights."""
+"""Trainings that outlive a limit, a more important job and a node, with the weights of undisturbed ones."""
 
 from __future__ import annotations
 
-import time
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.partitions import administer, partition
+from tests.slurm.process import until
 from tests.slurm.users import User, framework_path
 
 pytestmark = pytest.mark.real
 
-LIGHTNING = """\
+LIGHTNING_SCRIPT = """\
 import os, sys, time
 import lightning, torch
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -25,7 +30,8 @@ class Plane(lightning.LightningModule):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
     def on_train_start(self):
-        print("from step", self.trainer.global_step, flush=True)
+        if self.trainer.global_step:
+            print("going on from step", self.trainer.global_step, flush=True)
     def training_step(self, batch):
         time.sleep(float(sys.argv[1]))
         return nn.functional.mse_loss(self.net(batch[0]), batch[1])
@@ -38,7 +44,7 @@ data = DataLoader(TensorDataset(x, x.sum(dim=1, keepdim=True)), batch_size=32, s
 folder, model = os.environ["HPCDIST_CHECKPOINTS"], Plane()
 last = ModelCheckpoint(folder, save_last=True)
 trainer = lightning.Trainer(
-    max_epochs=11, logger=False, enable_progress_bar=False, default_root_dir=folder, callbacks=[last]
+    max_epochs=40, logger=False, enable_progress_bar=False, default_root_dir=folder, callbacks=[last]
 )
 trainer.fit(model, data, ckpt_path="last")
 if trainer.is_global_zero:
@@ -46,65 +52,195 @@ if trainer.is_global_zero:
 sys.stdout.flush()
 os._exit(0)
 """
-SHORT = {"batch": {"walltime": "1m"}, "restart": {"notice": "25s"}}
-LONG = {"batch": {"walltime": "10m"}, "restart": {}}
+HUGGING_FACE_SCRIPT = """\
+import os, sys, time
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, HfArgumentParser, Trainer, TrainerCallback
+from transformers import TrainingArguments, set_seed
+from transformers.trainer_utils import get_last_checkpoint
+
+class Pause(TrainerCallback):
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step:
+            print("going on from step", state.global_step, flush=True)
+    def on_step_end(self, args, state, control, **kwargs):
+        time.sleep(pause)
+
+pause = float(sys.argv.pop())
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+set_seed(args.seed)
+tokens = torch.randint(50, (256, 16), generator=torch.Generator().manual_seed(0))
+data = [{"input_ids": each, "labels": each} for each in tokens]
+size = dict(n_embd=32, n_layer=2, n_head=2, n_positions=16, vocab_size=50, bos_token_id=0, eos_token_id=0)
+size |= dict(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+trainer = Trainer(GPT2LMHeadModel(GPT2Config(**size)), args, train_dataset=data, callbacks=[Pause()])
+trainer.train(resume_from_checkpoint=get_last_checkpoint(args.output_dir))
+if trainer.is_world_process_zero():
+    torch.save(trainer.model.state_dict(), os.path.join(os.environ["HPCDIST_OUTPUTS"], "weights.pt"))
+"""
+"""As in Hugging Face's own examples, whose options are those of TrainingArguments; without dropout, of
+whose random numbers the checkpoint at a signal has not all."""
+
+MANY = "notice: 15s, no_progress: 0, max: 100"
+"""A busy machine may need more attempts than another one."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """One that prints `resumed` when it goes on, and whose run leaves its weights in a file.
+
+    Its pauses alone take longer than its limit; they are read when an attempt begins.
+    """
+
+    name: str
+    pause: float
+    resumed: str = "going on from step"
+    weights: str = "outputs/weights.pt"
+    framework: str = ""
+    file: str = ""
+    options: tuple[str, ...] = ()
+    restart: str = MANY
+
+    @property
+    def short(self) -> tuple[str, str]:
+        return "--set=batch.walltime=1m", f"--set=environment.restart={{{self.restart}}}"
+
+    def pause_for(self, user: User, seconds: float) -> None:
+        (user.directory / f"{self.name}.pause").write_text(f"{seconds:g}")
+
+    def submit(self, user: User, *options: str) -> str:
+        """Submit it; return the run."""
+        path = {"PATH": framework_path(self.framework)}
+        words = (self.file or f"{self.name}.yml", "-p", f"pause=$(cat {self.name}.pause)")
+        done = user.hpcdist("submit", *words, *self.options, *options, "--json", env=path)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["name"])
+
+    def times_resumed(self, user: User, run: str) -> int:
+        log = user.directory / "runs" / run / "logs" / "job.out"
+        return log.read_text().count(self.resumed) if log.exists() else 0
+
+    def result(self, user: User, run: str) -> dict[str, torch.Tensor]:
+        """Return the weights at the end, for which this waits."""
+        assert user.hpcdist("wait", run).returncode == 0, user.log(run)
+        state = torch.load(user.directory / "runs" / run / self.weights, weights_only=True)
+        found: dict[str, torch.Tensor] = state.get("model", state)
+        return found
+
+
+PYTORCH = Training(
+    name="pytorch",
+    pause=1,  # after each step
+    file="examples/pytorch_resume.yml",
+    options=(
+        "--set=environment.replicas.per_node=1",
+        "--set=pytorch.launch=torchrun",  # to which the signal is TERM
+        "-p",
+        "epochs=20",
+    ),
+)
+HOROVOD = Training(
+    name="horovod",
+    pause=600,  # after each epoch
+    resumed="resuming after epoch",
+    weights="checkpoints/checkpoint.pt",
+    file="examples/image_classification.yml",
+    options=(
+        "--set=environment.replicas.per_node=1",
+        *("-p", "epochs=6", "-p", "pictures=2", "-p", "checkpoint=$HPCDIST_CHECKPOINTS"),
+    ),
+)
+LIGHTNING = Training(name="lightning", pause=0.2, framework="lightning")
+HUGGING_FACE = Training(
+    name="hugging_face", pause=1, framework="transformers", restart=f"{MANY}, signal: TERM"
+)
+
+
+def alone(script: str, arguments: str, **more: Any) -> dict[str, Any]:
+    """Return an experiment whose script is followed by its pause."""
+    return {"params": {"pause": 0}, "run": {"cmd": f"python {script} {arguments} {{{{ pause }}}}"}, **more}
 
 
 @pytest.fixture
 def user(cluster: Cluster, workdir: Path) -> User:
     (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    (workdir / "fit.py").write_text(LIGHTNING)
+    (workdir / "fit.py").write_text(LIGHTNING_SCRIPT)
+    (workdir / "trainer.py").write_text(HUGGING_FACE_SCRIPT)
     return User(cluster, workdir)
 
 
-def start_pytorch(user: User, pause: float, *options: str) -> None:
-    """Submit the example on two nodes, by torchrun, to which the signal is TERM.
-
-    With pauses it takes longer than `SHORT` lets it, however fast the machine is; so does Lightning.
-    """
-    spread = ("--set=environment.replicas.per_node=1", "--set=pytorch.launch=torchrun")
-    params = ("-p", "epochs=7", "-p", f"pause={pause}")
-    done = user.hpcdist("submit", "examples/pytorch_resume.yml", *spread, *params, *options)
-    assert done.returncode == 0, done.stderr
+def disturbed(user: User, trainings: Sequence[Training], *options: str) -> dict[str, Training]:
+    """Submit them with a limit that they meet; return them by their runs."""
+    for training in trainings:
+        training.pause_for(user, training.pause)
+    return {training.submit(user, *training.short, *options): training for training in trainings}
 
 
-def start_lightning(user: User, name: str, pause: float, times: dict[str, dict[str, str]]) -> None:
-    """Submit a training by Lightning that sees nothing but Slurm."""
-    experiment = {
-        "framework": "lightning",
-        "run": {"cmd": f"env -u TORCHELASTIC_RUN_ID python fit.py {pause}"},
-        "environment": {"replicas": {"n_workers": 1, "per_node": 1}, "restart": times["restart"]},
-        "batch": times["batch"],
-    }
-    path = {"PATH": framework_path("lightning")}
-    done = user.hpcdist("submit", user.write(name, experiment), env=path)
-    assert done.returncode == 0, done.stderr
+def await_resumed(user: User, runs: dict[str, Training], times: int) -> None:
+    def resumed() -> bool:
+        return all(training.times_resumed(user, run) >= times for run, training in runs.items())
+
+    until(resumed, "the trainings to go on", 1500)
 
 
-def weights(user: User, run: str) -> dict[str, torch.Tensor]:
-    assert user.hpcdist("wait", run).returncode == 0, user.log(run)
-    state: dict[str, torch.Tensor] = torch.load(
-        user.directory / "runs" / run / "outputs" / "weights.pt", weights_only=True
+def crash_nodes(user: User, runs: Iterable[str]) -> None:
+    """Crash the first node of each run."""
+    for run in runs:
+        [job] = (user.directory / "runs" / run / "jobs").iterdir()
+        node = (job / "nodes").read_text().split()[0]
+        if node in user.cluster.pids:
+            user.cluster.crash(node)
+
+
+def lift_limits(user: User, trainings: Iterable[Training]) -> None:
+    """Let later attempts end in peace, however long they take on a busy machine."""
+    for training in trainings:
+        training.pause_for(user, 0)
+    jobs = user.cluster.run(["squeue", "-h", "-o", "%A"], user="root", check=True).stdout.split()
+    for job in jobs:
+        administer(user.cluster, "scontrol", "update", f"JobId={job}", "TimeLimit=60")
+
+
+def outranked(user: User, runs: Iterable[str]) -> bool:
+    """Submit a more important job for all nodes; return whether all runs have made room for one."""
+    words = ["sbatch", "--exclusive", "-N5", "-p", "all", "-t", "2", "--wait", "--wrap", "true"]
+    user.cluster.run(words, user=user.name, cwd=user.directory, check=True)
+    return all("DUE TO PREEMPTION" in user.log(run) for run in runs)
+
+
+def assert_same(user: User, runs: dict[str, Training]) -> None:
+    """Train again without pauses, limit and faults, and compare the weights."""
+    undisturbed = {training.submit(user): training for training in runs.values()}
+    for (run, training), other in zip(runs.items(), undisturbed, strict=True):
+        found, expected = training.result(user, run), training.result(user, other)
+        same = {name: torch.equal(found[name], expected[name]) for name in expected}
+        assert same == dict.fromkeys(found, True)
+
+
+def test_trainings_outlive_a_limit_a_more_important_job_and_a_node(user: User) -> None:
+    with partition(user.cluster, "PriorityTier=0 PreemptMode=REQUEUE GraceTime=0") as lower:
+        runs = disturbed(user, (PYTORCH, HOROVOD), f"--set=batch.partition={lower}")
+        await_resumed(user, runs, 1)
+        until(lambda: outranked(user, runs), "the trainings to make room", 1500)
+        await_resumed(user, runs, 2)
+        lift_limits(user, runs.values())
+        crash_nodes(user, runs)
+        assert_same(user, runs)
+
+
+def test_trainings_by_lightning_and_hugging_face_outlive_a_limit_and_a_node(user: User) -> None:
+    lightning = alone(
+        "fit.py", "", framework="lightning", environment={"replicas": {"n_workers": 1, "per_node": 1}}
     )
-    return state
-
-
-def assert_same(user: User, disturbed: str, undisturbed: str) -> None:
-    found, expected = weights(user, disturbed), weights(user, undisturbed)
-    assert {name: torch.equal(found[name], expected[name]) for name in expected} == dict.fromkeys(found, True)
-
-
-def test_disturbed_trainings_end_with_the_same_weights(user: User) -> None:
-    start_pytorch(user, 0.25, "--set=batch.walltime=1m", "--set=environment.restart.notice=25s")
-    start_lightning(user, "short", 0.2, SHORT)
-    user.await_log("pytorch-resume-1", "going on from step")
-    time.sleep(3)
-    [job] = (user.directory / "runs" / "pytorch-resume-1" / "jobs").iterdir()
-    user.cluster.crash((job / "nodes").read_text().split()[0])
-    start_pytorch(user, 0)
-    start_lightning(user, "long", 0, LONG)
-    assert_same(user, "pytorch-resume-1", "pytorch-resume-2")
-    assert_same(user, "short-1", "long-1")
-    assert "saved, and not finished" in user.log("pytorch-resume-1")
-    assert user.log("pytorch-resume-1").count("going on from step") >= 2
-    assert (user.directory / "runs/short-1/checkpoints/hpc_ckpt_1.ckpt").exists()
+    lightning["run"]["cmd"] = (
+        f"env -u TORCHELASTIC_RUN_ID {lightning['run']['cmd']}"  # as in Slurm's own scripts
+    )
+    user.write("lightning", lightning)
+    options = "--output_dir=$HPCDIST_CHECKPOINTS --max_steps=400 --enable_jit_checkpoint --report_to=none"
+    user.write("hugging_face", alone("trainer.py", f"--use_cpu --disable_tqdm=true {options}"))
+    runs = disturbed(user, (LIGHTNING, HUGGING_FACE))
+    until((user.directory / "runs/lightning-1/checkpoints/hpc_ckpt_1.ckpt").exists, "Lightning to save", 1500)
+    await_resumed(user, runs, 1)
+    lift_limits(user, runs.values())
+    crash_nodes(user, runs)
+    assert_same(user, runs)
