@@ -196,7 +196,9 @@ def lift_limits(user: User, trainings: Iterable[Training]) -> None:
     """Let later attempts end in peace, however long they take on a busy machine."""
     for training in trainings:
         training.pause_for(user, 0)
-    jobs = user.cluster.run(["squeue", "-h", "-o", "%A"], user="root", check=True).stdout.split()
+    jobs = user.cluster.run(
+        ["squeue", "-h", "-t", "R,PD", "-o", "%A"], user="root", check=True
+    ).stdout.split()
     for job in jobs:
         administer(user.cluster, "scontrol", "update", f"JobId={job}", "TimeLimit=60")
 
