@@ -15,13 +15,16 @@ from markupsafe import Markup
 from hpcdist import __version__
 from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
 from hpcdist.host.resources import template_folders
-from hpcdist.report import collecting, curves, limits, text
+from hpcdist.report import collecting, curves, limits, scaling, text
 from hpcdist.report.collecting import Collected, RunView
 from hpcdist.report.curves import Plot
 from hpcdist.report.limits import Share
+from hpcdist.report.scaling import StudyView
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
+from hpcdist.scaling import plot
+from hpcdist.scaling.results import Result
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
@@ -48,6 +51,7 @@ class Content(NamedTuple):
     same: Share[tuple[str, Any]]
     plots: Share[Plot]
     searches: Sequence[Search]
+    studies: Sequence[StudyView]
     models: Share[Tracked]
     secrets: frozenset[str] = frozenset()
 
@@ -87,6 +91,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
         searches=[one.search for one in found if one.search],
+        studies=scaling.studies(reports),
         models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )
@@ -115,6 +120,9 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     def cut(value: object) -> str:
         return text.visible(masked(str(value)), limits.LONGEST_NAME)
 
+    def drawn(result: Result) -> Markup:
+        return Markup(plot.svg(result._replace(metric=cut(result.metric))))  # noqa: S704 - it escapes texts
+
     loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
     environment = jinja2.Environment(
         loader=loader,
@@ -130,6 +138,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "number": text.number,
         "step": "{:.10g}".format,
         "cut": cut,
+        "drawn": drawn,
         "moment": collecting.moment,
         "duration": collecting.duration,
     }

@@ -5,5 +5,6 @@ costs    what all sizes may cost at most
 study    which runs belong together, and which of them are missing
 results    throughput, efficiency and cost of each size
 fits    laws of scalability, fitted to the throughput of several sizes
+table    a study as text
 plot    throughput by nodes as SVG
 """

@@ -188,6 +188,12 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
     assert str(directory) in (directory / "job.sh").read_text()
 
 
+def test_a_run_may_begin_after_the_job_of_another_one(tmp_path: Path, queue: Queue) -> None:
+    control.submit(REQUEST._replace(after="99"), tmp_path, queue.services)
+    control.submit(REQUEST, tmp_path, queue.services)
+    assert ["--dependency=afterany:99" in command.argv for command in queue.shell.commands] == [True, False]
+
+
 def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
     def broken(_: RunDirectory) -> Mapping[str, str]:
         raise PlanError("no")

@@ -10,10 +10,10 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line
-from hpcdist.scaling import costs
+from hpcdist.scaling import costs, table
 from hpcdist.scaling.costs import Cost
 from hpcdist.scaling.fits import Fit
-from hpcdist.scaling.results import EFFICIENT, Result, Size, Spread
+from hpcdist.scaling.results import Result, Size
 
 _MOST: Final = 20
 """How many runs that have measured nothing are named."""
@@ -68,69 +68,15 @@ def plan_data(found: Sequence[Cost]) -> list[dict[str, Any]]:
 
 def print_result(result: Result) -> None:
     """Print a study: a row for each size, the laws, and what is missing."""
-    study = result.study
-    click.echo(
-        f"{one_line(study.experiment)}: {study.mode} scaling, {one_line(result.metric) or 'no metric'}"
-    )
+    click.echo(one_line(table.title(result)))
     if result.sizes:
-        show.table(_heads(result), (_row(size) for size in result.sizes))
-    for fit in result.fits:
-        click.echo(_law(fit))
-    if result.sizes:
-        most = result.largest_efficient
-        nodes = f"{most} node{'s' * ((most or 0) > 1)}"
-        click.echo(f"largest size with an efficiency of at least {EFFICIENT:g}: {nodes}")
+        show.table(table.heads(result), map(table.row, result.sizes))
+        for line in table.lines(result):
+            click.echo(line)
     for text in islice(result.left_out, _MOST):
         note(f"not measured: {text}")
     if len(result.left_out) > _MOST:
         note(f"not measured: {len(result.left_out) - _MOST} more")
-
-
-def _heads(result: Result) -> tuple[str, ...]:
-    names = ("nodes", "tasks", "GPUs", "runs", one_line(result.metric), "speed-up", "efficiency")
-    return (*names, "allreduce", f"{result.unit}/1,000 steps", f"{result.unit}/million")
-
-
-def _row(size: Size) -> tuple[str, ...]:
-    return (
-        str(size.nodes),
-        _number(size.tasks),
-        _number(size.gpus),
-        str(size.runs),
-        _spread(size.throughput, ".4g"),
-        _spread(size.speedup, ".2f"),
-        _spread(size.efficiency, ".2f"),
-        "-" if size.communication is None else f"{size.communication:.0%}",
-        _number(size.thousand_steps),
-        _number(size.million),
-    )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _spread(spread: Spread, form: str) -> str:
-    """Return the median, and the lowest and highest where they differ: ``0.91 (0.89-0.93)``."""
-    text = format(spread.median, form)
-    if spread.low == spread.high:
-        return text
-    return f"{text} ({format(spread.low, form)}-{format(spread.high, form)})"
-
-
-def _law(fit: Fit) -> str:
-    parameters = ", ".join(f"{name} {value:.3g}" for name, value in fit.parameters.items())
-    peak = f", most throughput at {fit.peak:.0f} nodes" if fit.peak else ""
-    exact = " (as many sizes as parameters: they say nothing)" if fit.is_exact else ""
-    return f"{fit.law}: {parameters}, one node {fit.one_node:.4g}{peak}; residuals {_residuals(fit)}{exact}"
-
-
-def _residuals(fit: Fit) -> str:
-    """Return the residual of each size that is farthest from the law."""
-    worst: dict[int, float] = {}
-    for nodes, residual in fit.residuals:
-        worst[nodes] = max(residual, worst.get(nodes, 0.0), key=abs)
-    return ", ".join(f"{residual:+.1%} ({nodes})" for nodes, residual in sorted(worst.items()))
 
 
 def as_data(result: Result) -> dict[str, Any]:
