@@ -1,17 +1,59 @@
-"""How the throughput of a Horovod training on this machine grows with its tasks."""
+"""How the throughput of a training grows: with tasks on this machine, and with nodes of the test Slurm.
+
+There `hpcdist scale` measures what the same program reaches in scripts that are written by hand.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.slurm.cluster import Cluster
+from tests.slurm.config import USERS
+from tests.slurm.process import SYSTEM_PATH
+from tests.slurm.requirements import missing
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 TASKS = (1, 2, 4)
+NODES = (1, 2)
+ROUNDS = 5
+PROGRAM = """
+import time, torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+images = torch.randn(384, 384)
+for step in range(330):
+    if step == 30:
+        begun = time.perf_counter()
+    for _ in range(4):
+        images = torch.tanh(images @ images)
+    dist.all_reduce(images.mean(dim=0))
+if dist.get_rank() == 0:
+    print(f"speed {300 * dist.get_world_size() / (time.perf_counter() - begun):.2f}", flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+EXPERIMENT = """version: 1
+name: ours
+framework: pytorch
+environment: {replicas: {n_workers: 1, per_node: 1}}
+tracking: {metrics: {steps_per_second: 'speed ([0-9.]+)'}}
+run: {cmd: python train.py}
+batch: {partition: a100, walltime: 10m}
+"""
+BY_HAND = """#!/bin/bash
+#SBATCH --partition=a100 --ntasks-per-node=1 --cpus-per-task=1 --output=by-hand.out
+export MASTER_ADDR=$(scontrol show hostnames | head -n1) MASTER_PORT=29511
+srun bash -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS exec python train.py'
+"""
 
 
 def images_per_second(directory: Path, tasks: int) -> float:
@@ -32,6 +74,57 @@ def images_per_second(directory: Path, tasks: int) -> float:
     return float(json.loads(metrics.read_text())["images_per_second"])
 
 
+def by_scale(cluster: Cluster, directory: Path) -> list[float]:
+    """Return the throughput of each size that `hpcdist scale` reports."""
+    python = CHECKOUT / ".venv" / "bin" / "python"
+    nodes = ",".join(map(str, NODES))
+    words = ["scale", "ours.yml", "--site=testbed", f"--nodes={nodes}", "--chain", "--wait", "--json"]
+    environment = {"PATH": f"{python.parent}:{SYSTEM_PATH}"}
+    argv = [str(python), "-m", "hpcdist", *words]
+    done = cluster.run(argv, cwd=directory, env=environment, check=True)
+    return [float(size["throughput"]["median"]) for size in json.loads(done.stdout)["sizes"]]
+
+
+def by_hand(cluster: Cluster, directory: Path) -> list[float]:
+    """Return the same of scripts that are written by hand."""
+    environment = {"PATH": f"{CHECKOUT}/.venv/bin:{SYSTEM_PATH}"}
+    speeds = []
+    for nodes in NODES:
+        argv = ["sbatch", "--wait", f"--nodes={nodes}", "by-hand.sh"]
+        cluster.run(argv, cwd=directory, env=environment, check=True)
+        found = re.search(r"speed ([0-9.]+)", (directory / "by-hand.out").read_text())
+        speeds.append(float(found[1]) if found else 0.0)
+    return speeds
+
+
+def efficiency() -> None:
+    """Print the efficiency on two nodes by both ways, which take turns.
+
+    Of each size the best throughput counts: whatever else runs on this machine only makes it lower.
+    """
+    if problem := missing(accounting=False):
+        print(f"efficiency by `hpcdist scale`: not measured: {problem}")
+        return
+    with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
+        directory = cluster.home() / "bench"
+        directory.mkdir()
+        os.chown(directory, USERS["hu1"], USERS["hu1"])
+        for name, text in {"train.py": PROGRAM, "ours.yml": EXPERIMENT, "by-hand.sh": BY_HAND}.items():
+            (directory / name).write_text(text)
+        pairs = [(by_scale(cluster, directory), by_hand(cluster, directory)) for _ in range(ROUNDS)]
+    ours, theirs = (_efficiency([pair[way] for pair in pairs]) for way in range(2))
+    print(
+        f"efficiency on {NODES[-1]} nodes: by hpcdist scale {ours:.3f}, by hand {theirs:.3f}   "
+        f"x{ours / theirs:.3f}   goal 0.98 to 1.02",
+        flush=True,
+    )
+
+
+def _efficiency(speeds: Sequence[Sequence[float]]) -> float:
+    best = [max(speed[place] for speed in speeds) for place in range(len(NODES))]
+    return best[-1] / best[0] / NODES[-1] * NODES[0]
+
+
 def main() -> None:
     """Print a row for each number of tasks; beyond the number of cores none can be faster."""
     if not find_spec("horovod"):
@@ -45,6 +138,7 @@ def main() -> None:
         for tasks in TASKS:
             speeds.append(images_per_second(Path(folder), tasks))
             print(f"{tasks:>5}  {speeds[-1]:>8.0f}  x{speeds[-1] / speeds[0]:.2f}", flush=True)
+    efficiency()
 
 
 if __name__ == "__main__":
