@@ -53,6 +53,8 @@ VERBS = {
     "report": Verb("jobs.report", "Write a page about runs, for a browser."),
     "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive."),
     "resume": Verb("jobs.resume", "Go on with a run that ended before its training was finished."),
+    "restart": Verb("jobs.restart", "Submit the experiment of a run once more, as a new run."),
+    "copy": Verb("jobs.copy", "Submit a new run that begins with the outputs of a run."),
     "cancel": Verb("jobs.cancel", "Cancel jobs."),
     "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
     "rm": Verb("jobs.rm", "Remove runs whose jobs have ended."),

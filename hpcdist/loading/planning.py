@@ -140,7 +140,7 @@ def in_jobs(made: Planned, first: int = 1) -> list[Planned]:
         PlanError: as `plan_experiment`.
     """
     restarts = made.plan.completion.restarts
-    if restarts and restarts.by == "follow":
+    if restarts and restarts.is_followed:
         return [_numbered(made, number) for number in range(first, first + restarts.max + 1)]
     array, sweep = made.plan.request.array, made.plan.sweep
     size = array.size if sweep and array and not sweep.pack else max(1, len(made.trials))

@@ -143,6 +143,11 @@ class Restarts(Model, frozen=True, kw_only=True):
     exclude_bad_nodes: bool = True
 
     @property
+    def is_followed(self) -> bool:
+        """Whether its attempts are jobs that follow each other."""
+        return self.by == "follow"
+
+    @property
     def summary(self) -> str:
         """How many attempts there may be, and where: ``at most 4 attempts by requeue``."""
         where = {"requeue": "by requeue", "follow": "in jobs that follow each other", None: "in this job"}

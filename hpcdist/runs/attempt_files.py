@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import elements
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.schedulers.job import split_id
 
 FOLDER: Final = "attempts"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
@@ -52,6 +53,18 @@ def _read(directory: RunDirectory, folder: str, name: str) -> Numbered:
         words = directory.read(f"{folder}/{name}", _MAX_BYTES).decode("utf-8", "replace").split() or words
     own = words[1] if len(words) > 1 and _NAME.fullmatch(words[1]) else ""
     return Numbered(int(name), words[0], own)
+
+
+def saved(directory: RunDirectory, attempt: Numbered) -> float | None:
+    """Return when a file of the checkpoints was changed last before the attempt after this one began.
+
+    In seconds since 1970; None if there was none, or that is not known.
+    """
+    own = split_id(attempt.job)[1]
+    name = "/".join(filter(None, (FOLDER, own, f"{attempt.number}.saved")))
+    with suppress(OSError, ValueError):
+        return float(directory.read(name, _MAX_BYTES))
+    return None
 
 
 def check(directory: RunDirectory, number: int, element: str = "") -> None:

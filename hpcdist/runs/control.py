@@ -25,7 +25,7 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import interrupted, removing, rundir
+from hpcdist.runs import code_record, interrupted, removing, rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
@@ -65,9 +65,9 @@ class SubmitRequest(NamedTuple):
 
     ``code`` puts the code of the job into the run directory, or records that of the current folder.
     ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
-    `Record`; ``one_by_one``: each begins when the one before has ended;
-    ``followed``: it goes on with what that did not complete. ``after``: the id of a job of another run that
-    must have ended, in whatever way, before the first one begins.
+    `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
+    goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
+    in whatever way, before the first one begins. ``restart_of``, ``copy_of``: as in `Record`.
     """
 
     name: str
@@ -81,6 +81,8 @@ class SubmitRequest(NamedTuple):
     one_by_one: bool = False
     followed: bool = False
     after: str = ""
+    restart_of: str = ""
+    copy_of: str = ""
 
 
 class Output(NamedTuple):
@@ -121,7 +123,7 @@ def submit(
     digest = rundir.digest(request.experiment)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         found = interrupted.find((digest, request.site), runs_dir, services, output.note)
-        run, code = (found, Code()) if found else _create_run(request, runs_dir, services)
+        run, code = (found, _code_of(found)) if found else _create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
 
 
@@ -131,12 +133,19 @@ def _submit_and_print(
     for text in code.notes:
         output.note(text)
     try:
+        one_by_one = request.one_by_one or request.followed
         submitted = submit_jobs(
-            run, code.folder, services, output, one_by_one=request.one_by_one, after=request.after
+            run, code.folder, services, output, one_by_one=one_by_one, after=request.after
         )
         return print_jobs(submitted, services, output)
     except KeyboardInterrupt as error:
         raise Interrupted(renewed(run)) from error
+
+
+def _code_of(run: Run) -> Code:
+    """Return the code of a run that was made earlier: its further jobs start where its first did."""
+    record = code_record.read(run.directory)
+    return Code(folder=record.start or record.folder or "")
 
 
 def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
@@ -201,6 +210,8 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> t
         created_at=rundir.timestamp(services.now()),
         jobs=len(request.jobs),
         trials=request.jobs[0],
+        restart_of=request.restart_of,
+        copy_of=request.copy_of,
     )
     run = Run(directory, record, tuple(_further(directory, record, request, services)))
     try:

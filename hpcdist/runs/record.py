@@ -61,6 +61,7 @@ class Record(NamedTuple):
     is the host whose clock gave the later of these two times. ``jobs``: how many jobs the run has, in the
     record of its first one. ``trials``: those of the elements, as in `Job`. ``goes_on``: this job and
     later ones do again what those before it did not complete, so that their ends are not that of the run.
+    ``restart_of``, ``copy_of``: the run whose experiment it was made from, of a copy with its outputs.
     """
 
     name: str
@@ -79,6 +80,8 @@ class Record(NamedTuple):
     jobs: int = 1
     trials: str = ""
     goes_on: bool = False
+    restart_of: str = ""
+    copy_of: str = ""
 
     def further(self, token: str, created_at: str, trials: str) -> Record:
         """Return the record of a further job of its run."""

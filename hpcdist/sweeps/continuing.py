@@ -17,11 +17,14 @@ from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import claims, replanning, trials
+from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 from hpcdist.words import quote
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
 _COMPLETED: Final = JobState.COMPLETED.value
+
+_FIRST: Final = "resume it without changes, which submits that one"
 
 Choose = Callable[[Report], Sequence[Planned]]
 """Returns the plans of the jobs that a run gets in addition, of which ``number`` counts on."""
@@ -49,8 +52,10 @@ def resume(run: Run, services: Services, output: Output) -> Run:
     return add_jobs(run, services, output, choose, goes_on=True)
 
 
-def go_on(run: Run, services: Services, output: Output) -> Run:
+def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CHANGES) -> Run:
     """Submit a further job for a run that is no search, which goes on with its outputs and checkpoints.
+
+    ``changes``: what this job and its followers have in another way than the experiment of the run.
 
     Raises:
         ConfigError: if a job of the run lives, or it has completed.
@@ -62,10 +67,12 @@ def go_on(run: Run, services: Services, output: Output) -> Run:
         if report.status.state is JobState.COMPLETED:
             raise ConfigError(Problem(f"{run.name} has completed"))
         if any(job.job is None for job in report.run.jobs):
+            if changes != NO_CHANGES:
+                raise ConfigError(Problem(f"{run.name} has a job that was not submitted yet", hint=_FIRST))
             return ()  # they are submitted now
         if report.run.directory.plan().array:
             raise ConfigError(_of_an_array(run))
-        return planning.in_jobs(replanning.planned(report.run), len(report.run.jobs) + 1)
+        return planning.in_jobs(replanning.changed(report.run, changes), len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
 

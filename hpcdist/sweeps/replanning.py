@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from hpcdist.errors import ConfigError, Problem
+from hpcdist.experiment.model import Replicas
+from hpcdist.experiment.replica import blocks
 from hpcdist.experiment.search.model import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -18,8 +20,10 @@ from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison
 
 _CHANGES: Final = re.compile(r"\n# submitted with (\[.*\])\n$")
+_ORIGIN: Final = re.compile(r"\n# (?:restart|copy) of [^\n]*\n$")
 _COUNTS: Final = ("random_search", "grid_search")
 _OTHERS: Final = "submit the search once more; this version of hpcdist chooses other trials"
+_FILE: Final = "experiment.yml"
 _MOST: Final = 1 << 26
 
 
@@ -30,7 +34,7 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
         ConfigError: if that is invalid now, or has other trials than the run.
         PlanError: if the site does not take it any more.
     """
-    options, known = _options(run), comparison.trial_params(run)
+    options, known = recorded(run), comparison.trial_params(run)
     loaded = planning.loaded(options)
     search = loaded.experiment.hptuning
     if search and (search.is_adaptive or more):
@@ -45,13 +49,59 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
     return made
 
 
+class Changes(NamedTuple):
+    """What a further job has in another way than the experiment of its run.
+
+    ``params`` and ``settings``: as in `ExperimentOptions`. ``nodes``: the number of nodes, each with as many
+    replicas as before.
+    """
+
+    params: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    nodes: int | None = None
+
+
+NO_CHANGES: Final = Changes()
+
+
+def changed(run: Run, changes: Changes) -> Planned:
+    """Plan a run that is no search once more, with these changes.
+
+    Raises:
+        ConfigError: as `planned`, or if its replicas cannot be on so many nodes.
+        PlanError: as `planned`.
+    """
+    options = recorded(run)
+    options = options._replace(
+        params=(*options.params, *changes.params), settings=(*options.settings, *changes.settings)
+    )
+    made = planning.plan_experiment(options)
+    if changes.nodes is None or changes.nodes == made.plan.placement.nodes:
+        return made
+    spread = _spread(run, made, changes.nodes)
+    return planning.plan_experiment(options._replace(settings=(*options.settings, *spread)))
+
+
+def _spread(run: Run, made: Planned, nodes: int) -> tuple[tuple[str, str], ...]:
+    """Return the settings with which so many nodes have as many replicas each as those of the plan."""
+    total = sum(block.count for block in blocks(made.experiment, per_gpu=False))
+    there = made.plan.placement.nodes
+    workers = (made.experiment.environment.replicas or Replicas()).n_workers
+    more = total // there * nodes - total
+    if total % there or workers + more < 0:
+        message = f"the {total} replicas of {run.name} on {there} nodes cannot be spread over {nodes} alike"
+        hint = "give their number: --set environment.replicas.n_workers=N"
+        raise ConfigError(Problem(message, hint=hint))
+    return (("environment.replicas.n_workers", str(workers + more)), ("batch.nodes", str(nodes)))
+
+
 def search_of(run: Run) -> Search | None:
     """Return the search as it was submitted.
 
     Raises:
         ConfigError: as `planned`.
     """
-    return planning.loaded(_options(run)).experiment.hptuning
+    return planning.loaded(recorded(run)).experiment.hptuning
 
 
 def batch_of(run: Run) -> tuple[ExperimentOptions, dict[str, Any]]:
@@ -60,7 +110,7 @@ def batch_of(run: Run) -> tuple[ExperimentOptions, dict[str, Any]]:
     Raises:
         ConfigError: as `planned`.
     """
-    options = _options(run)
+    options = recorded(run)
     return options, msgspec.structs.asdict(planning.loaded(options).experiment.batch)
 
 
@@ -91,24 +141,37 @@ def _check_same(run: Run, known: Mapping[str, Mapping[str, Any]], found: Sequenc
             raise ConfigError(Problem(f"trial {number} of {run.name} has other params now", hint=_OTHERS))
 
 
-def _options(run: Run) -> ExperimentOptions:
+def text_of(run: Run) -> str:
+    """Return the text of its experiment as the user wrote it, without what was added when it was submitted.
+
+    Raises:
+        ConfigError: if its file cannot be read.
+    """
+    text = _CHANGES.sub("\n", _text(run))
+    return _ORIGIN.sub("\n", text)
+
+
+def _text(run: Run) -> str:
+    try:
+        return run.directory.read(_FILE, _MOST).decode("utf-8", "replace")
+    except OSError as error:
+        problem = Problem(f"{run.directory.path / _FILE} cannot be read: {error.strerror}")
+        raise ConfigError(problem) from error
+
+
+def recorded(run: Run) -> ExperimentOptions:
     """Return the options with which its experiment is read as it was submitted.
 
     Raises:
         ConfigError: if its file cannot be read.
     """
-    file = run.directory.path / "experiment.yml"
-    try:
-        text = run.directory.read(file.name, _MOST).decode("utf-8", "replace")
-    except OSError as error:
-        raise ConfigError(Problem(f"{file} cannot be read: {error.strerror}")) from error
-    match = _CHANGES.search(text)
+    match = _CHANGES.search(_text(run))
     words: list[Any] = json.loads(match[1]) if match else []
     pairs = [(option, str(text)) for option, text in zip(words[::2], words[1::2], strict=False)]
     named = [(option, text.partition("=")) for option, text in pairs]
     last = dict(pairs)
     return ExperimentOptions(
-        str(file),
+        str(run.directory.path / _FILE),
         site=last.get("--site", run.record.site),
         site_path=tuple(text for option, text in pairs if option == "--site-path"),
         params=tuple((text[0], text[2]) for option, text in named if option == "-p"),

@@ -10,6 +10,7 @@ output    metrics found in the output of a run
 entries    their lines: one a call of `hpcdist_tracking`
 points    the points of one series
 series    the values of each metric, in one line over all attempts
+reached    how far each attempt got, by the ends of its files
 thinning    fewer points of a long series
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, and whether they are what was recorded

@@ -198,17 +198,19 @@ def test_describe_shows_each_attempt(real: Hpcdist) -> None:
         "job",
         "state",
         "exit",
+        "why",
         "started",
+        "ended",
         "queued",
         "elapsed",
         "GPU-hours",
         "memory",
         "hosts",
-        "why",
     ]
-    assert [line.split()[:1] for line in shown] == [["attempt"], ["0.0"], ["0.1"]]
+    assert [line.split()[:1] for line in shown] == [["attempt"], ["0"], ["1"]]
     assert shown[0].split() == heads
-    assert shown[1].split()[-4:] == ["0.00", "-", "localhost", "failure"]
+    assert shown[1].split()[3:5] == ["3", "failure"]
+    assert shown[1].split()[-3:] == ["0.00", "-", "localhost"]
 
 
 def test_describe_shows_description_tags_and_params(real: Hpcdist) -> None:

@@ -55,6 +55,8 @@ Verbs:
   report      Write a page about runs, for a browser.
   export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
   resume      Go on with a run that ended before its training was finished.
+  restart     Submit the experiment of a run once more, as a new run.
+  copy        Submit a new run that begins with the outputs of a run.
   cancel      Cancel jobs.
   wait        Wait for jobs to end, and exit with their exit code.
   rm          Remove runs whose jobs have ended.

@@ -38,6 +38,7 @@ ELSEWHERE: Final = {
     "source venv/bin/activate": ("tests/layers/frameworks/test_torchrun_start.py", "gives it a venv"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
     "hpcdist resume JOB": ("tests/cli/test_resume.py", "gives it a run that has ended"),
+    "hpcdist resume JOB --nodes 4": ("tests/slurm/test_restarts.py", "has a cluster"),
     "hpcdist logs JOB --attempt 2": ("tests/cli/test_resume.py", "gives it a run of three attempts"),
     "hpcdist logs JOB/3 --attempt 1": ("tests/cli/test_resume.py", "gives it a run of three attempts"),
     "hpcdist export": ("tests/cli/test_export.py", "gives it a run"),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs, spans, used
+from hpcdist.cli.jobs import attempt_table, runs, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
@@ -19,23 +19,9 @@ from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
-from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import split_id
+from hpcdist.tracking import reached
 from hpcdist.usage import cost
-
-_HEADS: Final = (
-    "attempt",
-    "job",
-    "state",
-    "exit",
-    "started",
-    "queued",
-    "elapsed",
-    "GPU-hours",
-    "memory",
-    "hosts",
-    "why",
-)
 
 
 @click.command("describe")
@@ -50,9 +36,10 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     run, element = finding.find_element(runs_dir, jobs)
     [report] = states.status([run], services)
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
+    lines = [*zip(found, reached.read(run.directory, found), strict=True)]
     costs = cost.starts(found, run.directory.plan(), time.time())
     if json:
-        attempted = [_attempt(attempt) for attempt in found]
+        attempted = attempt_table.as_data(lines)
         show.as_json(details | {"attempts": attempted, "cost": used.of_costs(costs)})
         return
     events = details.pop("events")
@@ -64,10 +51,9 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
             if value not in (None, "", [], {})
         ],
     )
-    if found:
+    if lines:
         click.echo()
-        heads = _HEADS if any(one.why for one in found) else _HEADS[:-1]
-        show.table(heads, (_row(one)[: len(heads)] for one in found))
+        attempt_table.print_lines(lines)
     used.print_costs(costs)
     if events:
         click.echo()
@@ -108,7 +94,8 @@ def _details(report: Report) -> dict[str, Any]:
         for event in directory.events()
     ]
     status = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
-    status |= _code(directory)
+    record = report.run.record
+    status |= {"restart_of": record.restart_of or None, "copy_of": record.copy_of or None} | _code(directory)
     return status | {"logs": [str(file) for file in logs.files(directory)], "events": events}
 
 
@@ -128,43 +115,6 @@ def _code(directory: RunDirectory) -> dict[str, Any]:
         "remote": found.remote,
         "dirty": found.dirty,
     }
-
-
-def _attempt(attempt: Attempt) -> dict[str, Any]:
-    """Return an attempt for JSON; null is unknown."""
-    times = {"queued_at": attempt.queued, "started_at": attempt.started, "ended_at": attempt.ended}
-    return {
-        "job_id": attempt.job,
-        "attempt": attempt.name,
-        "state": attempt.state,
-        **{name: None if at is None else rundir.timestamp(at) for name, at in times.items()},
-        "queue_seconds": attempt.waited,
-        "elapsed_seconds": attempt.elapsed,
-        "hosts": attempt.hosts,
-        "exit_code": attempt.exit_code,
-        "why": attempt.why or None,
-        "gpu_hours": None if attempt.gpu_seconds is None else attempt.gpu_seconds / 3600,
-        "max_memory": attempt.max_memory,
-    }
-
-
-def _row(attempt: Attempt) -> tuple[str, ...]:
-    """Return the cells of an attempt, under ``_HEADS``."""
-    hours = None if attempt.gpu_seconds is None else f"{attempt.gpu_seconds / 3600:.2f}"
-    memory = None if attempt.max_memory is None else spans.size(attempt.max_memory)
-    times = [None if at is None else spans.clock(at) for at in (attempt.waited, attempt.elapsed)]
-    started = None if attempt.started is None else rundir.timestamp(attempt.started)
-    cells = (
-        attempt.exit_code,
-        started,
-        *times,
-        hours,
-        memory,
-        hostlist.compress(attempt.hosts or ()) or None,
-        attempt.why,
-    )
-    texts = ("-" if cell is None else str(cell) for cell in cells)
-    return (attempt.name, attempt.job, attempt.state, *texts)
 
 
 def _text(value: object) -> str:

@@ -6,35 +6,40 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.messages import note
-from hpcdist.cli.options import job_options
+from hpcdist.cli.options import job_options, override_options
 from hpcdist.runs import finding
-from hpcdist.runs.control import Output
-from hpcdist.runs.rundir import Run
 
 
 @click.command("resume")
 @job_options(several=False)
-def command(jobs: str, runs_dir: Path, json: bool) -> None:
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N",
+    help="Go on with so many nodes, each with as many replicas as before.",
+)  # fmt: skip
+@override_options[0]
+@override_options[1]
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    jobs: str,
+    runs_dir: Path,
+    json: bool,
+    nodes: int | None,
+    params: tuple[tuple[str, str], ...],
+    settings: tuple[tuple[str, str], ...],
+) -> None:
     """Go on with a run that ended before its training was finished.
 
     A further job of the same run finds its checkpoints and outputs; of a search, the trials that did not
     complete run once more. JOB is the name of a run, its directory or its job id.
     """
     from hpcdist.sweeps import continuing  # it plans
+    from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 
-    run = finding.find(runs_dir, jobs)
-    there = {job.directory.number for job in run.jobs}
-
-    def result(now: Run) -> None:
-        added = [job for job in now.jobs if job.directory.number not in there]
-        if json:
-            show.as_json([runs.record_of(job) for job in added])
-        for job in added if not json else ():
-            click.echo(f"{run.name}: job {job.record.job_id} goes on")
-        show.flush()
-
-    is_search = run.directory.plan().trials is not None
-    (continuing.resume if is_search else continuing.go_on)(run, runs.services(), Output(result, note))
+    run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
+    services, output = runs.services(), runs.added(run, json=json)
+    if run.directory.plan().trials is None:
+        continuing.go_on(run, services, output, changes)
+    elif changes != NO_CHANGES:
+        raise click.UsageError("The trials of a search keep their params and nodes; submit a new search.")
+    else:
+        continuing.resume(run, services, output)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import click
+
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
@@ -18,6 +20,7 @@ from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.host.command import Runner
+    from hpcdist.runs.control import Output
     from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
 
@@ -151,6 +154,25 @@ def record_of(run: Run) -> dict[str, Any]:
         "submitted_at": record.submitted_at,
         "directory": str(run.directory.path),
     }
+
+
+def added(run: Run, *, json: bool) -> Output:
+    """Return how to print the jobs that are added to a run."""
+    from hpcdist.runs.control import Output
+
+    printed = {job.directory.number for job in run.jobs}
+
+    def result(now: Run) -> None:
+        new = [job for job in now.jobs if job.directory.number not in printed]
+        printed.update(job.directory.number for job in new)
+        if json:
+            show.as_json([record_of(job) | {"trials": job.record.trials} for job in new])
+        for job in new if not json else ():
+            does = f"runs trials {job.record.trials}" if job.record.trials else "goes on"
+            click.echo(f"{run.name}: job {job.record.job_id} {does}")
+        show.flush()
+
+    return Output(result, note)
 
 
 def report_of(report: Report) -> dict[str, Any]:

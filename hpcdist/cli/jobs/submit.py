@@ -66,9 +66,9 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if dry_run:
         _dry_run(request._replace(code=functools.partial(prepare, dry=True)), runs_dir, json=json)
         return
-    result: Callable[[Run], object] = functools.partial(_print_result, made=made, runs_dir=runs_dir)
+    result: Callable[[Run], object] = functools.partial(print_result, made=made, runs_dir=runs_dir)
     if json:
-        result = _print_id_as_note if following or waiting else _print_json
+        result = _print_id_as_note if following or waiting else print_as_json
     run = submit_run(request, runs_dir, services, result, again=again)
     if not json:
         _note_balance(made, services)
@@ -111,35 +111,30 @@ def request_of(made: Planned, options: ExperimentOptions) -> SubmitRequest:
     Raises:
         PlanError: as `planning.in_jobs`.
     """
-    jobs = in_jobs(made)
+    jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
     trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
     return SubmitRequest(
         name=made.plan.identity.name,
         site=made.plan.identity.site,
         scheduler=made.plan.identity.scheduler,
-        experiment=_with_overrides(made.document.text, options.changes),
+        experiment=with_overrides(made.document.text, options.changes),
         files=lambda directory: job_files.texts(jobs, directory),
         options=made.plan.request.submit_options,
         jobs=trials if len(jobs) > 1 else ("",),
-        one_by_one=_is_followed(made)
-        or (made.plan.request.array is not None and made.plan.request.array.at_once is not None),
-        followed=_is_followed(made),
+        one_by_one=array is not None and array.at_once is not None,
+        followed=restarts is not None and restarts.is_followed,
     )
 
 
-def _is_followed(made: Planned) -> bool:
-    restarts = made.plan.completion.restarts
-    return restarts is not None and restarts.by == "follow"
-
-
-def _with_overrides(text: str, changes: Sequence[str]) -> str:
+def with_overrides(text: str, changes: Sequence[str]) -> str:
     """Return the experiment's text with the command line's overrides appended as a JSON comment."""
     if not changes:
         return text
     return f"{text.rstrip(chr(10))}\n# submitted with {json_texts.dumps(changes)}\n"
 
 
-def _print_result(run: Run, made: Planned, runs_dir: Path) -> None:
+def print_result(run: Run, made: Planned, runs_dir: Path) -> None:
+    """Print what was submitted, and what to do next."""
     is_found = runs_dir == rundir.choose(None, os.environ)
     name = run.name if is_found else quote(run.directory.path)
     jobs = f"job{'s' * bool(run.later)} {runs.ids_of(run)}"
@@ -155,7 +150,8 @@ def _note_balance(made: Planned, services: Services) -> None:
         note(f"balance: {text}")
 
 
-def _print_json(run: Run) -> None:
+def print_as_json(run: Run) -> None:
+    """Print the record of what was submitted."""
     show.as_json({**runs.record_of(run), "phase": "submitted"})
     show.flush()
 

@@ -14,7 +14,6 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError
 from hpcdist.runs import control, finding, states, stopping
-from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
@@ -124,7 +123,7 @@ def resume(jobs: str, runs_dir: Path, json: bool) -> None:
 
     run = finding.find(runs_dir, jobs)
     _trials_of(run)
-    continuing.resume(run, runs.services(), _output(run, json=json))
+    continuing.resume(run, runs.services(), runs.added(run, json=json))
 
 
 @command.command("extend")
@@ -139,7 +138,7 @@ def extend(jobs: str, runs_dir: Path, json: bool, more: int) -> None:
 
     run = finding.find(runs_dir, jobs)
     _trials_of(run)
-    continuing.extend(run, more, runs.services(), _output(run, json=json))
+    continuing.extend(run, more, runs.services(), runs.added(run, json=json))
 
 
 @command.command("advance")
@@ -156,7 +155,7 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
     run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
     _trials_of(run)
     if not by_job or states.status([run], services)[0].is_over:
-        run, why = generations.advance(run, services, _output(run, json=json), wait=waiting)
+        run, why = generations.advance(run, services, runs.added(run, json=json), wait=waiting)
     if why:
         note(f"the search of {run.name} is over: {why}")
     elif by_job:
@@ -164,22 +163,6 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
         from hpcdist.sweeps import replanning
 
         sweep_job.follow(run, *replanning.batch_of(run), services)
-
-
-def _output(run: Run, *, json: bool) -> Output:
-    """Return how to print the jobs that were added to a run."""
-    printed = {job.directory.number for job in run.jobs}
-
-    def result(now: Run) -> None:
-        added = [job for job in now.jobs if job.directory.number not in printed]
-        printed.update(job.directory.number for job in added)
-        if json:
-            show.as_json([runs.record_of(job) | {"trials": job.record.trials} for job in added])
-        for job in added if not json else ():
-            click.echo(f"{run.name}: job {job.record.job_id} runs trials {job.record.trials}")
-        show.flush()
-
-    return Output(result, note)
 
 
 def _trials_of(run: Run) -> Params:

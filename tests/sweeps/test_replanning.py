@@ -1,0 +1,75 @@
+"""The recorded experiment of a run, planned once more with changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.runs.rundir import Run
+from hpcdist.sweeps import replanning
+from hpcdist.sweeps.replanning import Changes
+from tests.runs.test_rundir import made
+
+SITE = """\
+name: toy
+description: nodes of eight CPUs
+scheduler: slurm
+launcher: srun
+node_types:
+  big: {cpus: 8, memory: 16000}
+partitions:
+  gpu: {nodes: {big: 2000}, max_walltime: 2-00:00:00}
+default_partition: gpu
+replica: {cpus: 2}
+"""
+TRAIN = """\
+framework: pytorch
+params: {lr: 0.1}
+environment: {replicas: {n_workers: 7}}
+run: {cmd: "python train.py {{ lr }}"}
+"""
+
+
+def recorded(folder: Path, *words: str, text: str = TRAIN, origin: str = "") -> Run:
+    """Return a run on a site of its own that was submitted with these words; it has eight replicas."""
+    folder.mkdir(exist_ok=True)
+    (folder / "toy.yaml").write_text(SITE)
+    run = made(folder)
+    changes = json.dumps([*words, "--site", str(folder / "toy.yaml")])
+    (run.directory.path / "experiment.yml").write_text(f"{text}{origin}# submitted with {changes}\n")
+    return run
+
+
+def placed(run: Run, **changes: Any) -> tuple[int, int, str]:
+    """Return nodes, tasks and the command of a further job."""
+    found = replanning.changed(run, Changes(**changes))
+    return found.plan.placement.nodes, found.plan.placement.size, found.experiment.run.command
+
+
+def test_a_further_job_is_that_of_the_recorded_experiment(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "-p", "lr=0.2")
+    assert placed(run) == (2, 8, "python train.py 0.2")
+    assert placed(run, params=(("lr", "0.3"),)) == (2, 8, "python train.py 0.3")
+
+
+@pytest.mark.parametrize(("nodes", "tasks"), [(1, 4), (2, 8), (3, 12), (8, 32)])
+def test_a_number_of_nodes_has_as_many_replicas_on_each(tmp_path: Path, nodes: int, tasks: int) -> None:
+    assert placed(recorded(tmp_path), nodes=nodes)[:2] == (nodes, tasks)
+
+
+def test_replicas_that_are_unequally_many_on_nodes_need_a_number(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "--set", "environment.replicas.n_workers=8")
+    assert placed(run)[:2] == (3, 9)
+    assert placed(run, nodes=1)[:2] == (1, 3)
+    run = recorded(tmp_path / "other", "--set", "environment.replicas.n_workers=4")
+    with pytest.raises(ConfigError, match=r"the 5 replicas of .* on 2 nodes cannot be spread over 4 alike"):
+        placed(run, nodes=4)
+
+
+def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
+    assert replanning.text_of(recorded(tmp_path)) == TRAIN
+    assert replanning.text_of(recorded(tmp_path / "copy", origin="# copy of train-1\n")) == TRAIN
