@@ -24,13 +24,13 @@ hpcdist_run_all() {
 }
 # attempts/N is written when attempt N begins: its job, start and try, and the job's id as the batch system knows it. At its end
 # follow N.why, N.steps with the highest step of each tracked metric so far, and N.idle with how many in a row, N the last, left
-# nothing new; N.saved, when its checkpoints changed last, is written when the next one begins. attempts/over has the exit code of the last one, and why there is no other. first: that since `hpcdist resume`.
+# nothing new; when the next one begins N.saved, when the checkpoints changed last. attempts/over has the exit code of the last
+# one, and why there is no other. first: that since `hpcdist resume`.
 hpcdist_begin_attempt() {
   local line
   [[ ! ${hpcdist[packed]:-} ]] || return 0
   ((hpcdist_try == 0)) || hpcdist_announce_attempt
   hpcdist_count_attempts
-  ((HPCDIST_ATTEMPT == 0)) || hpcdist_record_saved
   (umask 077 && exec mkdir -p "$hpcdist_attempts") || hpcdist_unwritten
   [[ ! ${hpcdist[restart]:-} ]] || hpcdist_reserve_end
   line="$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try $(hpcdist_call_if_there "id_${hpcdist[scheduler]}")"
@@ -40,6 +40,7 @@ hpcdist_begin_attempt() {
     [[ ! ${hpcdist[restart]:-} ]] || hpcdist_check_owner
     HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1))
   done
+  ((HPCDIST_ATTEMPT == 0)) || hpcdist_record_saved
   HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   [[ ! -e $HPCDIST_RUN_DIR/copied ]] || HPCDIST_RESUMED=1 # it begins with the checkpoints of another run
   export HPCDIST_ATTEMPT HPCDIST_RESUMED
