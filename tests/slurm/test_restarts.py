@@ -99,7 +99,17 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
         ("ended", "0"),
     ]
     found = user.json("describe", run)["attempts"]
-    assert [(one["state"], one["exit_code"]) for one in found] == [("requeued", 138), ("completed", 0)]
+    assert [(one["number"], one["state"], one["exit_code"]) for one in found] == [
+        (0, "requeued", 138),
+        (1, "completed", 0),
+    ]
+    assert (found[0]["lost_seconds"] is not None, found[1]["lost_seconds"]) == (True, None)
+    shown = [user.hpcdist("logs", run, "--attempt", str(number)).stdout for number in (0, 1)]
+    assert "".join(shown) == user.hpcdist("logs", run).stdout
+    assert [("attempt 0" in part, "attempt 1 from" in part) for part in shown] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_cancelled_training_is_not_put_into_the_queue_again(user: User) -> None:
@@ -303,3 +313,27 @@ def test_a_node_on_which_tasks_fail_is_left_out_though_the_controller_is_down_at
     [job] = (user.directory / "runs" / "bad-1" / "jobs").iterdir()
     assert node in (job / "nodes.0").read_text().split()
     assert node not in (job / "nodes.1").read_text().split()
+
+
+def test_a_run_goes_on_with_another_number_of_nodes_and_a_copy_of_it_too(user: User) -> None:
+    experiment = {
+        "framework": "pytorch",
+        "run": {"cmd": "echo on $WORLD_SIZE; echo $RANK > $HPCDIST_CHECKPOINTS/$RANK; [ $WORLD_SIZE = 2 ]"},
+        "environment": needs(1),
+        "batch": {"walltime": "5m"},
+    }
+    assert user.hpcdist("submit", user.write("grown", experiment), "--wait").returncode == 1
+    done = user.hpcdist("resume", "grown-1", "--nodes", "2")
+    assert done.returncode == 0, done.stderr
+    assert user.hpcdist("wait", "grown-1").returncode == 0
+    found = user.json("describe", "grown-1")["attempts"]
+    assert [(one["number"], one["state"], len(one["hosts"])) for one in found] == [
+        (0, "failed", 1),
+        (1, "completed", 2),
+    ]
+    done = user.hpcdist(
+        "copy", "grown-1", "--set", "run.cmd=ls $HPCDIST_CHECKPOINTS; exit $((1 - HPCDIST_RESUMED))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert user.hpcdist("wait", "grown-2").returncode == 0
+    assert "0\n1\n" in user.log("grown-2")
