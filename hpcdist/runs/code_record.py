@@ -28,6 +28,11 @@ class CodeRecord(NamedTuple):
     changed: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
 
+    @property
+    def job_folder(self) -> str:
+        """Where its jobs start; empty if that is not known."""
+        return self.start or self.folder or ""
+
 
 def read(directory: RunDirectory) -> CodeRecord:
     """Return the record of a run; what is missing or damaged of it is unknown."""

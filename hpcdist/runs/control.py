@@ -123,7 +123,8 @@ def submit(
     digest = rundir.digest(request.experiment)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         found = interrupted.find((digest, request.site), runs_dir, services, output.note)
-        run, code = (found, _code_of(found)) if found else _create_run(request, runs_dir, services)
+        there = found and Code(folder=code_record.read(found.directory).job_folder)
+        run, code = (found, there) if found and there else _create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
 
 
@@ -140,12 +141,6 @@ def _submit_and_print(
         return print_jobs(submitted, services, output)
     except KeyboardInterrupt as error:
         raise Interrupted(renewed(run)) from error
-
-
-def _code_of(run: Run) -> Code:
-    """Return the code of a run that was made earlier: its further jobs start where its first did."""
-    record = code_record.read(run.directory)
-    return Code(folder=record.start or record.folder or "")
 
 
 def submit_jobs(  # noqa: PLR0913 - what `submit` passes on

@@ -132,9 +132,10 @@ def add_jobs(run: Run, services: Services, output: Output, choose: Choose, *, go
         one_by_one = not any(made.trials for made in jobs) or (
             array is not None and array.at_once is not None
         )
-        folder = code.start or code.folder or ""
         return control.print_jobs(
-            control.submit_jobs(new, folder, services, output, one_by_one=one_by_one), services, output
+            control.submit_jobs(new, code.job_folder, services, output, one_by_one=one_by_one),
+            services,
+            output,
         )
 
 
