@@ -28,6 +28,7 @@ from hpcdist.host.command import Command
 from hpcdist.runs import code_record, interrupted, removing, rundir
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
+from hpcdist.runs.interrupted import Interrupted
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, find_tokens, status
@@ -35,6 +36,7 @@ from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import Scheduler, Submission, schedulers
 
 __all__ = [
+    "Interrupted",
     "Output",
     "Report",
     "Services",
@@ -50,14 +52,6 @@ _LIMIT: Final = 120.0
 
 _BUSY: Final = "another `hpcdist submit` of the same experiment is running; waiting for it to finish"
 _LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while the batch system was called: the job of ``run`` may exist."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.name)
-        self.run = run
 
 
 class SubmitRequest(NamedTuple):
@@ -134,9 +128,8 @@ def _submit_and_print(
     for text in code.notes:
         output.note(text)
     try:
-        one_by_one = request.one_by_one or request.followed
         submitted = submit_jobs(
-            run, code.folder, services, output, one_by_one=one_by_one, after=request.after
+            run, code.folder, services, output, one_by_one=request.one_by_one, after=request.after
         )
         return print_jobs(submitted, services, output)
     except KeyboardInterrupt as error:
@@ -161,7 +154,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     """
     found: list[Run] = []
     for job in run.jobs:
-        before = _before(found, run, after) if one_by_one or not found else ()
+        before = _before(found, run, after) if one_by_one or run.is_followed or not found else ()
         try:
             new = job if job.job else _submit_script(_anew(job, services), folder, services, output, before)
         except SubmissionUnknown:

@@ -18,6 +18,14 @@ _MISSING: Final = (Phase.CREATED, Phase.REFUSED)
 _AGAIN: Final = "to submit it a second time, use --again"
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while the batch system was called: the job of ``run`` may exist."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.name)
+        self.run = run
+
+
 def find(
     identity: tuple[str, str], runs_dir: Path, services: Services, note: Callable[[str], object]
 ) -> Run | None:
