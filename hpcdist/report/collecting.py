@@ -27,6 +27,8 @@ from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Metrics
 from hpcdist.units import Walltime
+from hpcdist.usage import cost, samples, used
+from hpcdist.usage.used import Used
 
 _LOG_LINES: Final = 200
 _LOGS: Final = 4
@@ -50,6 +52,7 @@ class RunView(NamedTuple):
     tags: Share[str]
     facts: Mapping[str, str]
     warnings: Share[str]
+    advice: Sequence[str]
     failure: str
     timeline: Timeline | None
     map: Map | None
@@ -109,6 +112,7 @@ class _Source:
         self.events = self.directory.events()
         self.plan = plan_lines.read(self.directory)
         self.attempts = attempts.read(report, now)
+        self.used = used.of_run(self.directory, self.attempts, now)
 
     def state(self) -> tuple[str, str]:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
@@ -131,6 +135,7 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
         tags=limits.first(source.stored.tags, share.others),
         facts=_facts(source),
         warnings=limits.first(warnings, share.others),
+        advice=[f"{found.text}; write {found.write}" for found in source.used.advice],
         failure=failure,
         timeline=timeline(source.attempts, source.now),
         map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks)
@@ -158,9 +163,22 @@ def _facts(source: _Source) -> dict[str, str]:
         "submitted": _moment(record.submitted_at),
         **_times(source),
         "GPU-hours": None if hours is None or not source.stored.gpus else f"{hours:.2f}",
+        **_used(source.used),
         "directory": run.directory.path,
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
+
+
+def _used(found: Used) -> dict[str, str | None]:
+    """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
+    whole, use = cost.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
+    charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
+    return {
+        "GPU-hours charged": None if charged is None else f"{charged / 3600:.2f}",
+        "CPU-hours": None if whole.cpu_seconds is None else f"{whole.cpu_seconds / 3600:.2f}",
+        "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
+        "GPU use": None if use is None else f"{use:.0f}%",
+    }
 
 
 def _times(source: _Source) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ from hpcdist.schedulers.job import JobState, Status, split_id
 if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
-__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "of_events", "read", "with_accounting"]
+__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "folder_of", "of_events", "read", "with_accounting"]
 
 UsageOf = Callable[[Run], Sequence[Usage]]
 
@@ -151,16 +151,21 @@ def _filled(attempt: Attempt, usage: Usage) -> Attempt:
 
 def _with_hosts(run: Run, plan: StoredPlan, found: Iterable[Attempt]) -> Iterator[Attempt]:
     """Yield the attempts with the nodes that the script recorded; earlier versions did at the last start."""
-    mark = "+" if plan.workers else "_"  # beside trials
     for starts in _starts(found).values():
         for group in starts:
-            folder = f"jobs/{mark.join(filter(None, split_id(group[0].job)))}"
+            folder = f"jobs/{folder_of(plan, group[0].job)}"
             names = (f"nodes.{group[0].number[0]}", *(("nodes",) if group is starts[-1] else ()))
             hosts = next(filter(None, (_nodes(run, f"{folder}/{name}") for name in names)), None)
             for attempt in group:  # one that takes the place of a lost node has other ones
                 if attempt.number[1]:
                     hosts = _nodes(run, f"{folder}/nodes.{attempt.name}") or hosts
                 yield attempt._replace(hosts=hosts)
+
+
+def folder_of(plan: StoredPlan, job: str) -> str:
+    """Return the name of the folder in ``jobs`` that a job, or an element of an array, has."""
+    mark = "+" if plan.workers else "_"  # beside trials
+    return mark.join(filter(None, split_id(job)))
 
 
 def _nodes(run: Run, file: str) -> tuple[str, ...] | None:

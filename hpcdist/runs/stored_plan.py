@@ -17,6 +17,15 @@ _OLD: Final = {"mode": "launches"}
 """The former names of fields."""
 
 
+class Nodes(NamedTuple):
+    """Equal nodes of a plan, from number ``node`` on, and what is requested on each; memory is MiB."""
+
+    node: int
+    nodes: int
+    gpus: int
+    memory: int | None = None
+
+
 class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
@@ -24,7 +33,8 @@ class StoredPlan(NamedTuple):
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
     search comes first. ``trials``: how many the job has. ``workers``: how many trials of a packed search run
-    at once; None for other runs.
+    at once; None for other runs. ``groups``: its nodes. ``replica_cpus``, ``replica_memory`` (MiB) and
+    ``replica_tasks`` are those of each replica; None where they differ.
     """
 
     description: str | None = None
@@ -42,6 +52,16 @@ class StoredPlan(NamedTuple):
     order: str | None = None
     trials: int | None = None
     workers: int | None = None
+    groups: tuple[Nodes, ...] = ()
+    replica_cpus: int | None = None
+    replica_memory: int | None = None
+    replica_tasks: int | None = None
+
+    @property
+    def memory(self) -> int | None:
+        """The MiB that the job requests on all nodes; None where it leaves that to the batch system."""
+        each = [None if group.memory is None else group.memory * group.nodes for group in self.groups]
+        return sum(filter(None, each)) if each and None not in each else None
 
 
 def read(data: object) -> StoredPlan:
@@ -71,6 +91,8 @@ def read(data: object) -> StoredPlan:
         order=_text(sweep.get("order")),
         trials=trials if type(trials) is int else None,
         workers=workers if type(workers) is int else None,
+        groups=_groups(plan),
+        **_of_replicas(plan),
     )
 
 
@@ -119,6 +141,41 @@ def _tasks(plan: Mapping[str, Any]) -> int | None:
     except (KeyError, TypeError):
         return None
     return sum(counts) if all(isinstance(count, int) for count in counts) else None
+
+
+def _groups(plan: Mapping[str, Any]) -> tuple[Nodes, ...]:
+    """Return the nodes of the plan; none if one of them cannot be read."""
+    found: list[Nodes] = []
+    for group in _items(plan, "groups"):
+        node, nodes, gpus = (_whole(group.get(name)) for name in ("node", "nodes", "gpus"))
+        if node is None or nodes is None or gpus is None:
+            return ()
+        memory = None if group.get("all_memory") else _whole(group.get("memory"))
+        found.append(Nodes(node, nodes, gpus, memory))
+    return tuple(found)
+
+
+def _of_replicas(plan: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the tasks, CPUs and memory of each replica."""
+    found: set[tuple[int | None, int | None, int | None]] = set()
+    for row in _items(plan, "rows"):
+        tasks, cpus, memory = (_whole(row.get(name)) for name in ("tasks_per_replica", "cpus", "memory"))
+        found.add((tasks, _product(tasks, cpus), _product(tasks, memory)))
+    [only] = found if len(found) == 1 else [(None, None, None)]
+    return dict(zip(("replica_tasks", "replica_cpus", "replica_memory"), only, strict=True))
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one * other
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _items(plan: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    items = _mapping(plan.get("placement")).get(name)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _gpus(plan: Mapping[str, Any]) -> int | None:

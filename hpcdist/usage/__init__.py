@@ -1,4 +1,7 @@
 """Usage: what the jobs of a run used of what they had, and advice from it; it imports no models.
 
+samples    the use of GPUs and CPUs that each node sampled
+used    all of it
+advice    what could be asked for instead
 cost    queue time, elapsed time, GPU-hours, CPU time and memory of each start of a job
 """

@@ -83,6 +83,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
             "directory": str(tmp_path / "bare-1"),
         },
         "warnings": limits.Share([]),
+        "advice": [],
         "failure": "",
         "timeline": timeline.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,

@@ -21,7 +21,7 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import reached
-from hpcdist.usage import cost
+from hpcdist.usage.used import of_run
 
 
 @click.command("describe")
@@ -37,10 +37,9 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     [report] = states.status([run], services)
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
     lines = [*zip(found, reached.read(run.directory, found), strict=True)]
-    costs = cost.starts(found, run.directory.plan(), time.time())
+    use = of_run(run.directory, found, time.time())
     if json:
-        attempted = attempt_table.as_data(lines)
-        show.as_json(details | {"attempts": attempted, "cost": used.of_costs(costs)})
+        show.as_json(details | {"attempts": attempt_table.as_data(lines)} | used.of_used(use))
         return
     events = details.pop("events")
     show.table(
@@ -54,7 +53,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     if lines:
         click.echo()
         attempt_table.print_lines(lines)
-    used.print_costs(costs)
+    used.print_used(use)
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])

@@ -9,10 +9,17 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
+from hpcdist.usage import samples
 from hpcdist.usage.cost import Cost, total
+from hpcdist.usage.samples import NodeUse
+from hpcdist.usage.used import Used
 
 HEADS: Final = ("queued", "elapsed", "GPU-hours", "CPU-hours", "CPUs busy", "memory")
 """The heads of `cells`."""
+
+
+_MOST_NODES: Final = 16
+"""Of more, the table has the first ones; all are in JSON."""
 
 
 def cells(cost: Cost) -> tuple[str, ...]:
@@ -34,6 +41,49 @@ def print_costs(costs: Sequence[Cost]) -> None:
         rows.append(("all", "", *cells(total(costs))))
     click.echo()
     show.table(("accounted", "start", *HEADS), rows)
+
+
+def print_used(used: Used) -> None:
+    """Print what the accounting has, the use of the GPUs by node, and the advice; only what is known."""
+    print_costs(used.costs)
+    if used.nodes:
+        click.echo()
+        heads = ("sampled", "attempt", "host", "GPUs", "used", "idle", "GPU memory", "CPUs busy")
+        show.table(heads, map(_row, used.nodes[:_MOST_NODES]))
+    if len(used.nodes) > _MOST_NODES:
+        click.echo(f"{len(used.nodes) - _MOST_NODES} more nodes: --json has them")
+    for found in used.advice:
+        click.echo(f"\nadvice: {found.text}; write {found.write}")
+
+
+def _row(node: NodeUse) -> tuple[str, ...]:
+    memory = max((gpu.memory for gpu in node.gpus if gpu.memory is not None), default=None)
+    idle = samples.mean((gpu.idle, 1) for gpu in node.gpus)
+    attempt = ".".join(map(str, node.attempt))
+    return (
+        node.job,
+        attempt,
+        node.host or str(node.node),
+        str(len(node.gpus)),
+        "-" if node.use is None else f"{node.use:.0f}%",
+        "-" if idle is None else f"{idle:.0%}",
+        "-" if memory is None else spans.size(memory << 20),
+        "-" if node.cpu is None else f"{node.cpu:.0f}%",
+    )
+
+
+def of_used(used: Used) -> dict[str, Any]:
+    """Return it for JSON; null is unknown."""
+    nodes = [
+        node._asdict()
+        | {"attempt": ".".join(map(str, node.attempt)), "gpus": [gpu._asdict() for gpu in node.gpus]}
+        for node in used.nodes
+    ]
+    return {
+        "cost": of_costs(used.costs),
+        "gpu_use": nodes,
+        "advice": [found._asdict() for found in used.advice],
+    }
 
 
 def of_costs(costs: Sequence[Cost]) -> dict[str, Any]:
