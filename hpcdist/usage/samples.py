@@ -26,8 +26,11 @@ _LINE: Final = re.compile(
 )
 _HOST: Final = re.compile(r"# ([A-Za-z0-9._-]{1,255}) ")
 _MAX_BYTES: Final = 1 << 20
-_MOST_NODES: Final = 2048
-"""Of more, the first are read: a job of 2,000 nodes takes about a second."""
+_MOST_NODES: Final = 100
+"""Of more nodes in a job, so many evenly spaced ones are read: each takes some 20 ms."""
+
+_MOST_FILES: Final = 500
+"""Of all jobs, such as the elements of an array."""
 
 IDLE: Final = 5.0
 """Below so many percent a GPU is idle: drivers show a few for a GPU that only holds memory."""
@@ -84,7 +87,7 @@ _WAITING_GPUS: Final = 50.0
 def read(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str]) -> tuple[NodeUse, ...]:
     """Return what the nodes of these jobs, or elements of arrays, wrote; nothing where there is none."""
     found = (each for job in jobs for each in _of_job(directory, plan, job))
-    return tuple(sorted(islice(found, _MOST_NODES), key=lambda use: (use.job, use.attempt, use.node)))
+    return tuple(sorted(islice(found, _MOST_FILES), key=lambda use: (use.job, use.attempt, use.node)))
 
 
 def of_text(text: str, job: str, attempt: tuple[int, int], node: int) -> NodeUse | None:
@@ -125,9 +128,8 @@ def _of_job(directory: RunDirectory, plan: StoredPlan, job: str) -> Iterator[Nod
     names: Sequence[str] = ()
     with suppress(OSError):
         names = os.listdir(directory.path / folder)  # noqa: PTH208 - names alone
-    for match in sorted(
-        filter(None, map(_FILE.fullmatch, names)), key=lambda match: [*map(int, match.groups())]
-    ):
+    files = sorted(filter(None, map(_FILE.fullmatch, names)), key=lambda match: [*map(int, match.groups())])
+    for match in files[:: -(-len(files) // _MOST_NODES) or 1]:
         start, attempt, node = map(int, match.groups())
         with suppress(OSError):
             text = directory.read(f"{folder}/{match[0]}", _MAX_BYTES).decode(errors="replace")
