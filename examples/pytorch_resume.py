@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,15 @@ OUTPUTS = Path(os.environ.get("HPCDIST_OUTPUTS", "."))
 BATCH = 32  # of each process
 signals: list[int] = []
 """Those that came: the handler only records them, as the processes may be at different steps."""
+
+
+def recorder() -> Callable[..., None]:
+    """Return the function that records metrics, in a job of hpcdist."""
+    try:
+        from hpcdist_tracking import log_metrics
+    except ImportError:
+        return lambda **_: None
+    return log_metrics
 
 
 def all_end() -> bool:
@@ -94,16 +104,18 @@ def batch_of(step: int, count: int, seed: int) -> torch.Tensor:
 def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, args: argparse.Namespace) -> None:
     """Train from the checkpoint on, and write another one after each epoch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    parallel = DistributedDataParallel(model)
+    parallel, log = DistributedDataParallel(model), recorder()
     steps_of_epoch = len(x) // (BATCH * dist.get_world_size())
     for step in range(resume(model, optimizer), args.epochs * steps_of_epoch):
         mine = batch_of(step, len(x), args.seed)
         optimizer.zero_grad()
-        nn.functional.cross_entropy(parallel(x[mine]), y[mine]).backward()
+        loss = nn.functional.cross_entropy(parallel(x[mine]), y[mine])
+        loss.backward()
         optimizer.step()
         time.sleep(args.pause)
         end = all_end()
         if end or (step + 1) % steps_of_epoch == 0:
+            log(step=step + 1, loss=loss.item())
             save(step + 1, model, optimizer)
         if end:
             sys.exit("saved, and not finished: another attempt goes on")  # exit code 0 would mean finished

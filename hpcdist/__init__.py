@@ -22,6 +22,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     usage    what jobs used of what they had, and advice from it
     sweeps    the trials of a search that was submitted, and further ones
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
+    rehearsal    whether a training goes on after it was ended on purpose
     report    a page about runs, for a browser
     export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out

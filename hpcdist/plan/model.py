@@ -11,6 +11,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.tracking import Tracking
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.rehearsal import Rehearsal
 from hpcdist.plan.steps import Step
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import Directive, Variable, Word
@@ -141,6 +142,7 @@ class Restarts(Model, frozen=True, kw_only=True):
     stop_file: str | None = None
     spare_nodes: int = 0
     exclude_bad_nodes: bool = True
+    rehearsal: Rehearsal | None = None
 
     @property
     def is_followed(self) -> bool:

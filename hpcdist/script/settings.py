@@ -144,6 +144,7 @@ def _of_restarts(plan: Plan) -> Group:
         "stop_file": restarts.stop_file,
         "spare": restarts.spare_nodes,
         "keep_nodes": not restarts.exclude_bad_nodes,
+        "rehearsal": restarts.rehearsal and restarts.rehearsal.words,
     }
 
 

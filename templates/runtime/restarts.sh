@@ -4,14 +4,16 @@
 # that a signal ended, or a launch that cannot work.
 hpcdist_run_all() {
   hpcdist_try=0
-  [[ ! ${hpcdist[restart]:-} ]] || hpcdist_watch_time
+  [[ ! ${hpcdist[restart]:-} || ${hpcdist[rehearsal]:-} ]] || hpcdist_watch_time
   while :; do
     hpcdist_begin_attempt
     ((hpcdist_try == 0)) || [[ ! ${hpcdist[spare]:-} ]] || hpcdist_write_files
     hpcdist_run "$hpcdist_try"
     hpcdist_status=$?
     hpcdist_program=none
-    if [[ ${hpcdist[restart]:-} ]]; then
+    if [[ ${hpcdist[rehearsal]:-} ]]; then
+      hpcdist_rehearse_next || break
+    elif [[ ${hpcdist[restart]:-} ]]; then
       hpcdist_choose_next || break
     else
       ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try >= ${hpcdist[max_restarts]:-0})) && break

@@ -37,6 +37,12 @@ ELSEWHERE: Final = {
     "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),
     "source venv/bin/activate": ("tests/layers/frameworks/test_torchrun_start.py", "gives it a venv"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
+    "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
+    "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (
+        "tests/slurm/test_rehearse.py",
+        "does it on two nodes",
+    ),
+    "hpcdist rehearse --report JOB": ("tests/cli/test_rehearse.py", "has a rehearsal"),
     "hpcdist resume JOB": ("tests/cli/test_resume.py", "gives it a run that has ended"),
     "hpcdist resume JOB --nodes 4": ("tests/slurm/test_restarts.py", "has a cluster"),
     "hpcdist logs JOB --attempt 2": ("tests/cli/test_resume.py", "gives it a run of three attempts"),

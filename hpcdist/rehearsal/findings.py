@@ -1,0 +1,159 @@
+"""What is wrong with what a training did when it was ended: each problem a sentence, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from hpcdist.plan.model import Restarts
+from hpcdist.rehearsal import checkpoints
+from hpcdist.rehearsal.checkpoints import Write
+from hpcdist.rehearsal.observed import Attempt
+from hpcdist.rehearsal.resuming import Resumption
+
+
+class Finding(NamedTuple):
+    """``wrong``: the training does not go on as it has to; ``unknown``: that was not shown."""
+
+    kind: Literal["wrong", "unknown", "warning"]
+    text: str
+
+
+def of(attempts: Sequence[Attempt], resumptions: Sequence[Resumption], plan: Restarts) -> Iterator[Finding]:
+    """Yield all problems. ``resumptions``: of the attempts but the first."""
+    if not attempts:
+        yield Finding("unknown", "no attempt has begun; the log of the run has the reason")
+        return
+    yield from _of_checkpoints(attempts, plan)
+    for attempt in attempts:
+        yield from _of_end(attempt, plan)
+    for attempt, before, resumption in zip(attempts[1:], attempts[:-1], resumptions, strict=True):
+        yield from _of_begin(attempt, before, resumption)
+    yield from _untried(attempts, plan)
+
+
+def after(attempt: Attempt) -> str:
+    """Return how an attempt was ended: ``KILL to rank 1 on n2``."""
+    if not attempt.endings:
+        return "nothing was done to it"
+    end = attempt.endings[0]
+    if not end.node:
+        return "the signal before a time limit"
+    ranks = f"rank{'s' * (',' in end.rank)} {end.rank}"
+    return f"KILL to {ranks} on {end.node}{' at a checkpoint' * (end.kind == 'write')}"
+
+
+def last_before_term(notice: int) -> int:
+    """Return how long before the limit TERM comes, in seconds: as ``templates/runtime/clock.sh`` has it."""
+    return notice // 2 if notice < 60 else 30  # noqa: PLR2004
+
+
+def saved(attempts: Sequence[Attempt]) -> tuple[float, Write] | None:
+    """Return when an attempt got the signal, and what it wrote then."""
+    for attempt in attempts:
+        if attempt.kind == "notice" and attempt.endings:
+            at = attempt.endings[0].at
+            late = [write for write in checkpoints.writes(attempt) if write.ended >= at]
+            return (at, late[0]) if late else None
+    return None
+
+
+def _of_checkpoints(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:
+    if not any(map(checkpoints.writes, attempts)):
+        yield Finding(
+            "wrong" if any(attempt.endings for attempt in attempts) else "unknown",
+            "there was no checkpoint: nothing was written to $HPCDIST_CHECKPOINTS; "
+            "write there, more often, or rehearse with more --minutes",
+        )
+    if file := checkpoints.overwritten(attempts):
+        yield Finding(
+            "wrong",
+            f"{file} is written over in place: a kill in the meantime leaves half of it, and no other "
+            "checkpoint; write another file, then rename it (os.replace)",
+        )
+    signal = next((one for one in attempts if one.kind == "notice" and one.endings), None)
+    if signal is None:
+        return
+    if (save := saved(attempts)) is None:
+        lost = "what it did since its last checkpoint is lost at each limit"
+        text = f"it saved nothing after {plan.signal}: {lost}"
+        yield Finding("warning", text)
+    elif save[1].ended - save[0] > plan.notice - last_before_term(plan.notice):
+        took = f"it saved {save[1].ended - save[0]:.0f} s after {plan.signal}"
+        yield Finding("wrong", f"`notice` is too short: {took}, and TERM comes before that")
+
+
+def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
+    name = f"attempt {attempt.number}"
+    if attempt.ended is None:
+        yield Finding("unknown", f"{name} has no end: its job was ended, or lives")
+    elif attempt.is_enough:
+        return
+    elif attempt.endings and attempt.code == 0:
+        text = f"{name} ended with exit code 0 after {after(attempt)}"
+        yield Finding("wrong", f"{text}, and so would count as finished; end with another code")
+    elif attempt.endings and attempt.code in plan.stop_on_exit:
+        yield Finding(
+            "wrong",
+            f"{name} ended with exit code {attempt.code}, after which there is no other one (`stop_on_exit`)",
+        )
+    elif len(attempt.endings) > 1:
+        yield Finding(
+            "warning", f"{name} went on for a minute after {after(attempt)}, and had to be ended as a whole"
+        )
+    elif attempt.ended_by_itself and attempt.code == 0 and attempt.number == 0:
+        yield Finding("unknown", f"{name} finished before it could be ended; make the training longer")
+    elif attempt.ended_by_itself and attempt.code and attempt.number == 0:
+        yield Finding(
+            "unknown",
+            f"{name} failed by itself, with exit code {attempt.code}; the log of the run has the reason",
+        )
+
+
+def _of_begin(attempt: Attempt, before: Attempt, resumption: Resumption) -> Iterator[Finding]:
+    name = f"attempt {attempt.number}, after {after(before)},"
+    if attempt.ended_by_itself and attempt.code:
+        yield Finding(
+            "wrong",
+            f"{name} failed by itself, with exit code {attempt.code}: it cannot go on from what was left",
+        )
+    elif resumption.went_on is False:
+        how = {
+            "steps": f"began at step {resumption.began_at:g} again"
+            if resumption.began_at is not None
+            else "",
+            "names": "wrote its first checkpoint once more",
+            "reading": "read no checkpoint",
+        }
+        yield Finding("wrong", f"{name} did not go on: it {how[resumption.by]}")
+    elif resumption.went_on is None and not checkpoints.writes(attempt):
+        yield Finding("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
+    elif resumption.went_on is None:
+        text = (
+            f"{name} may have gone on or not: it tracked no steps, its checkpoints have no numbers in their "
+            "names, and the file system does not show what is read; track a metric with its step"
+        )
+        yield Finding("unknown", text)
+
+
+def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:
+    """Yield what was not tried: where nothing was found to end, and for which there was no time."""
+    names = {
+        "notice": "the signal before a time limit",
+        "write": "KILL to a rank while it writes a checkpoint",
+        "node": "KILL to all ranks of a node",
+        "rank": "KILL to a rank of another node than the first",
+    }
+    ends = plan.rehearsal.ends if plan.rehearsal else ()
+    tried = {end.kind for attempt in attempts for end in attempt.endings if end.node or end.kind == "notice"}
+    for end in ends:
+        if end not in tried:
+            nodes = [node for attempt in attempts if attempt.kind == end for node in attempt.untried]
+            why = (
+                f"no rank was found on {nodes[0]}, or no way there"
+                if nodes
+                else "there was no time, or no attempt"
+            )
+            yield Finding("warning", f"not tried: {names[end]} ({why})")
+    if not tried - {"notice"} and {*ends} - {"notice"}:
+        yield Finding("unknown", "no rank was ended by KILL")

@@ -1,0 +1,138 @@
+"""What the script of a rehearsal recorded in ``rehearsal/N``: ``rehearsal.sh`` has their form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Final, NamedTuple
+
+from hpcdist.runs.rundir import RunDirectory
+
+_MOST_BYTES: Final = 1 << 28
+
+
+class File(NamedTuple):
+    """A file below the checkpoints; ``born`` is empty where the file system does not know it."""
+
+    inode: int
+    bytes: int
+    changed: str
+    born: str
+    path: str
+
+
+class Look(NamedTuple):
+    """The files that were there at a time, in seconds since 1970."""
+
+    at: float
+    files: tuple[File, ...]
+
+
+class Ending(NamedTuple):
+    """What ended an attempt on purpose: ``node`` and ``rank`` are empty for the signal before a limit."""
+
+    at: float
+    kind: str
+    node: str = ""
+    rank: str = ""
+
+
+class Attempt(NamedTuple):
+    """One attempt; times are in seconds since 1970, by the clock of the node where the script ran.
+
+    ``kind``: how it was to be ended. ``looks``: the checkpoints whenever they had changed; the first one is
+    what the attempt found. ``untried``: nodes on which nothing could be ended. ``is_enough``: it was the last
+    one, and was ended since it had shown what it could. ``read``: the inodes that were read, None where the
+    file system does not show that.
+    """
+
+    number: int
+    tracking: str
+    kind: str
+    began: float
+    looks: tuple[Look, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    untried: tuple[str, ...] = ()
+    is_enough: bool = False
+    ended: float | None = None
+    code: int | None = None
+    read: frozenset[int] | None = None
+
+    @property
+    def found(self) -> tuple[File, ...]:
+        """The files that it found."""
+        return self.looks[0].files if self.looks else ()
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether its program ended, and nothing had been done to it."""
+        return self.ended is not None and not self.endings
+
+
+def read(directory: RunDirectory) -> tuple[Attempt, ...]:
+    """Return the attempts of a rehearsal, as far as they were recorded."""
+    return tuple(_attempts(directory))
+
+
+def _attempts(directory: RunDirectory) -> Iterator[Attempt]:
+    for number in count():
+        try:
+            text = directory.read(f"rehearsal/{number}", _MOST_BYTES)
+        except OSError:
+            return
+        found = attempt(number, text.decode("utf-8", "replace").splitlines())
+        if found is None:
+            return
+        yield found
+
+
+def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
+    """Return the attempt that these lines record; damaged ones are left out. None if its begin is."""
+    events, looks = _split(lines)
+    found: Attempt | None = None
+    endings: list[Ending] = []
+    untried: list[str] = []
+    inodes: set[int] = set()
+    for at, what, words in events:
+        match what, words:
+            case "begin", [tracking, kind]:
+                found = Attempt(number, tracking, kind, at, tuple(looks))
+            case "end_by", [kind, node, rank]:
+                endings.append(Ending(at, kind, node.strip("-"), rank.strip("-")))
+            case "untried", [_, node]:
+                untried.append(node)
+            case "read", [inode, *_] if inode.isdigit():
+                inodes.add(int(inode))
+            case "enough", []:
+                found = found and found._replace(is_enough=True)
+            case "seen", ["yes"]:
+                found = found and found._replace(read=frozenset(inodes))
+            case "end", [code] if code.isdigit():
+                found = found and found._replace(ended=at, code=int(code))
+    return found and found._replace(endings=tuple(endings), untried=tuple(untried))
+
+
+Event = tuple[float, str, list[str]]
+
+
+def _split(lines: Iterable[str]) -> tuple[list[Event], list[Look]]:
+    """Return the events but for looks, and the looks."""
+    events: list[Event] = []
+    looks: list[Look] = []
+    for line in lines:
+        what, *words = (line if line.startswith("+") else line.rstrip()).split(" ")
+        with suppress(ValueError, IndexError):
+            if what == "+":
+                looks[-1] = looks[-1]._replace(files=(*looks[-1].files, _file(words)))
+            elif what == "files":
+                looks.append(Look(int(words[0]) / 1000, ()))
+            else:
+                events.append((int(words[0]) / 1000, what, words[1:]))
+    return events, looks
+
+
+def _file(words: Sequence[str]) -> File:
+    inode, size, changed, born, *path = words
+    is_known = born.strip("0.-") != ""
+    return File(int(inode), int(size), changed, born if is_known else "", " ".join(path).removeprefix("./"))

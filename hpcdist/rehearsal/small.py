@@ -1,0 +1,121 @@
+"""The run of a rehearsal: the experiment as it is, on few nodes, for some minutes."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.experiment.model import Replicas
+from hpcdist.experiment.restart import Restart
+from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
+from hpcdist.plan.model import Restarts
+from hpcdist.plan.rehearsal import End, Rehearsal
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.units import Walltime
+
+_RESERVE: Final = 120
+"""Seconds of the job beside twice the notice: its start, and its end."""
+
+
+_MOST_BYTES: Final = 1 << 26
+
+
+class Small(NamedTuple):
+    """The plan of a rehearsal, and the options that make the experiment as small."""
+
+    made: Planned
+    options: ExperimentOptions
+
+
+def plan(options: ExperimentOptions, nodes: int, minutes: int, seed: int) -> Small:
+    """Plan an experiment on so many nodes at most, for so many minutes or for twice its notice.
+
+    It has the settings, the script and the launch of the real run, whose number of nodes it knows; no failure
+    puts it into the queue again.
+
+    Raises:
+        ConfigError: if the experiment is invalid, or is not restarted; or is an array or a search.
+        PlanError: if it does not fit the site.
+    """
+    real = plan_experiment(options)
+    restart = _restart(real)
+    seconds = max(60 * minutes, 2 * restart.notice.seconds + _RESERVE)
+    settings = [("batch.walltime", str(Walltime(seconds)))]
+    settings += [("environment.restart.spare_nodes", "0")] if restart.spare_nodes else []
+    made, options = _on_nodes(options._replace(settings=(*options.settings, *settings)), real, nodes)
+    restarts = made.plan.completion.restarts
+    if restarts is None:
+        raise AssertionError("it was not restarted, which was checked")
+    rehearsal = Rehearsal(
+        ends=_ends(restarts, made.plan.placement.nodes),
+        seed=seed,
+        nodes=real.plan.placement.nodes,
+        node_mtbf_hours=made.machine.site.node_mtbf_hours,
+    )
+    own = msgspec.structs.replace(restarts, by=None, rehearsal=rehearsal)
+    completion = msgspec.structs.replace(made.plan.completion, restarts=own)
+    return Small(made._replace(plan=msgspec.structs.replace(made.plan, completion=completion)), options)
+
+
+def stored(directory: RunDirectory) -> Restarts:
+    """Return the restarts of a rehearsal from the plan of its run.
+
+    Raises:
+        ConfigError: if the run is none.
+    """
+    try:
+        data = json.loads(directory.read("plan.json", _MOST_BYTES))["completion"]["restarts"]
+        found = msgspec.convert(data, Restarts)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        found = None
+    if found is None or found.rehearsal is None:
+        hint = "write the name of a run that `hpcdist rehearse` submitted"
+        raise ConfigError(Problem(f"{directory.name} is no rehearsal", hint=hint))
+    return found
+
+
+def _restart(made: Planned) -> Restart:
+    experiment = made.experiment
+    if experiment.hptuning is not None or experiment.batch.array is not None:
+        path = ("hptuning",) if experiment.hptuning is not None else ("batch", "array")
+        hint = "write an experiment with one trial of it"
+        raise ConfigError(made.document.locate(Problem("only a single training is rehearsed", path, hint)))
+    if experiment.environment.restart is None:
+        hint = "add `environment: {restart: {}}`, or --set environment.restart.max=10"
+        raise ConfigError(Problem(f"{made.document.file} is not restarted after any end", hint=hint))
+    return experiment.environment.restart
+
+
+def _ends(restarts: Restarts, nodes: int) -> tuple[End, ...]:
+    """Return what ends the attempts, of all that another attempt is to follow in the real run."""
+    ends: tuple[End, ...] = ()
+    if {"timeout", "preempt"} & {*restarts.on}:
+        ends += ("notice",)
+    if "failure" in restarts.on:
+        ends += ("write",)
+    if {"failure", "node_failure"} & {*restarts.on}:
+        ends += ("node",)
+    if "failure" in restarts.on and nodes > 1:
+        ends += ("rank",)
+    return ends
+
+
+def _on_nodes(options: ExperimentOptions, real: Planned, nodes: int) -> Small:
+    """Plan it with fewer workers, until it fits on these nodes or there are no workers left."""
+    there = real.plan.placement.nodes
+    section = real.experiment.environment.replicas or Replicas()
+    if there <= nodes or not section.n_workers:
+        return Small(plan_experiment(options), options)
+    others = 0 if real.experiment.backend == "mpi" else 1
+    workers = max(1 - others, (section.n_workers + others) * nodes // there - others)
+    while True:
+        settings = [("environment.replicas.n_workers", str(workers))]
+        settings += [("batch.nodes", str(nodes))] if real.experiment.batch.nodes else []
+        fewer = options._replace(settings=(*options.settings, *settings))
+        made = plan_experiment(fewer)
+        if made.plan.placement.nodes <= nodes or workers <= 1 - others:
+            return Small(made, fewer)
+        workers -= 1

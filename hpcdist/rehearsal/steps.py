@@ -1,0 +1,42 @@
+"""The steps that a program tracked, by attempts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.tracking import files, polyaxon
+from hpcdist.tracking.entries import Losses
+
+
+class Step(NamedTuple):
+    """A step of the training, and when it was recorded, in seconds since 1970."""
+
+    at: float
+    step: float
+
+
+Steps = Mapping[str, Sequence[Step]]
+"""Of each attempt, by its folder in ``tracking/``, in the order of time."""
+
+
+def read(directory: RunDirectory) -> Steps:
+    """Return the steps that the processes of a run recorded; what cannot be read is left out."""
+    found: dict[str, list[Step]] = {}
+    losses = Losses()
+    with suppress(OSError):
+        for file in files.recorded(directory, losses):
+            own = found.setdefault("/".join(file.path.parts[-3:-1]), [])
+            with suppress(OSError):
+                entries = (
+                    polyaxon.entries(file.path, losses) if file.is_polyaxon else files.entries(file, losses)
+                )
+                own += [
+                    Step(entry.at, entry.step)
+                    for entry in entries
+                    if entry.metrics and isinstance(entry.step, float) and math.isfinite(entry.step)
+                ]
+    return {name: sorted(steps) for name, steps in found.items()}
