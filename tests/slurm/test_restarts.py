@@ -190,7 +190,7 @@ def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
     trained(user, run)
     [job] = (user.directory / "runs" / run / "jobs").iterdir()
     user.cluster.crash((job / "nodes").read_text().strip())
-    user.await_log(run, "attempt 1")
+    user.await_log(run, "attempt 1 from")
     user.cluster.run(["pkill", "-KILL", "-f", "count.py"], check=True)
     assert user.hpcdist("wait", run).returncode == 0
     assert "trained 60" in user.log(run)
