@@ -55,7 +55,7 @@ id_lsf() {
 }
 id_sge() { echo "$JOB_ID ${SGE_TASK_ID#undefined}"; }
 id_flux() { echo "$hpcdist_job"; }
-id_local() { echo "$$ $(uname -n) $(hpcdist_begin_of "$$")"; }
+id_local() { echo "$$ $(</proc/sys/kernel/hostname) $(hpcdist_begin_of "$$")"; }
 # Prints when process $1 began, in ticks since the start of this machine (proc(5)): its number may be given to another one.
 hpcdist_begin_of() {
   local line words
@@ -95,7 +95,7 @@ lives_local() {
   local process host began
   read -r process host began <<<"$1"
   [[ $host ]] || return 1
-  [[ $host == "$(uname -n)" ]] || return 2
+  [[ $host == "$(</proc/sys/kernel/hostname)" ]] || return 2
   [[ $(hpcdist_begin_of "$process") == "$began" ]]
 }
 # Whether table $1 has a row that begins with $2 and has in column $3 what matches $4.

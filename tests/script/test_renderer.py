@@ -194,6 +194,7 @@ def caught(plan: Plan, folder: Path, run_dir: Path, *, annotate: bool) -> tuple[
     (stubs / "bash").chmod(0o755)
     script = folder / "job.sh"
     script.write_text(render(plan, run_dir=str(run_dir), annotate=annotate))
+    shutil.rmtree(run_dir, ignore_errors=True)  # a second run of a script there is announced
     subprocess.run([BASH, "-n", script], check=True)
     done = subprocess.run(
         [BASH, script],
