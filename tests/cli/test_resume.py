@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from .conftest import Hpcdist
@@ -60,6 +61,22 @@ def test_a_run_whose_job_was_refused_gets_that_one(real: Hpcdist) -> None:
     assert real("resume", "train-1").code == 0
     real("wait", "train-1")
     assert [path.name for path in Path("runs/train-1").glob("record*.json")] == ["record.json"]
+
+
+def test_a_site_that_a_variable_named_is_found_again_without_it(
+    real: Hpcdist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = (
+        "name: own\ndescription: a test\nscheduler: local\nlauncher: processes\nnode_types: {n: {cpus: 2}}\n"
+    )
+    Path("own.yml").write_text(site)
+    Path("train.yml").write_text("name: train\nrun: {cmd: '[ -e mended ]'}\n")
+    monkeypatch.setenv("HPCDIST_SITE", "./own.yml")
+    assert real("submit", "train.yml", "--wait").code == 1
+    monkeypatch.delenv("HPCDIST_SITE")
+    Path("mended").touch()
+    assert real("resume", "train-1").code == 0
+    assert real("wait", "train-1").code == 0
 
 
 def test_an_array_is_not_run_once_more(real: Hpcdist, folder: Path) -> None:

@@ -144,3 +144,10 @@ def test_an_elastic_job_finds_its_nodes(tmp_path: Path) -> None:
         words = ["bash", str(tmp_path / "discover.sh")]
         done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "n0:2\n", "")
+
+
+def test_a_task_wrapper_that_could_not_be_made_is_no_empty_one(tmp_path: Path) -> None:
+    """An empty one would end well, and the run would have completed without its program."""
+    killed = "hpcdist_task_text() { kill -KILL $BASHPID; }; (hpcdist_write_task 2>&1 >/dev/null); echo $?"
+    said = in_job(planned(), tmp_path, killed, HPCDIST_RUN_DIR=str(tmp_path))
+    assert (said.splitlines()[-1], list(tmp_path.glob("task.sh*"))) == ("86", [])

@@ -18,6 +18,7 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import planned
 from hpcdist.errors import ConfigError, Problem
+from hpcdist.host import resources
 from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
 from hpcdist.runs import control, elements, job_files, rundir
 from hpcdist.runs.control import Output, SubmitRequest
@@ -117,13 +118,20 @@ def request_of(made: Planned, options: ExperimentOptions) -> SubmitRequest:
         name=made.plan.identity.name,
         site=made.plan.identity.site,
         scheduler=made.plan.identity.scheduler,
-        experiment=with_overrides(made.document.text, options.changes),
+        experiment=with_overrides(made.document.text, _with_site(made, options).changes),
         files=lambda directory: job_files.texts(jobs, directory),
         options=made.plan.request.submit_options,
         jobs=trials if len(jobs) > 1 else ("",),
         one_by_one=array is not None and array.at_once is not None,
         followed=restarts is not None and restarts.is_followed,
     )
+
+
+def _with_site(made: Planned, options: ExperimentOptions) -> ExperimentOptions:
+    """Return the options with the site's file, if the site is not found by its name in every shell."""
+    others = {name: value for name, value in os.environ.items() if name != "HPCDIST_SITE_PATH"}
+    by_name = resources.site_files(resources.site_folders(options.site_path, others))
+    return options if made.machine.file in by_name.values() else options._replace(site=str(made.machine.file))
 
 
 def with_overrides(text: str, changes: Sequence[str]) -> str:
