@@ -1,12 +1,16 @@
 # --- Progress: what an attempt left that the ones before had not
 
-# Sets hpcdist_idle: how many attempts in a row, this one the last, left nothing new.
+# Sets hpcdist_idle: how many attempts in a row, this one the last, left nothing new. One that a more important job ended may have
+# had no time for it.
 hpcdist_count_idle() {
   local file=$hpcdist_attempts/$HPCDIST_ATTEMPT before=0
   ! read -r hpcdist_idle 2>/dev/null <"$file.idle" || return 0 # counted before the job was put into the queue again
   ((HPCDIST_ATTEMPT == hpcdist_first)) || read -r before 2>/dev/null <"$hpcdist_attempts/$((HPCDIST_ATTEMPT - 1)).idle"
   hpcdist_idle=0
-  hpcdist_made_progress || hpcdist_idle=$((before + 1))
+  if ! hpcdist_made_progress; then
+    hpcdist_idle=$before
+    [[ $hpcdist_why == preempt ]] || hpcdist_idle=$((before + 1))
+  fi
   echo "$hpcdist_idle" >"$file.idle"
 }
 # Where the program tracks metrics by steps, one must have got further: files may be the same again, as logs and what is

@@ -151,3 +151,17 @@ def test_a_task_wrapper_that_could_not_be_made_is_no_empty_one(tmp_path: Path) -
     killed = "hpcdist_task_text() { kill -KILL $BASHPID; }; (hpcdist_write_task 2>&1 >/dev/null); echo $?"
     said = in_job(planned(), tmp_path, killed, HPCDIST_RUN_DIR=str(tmp_path))
     assert (said.splitlines()[-1], list(tmp_path.glob("task.sh*"))) == ("86", [])
+
+
+@pytest.mark.parametrize(("why", "idle"), [("failure", "2"), ("timeout", "2"), ("preempt", "1")])
+def test_an_attempt_that_had_to_make_room_counts_neither_way(tmp_path: Path, why: str, idle: str) -> None:
+    for name in ("checkpoints", "outputs", "tracking", "attempts"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "attempts" / "0.idle").write_text("1\n")
+    (tmp_path / "attempts" / "1").touch()
+    line = (
+        f"hpcdist_attempts={tmp_path}/attempts HPCDIST_ATTEMPT=1 hpcdist_first=0 hpcdist_why={why}; "
+        'hpcdist_count_idle; echo "$hpcdist_idle"'
+    )
+    folders = {f"HPCDIST_{name.upper()}": str(tmp_path / name) for name in ("checkpoints", "outputs")}
+    assert in_job(planned(), tmp_path, line, HPCDIST_RUN_DIR=str(tmp_path), **folders) == f"{idle}\n"
