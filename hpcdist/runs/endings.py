@@ -65,9 +65,11 @@ def has_started(job: Job) -> bool:
 
 
 def has_completed(events: Iterable[Event], job: str) -> bool:
-    """Return whether the script of the job recorded that there is nothing left to do after its last start."""
-    marks = [event for event in events if event.job_id == job and event.what in {"started", _OVER}]
-    return bool(marks) and (marks[-1].what, marks[-1].value) == (_OVER, JobState.COMPLETED.value)
+    """Return whether the training of the job completed in its last start, and no step after it failed."""
+    marks = [event for event in events if event.job_id == job and event.what in {"started", _OVER, "ended"}]
+    ends = [(event.what, event.value) for event in marks[-2:]]
+    is_over = (_OVER, JobState.COMPLETED.value)
+    return ends[-1:] == [is_over] or ends == [is_over, ("ended", "0")]
 
 
 def _own_events(job: Job) -> Iterator[Event]:

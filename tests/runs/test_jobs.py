@@ -169,6 +169,15 @@ def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_p
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
 
 
+def test_a_step_that_failed_after_the_training_is_the_end_of_its_job(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    queue.jobs = {"100": "FAILED"}
+    (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 210 3\n")
+    [report] = states.status([run], queue.services)
+    assert report.status.state is JobState.FAILED
+
+
 def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:
     queue, seen = Queue(), Seen()
     sbatch = queue.programs["sbatch"]
