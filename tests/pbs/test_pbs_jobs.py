@@ -160,6 +160,8 @@ def test_an_array_of_which_one_element_was_deleted_did_not_end_well(person: Pers
     directory = person.directory / "runs" / "sweep-1"
     until(lambda: len(list(directory.glob("jobs/*"))) == 2, "both elements to begin")
     assert person.run("qdel", "1000[1].fakepbs").returncode == 0
+    ended = ("qstat", "-x", "-f", "-F", "dsv", "1000[1].fakepbs")
+    until(lambda: "Exit_status" in person.run(*ended).stdout, "the element to end, before it can by itself")
     (person.directory / "go").touch()
     assert person.hpcdist("wait", "sweep-1").returncode == 143
     assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "cancelled", "exit_code": 143}
