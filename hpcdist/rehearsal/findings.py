@@ -119,9 +119,7 @@ def _of_begin(attempt: Attempt, before: Attempt, resumption: Resumption) -> Iter
         )
     elif resumption.went_on is False:
         how = {
-            "steps": f"began at step {resumption.began_at:g} again"
-            if resumption.began_at is not None
-            else "",
+            "steps": f"began at step {resumption.began_at or 0:g} again",
             "names": "wrote its first checkpoint once more",
             "reading": "read no checkpoint",
         }

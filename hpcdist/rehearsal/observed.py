@@ -119,17 +119,17 @@ Event = tuple[float, str, list[str]]
 def _split(lines: Iterable[str]) -> tuple[list[Event], list[Look]]:
     """Return the events but for looks, and the looks."""
     events: list[Event] = []
-    looks: list[Look] = []
+    looks: list[tuple[float, list[File]]] = []
     for line in lines:
         what, *words = (line if line.startswith("+") else line.rstrip()).split(" ")
         with suppress(ValueError, IndexError):
             if what == "+":
-                looks[-1] = looks[-1]._replace(files=(*looks[-1].files, _file(words)))
+                looks[-1][1].append(_file(words))
             elif what == "files":
-                looks.append(Look(int(words[0]) / 1000, ()))
+                looks.append((int(words[0]) / 1000, []))
             else:
                 events.append((int(words[0]) / 1000, what, words[1:]))
-    return events, looks
+    return events, [Look(at, tuple(files)) for at, files in looks]
 
 
 def _file(words: Sequence[str]) -> File:

@@ -143,8 +143,11 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "duration": collecting.duration,
     }
     try:
-        names = ("report.css", "report.js", *(("search.js",) if shown.searches else ()))
-        style, *scripts = (_asset(environment, name) for name in names)
+        style, near, *scripts = (
+            _asset(environment, name)
+            for name in ("report.css", "near.js", "report.js", *(("search.js",) if shown.searches else ()))
+        )
+        scripts[0] = near + scripts[0]
         if shown.plots.items or shown.searches:
             scripts.insert(0, _inline(library))
         sources = " ".join(map(_hash, scripts))

@@ -138,17 +138,7 @@
   document.getElementById("all")?.addEventListener("click", () => show(boxes.keys(), true));
   document.getElementById("none")?.addEventListener("click", () => show(boxes.keys(), false));
 
-  const watch = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) near.add(target);
-        else near.delete(target);
-        if (isIntersecting && stale.has(target)) draw(target);
-      }
-    },
-    { rootMargin: "600px" },
-  );
-  for (const div of plots) watch.observe(div);
+  watchNear(plots, near, stale, draw);
   refresh();
 
   let opened = [];

@@ -168,17 +168,7 @@
   }
 
   for (const div of figures) div.hidden = false;
-  const watch = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) near.add(target);
-        else near.delete(target);
-        if (isIntersecting && stale.has(target)) draw(target);
-      }
-    },
-    { rootMargin: "600px" },
-  );
-  for (const div of figures) watch.observe(div);
+  watchNear(figures, near, stale, draw);
 
   addEventListener("beforeprint", () => {
     printing = true;

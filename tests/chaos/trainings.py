@@ -5,9 +5,7 @@ All happens in namespaces of its own, as for searches: no process is left.
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
-import multiprocessing
 import random
 import shutil
 import signal
@@ -19,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.chaos import people, processes, trained, training
+from tests.chaos import processes, sandbox, trained, training
 from tests.chaos.machines import MACHINES, Machine
 from tests.chaos.people import Attempt, Person
 from tests.chaos.processes import Process
@@ -306,33 +304,6 @@ def scene(folder: Path, seed: int) -> tuple[Counter[str], list[str]]:
     return outcomes, [f"seed {seed}: {text}" for text in one.wrong]
 
 
-_SANDBOX: Final = "unshare --mount --map-root-user --pid --fork --kill-child --mount-proc bash -c"
-_AT_ONCE: Final = 3
-
-
 def trainings(count: int, seed: int, folder: Path) -> Result:
-    """Play so many, some at once, in namespaces of their own, where a bash is the parent of orphans."""
-    call = ("bash", sys.executable, "-m", __spec__.name, str(count), str(seed), str(folder))
-    words = (*_SANDBOX.split(), '"$@"; exit', *call)
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return Result("trainings", Counter(), [done.stderr])
-    outcomes, wrong = json.loads(done.stdout)
-    return Result("trainings", Counter(outcomes), wrong)
-
-
-def _play(count: int, seed: int, folder: Path) -> None:
-    """Play them, and print what came of them."""
-    people.import_all()
-    outcomes: Counter[str] = Counter()
-    wrong: list[str] = []
-    with concurrent.futures.ProcessPoolExecutor(_AT_ONCE, multiprocessing.get_context("fork")) as pool:
-        numbers = range(1000 * seed, 1000 * seed + count)
-        for outcome, found in pool.map(scene, (folder / str(number) for number in numbers), numbers):
-            outcomes += outcome
-            wrong += found
-    sys.stdout.write(json.dumps([outcomes, wrong]))
-
-
-if __name__ == "__main__":
-    _play(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    """Play so many."""
+    return sandbox.play("trainings", count, seed, folder)

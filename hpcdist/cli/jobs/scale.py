@@ -148,11 +148,12 @@ def _submit_all(planned: Sizes, asked: Asked, runs_dir: Path, result: Callable[[
     with locks.exclusive(runs_dir, new.digest, services.sleep, lambda: note(_BUSY), name="submit-study"):
         every = study.every(runs_dir)
         kept = None if asked.again else study.unfinished(every, new.digest)
-        left = study.missing(kept or new, study.of_study(every, kept) if kept else ())
+        there = study.of_study(every, kept) if kept else []
+        left = study.missing(kept or new, there)
         if kept:
             done = len(kept.members) - len(left)
             note(f"an earlier study has {done} of {len(kept.members)} runs; it goes on (--again begins anew)")
-        last = next((one.run for one in reversed(_in_order(every, kept)) if one.run.job), None)
+        last = _last(there)
         with _progress(len(left)) as submitted:
             for member in left:
                 request = _request(
@@ -188,10 +189,11 @@ def _progress(wanted: int) -> Iterator[list[Run]]:
         raise
 
 
-def _in_order(every: Sequence[Found], of: Study | None) -> list[Found]:
-    """Return the runs of a study in the order in which they are submitted; none without one."""
-    found = study.of_study(every, of) if of else []
-    return sorted(found, key=lambda one: (one.member.repetition, one.member.nodes))
+def _last(there: Sequence[Found]) -> Run | None:
+    """Return the run of a study that was submitted last, in the order of its runs."""
+    found = [one for one in there if one.run.job]
+    last = max(found, key=lambda one: (one.member.repetition, one.member.nodes), default=None)
+    return last and last.run
 
 
 def _last_job(last: Run | None, services: Services) -> str:
