@@ -99,9 +99,9 @@ def submit(
 ) -> Run:
     """Make a run directory, write its files, submit the script exactly once, and print the job id.
 
-    If an earlier submission of the same experiment was interrupted, and its job is alive or younger than
-    ``states.GRACE``, that run is printed and returned, and nothing is submitted. Concurrent calls for the
-    same experiment run one after the other. ``again`` ignores earlier submissions.
+    If an earlier submission of the same experiment was interrupted, and its job was not cancelled, that run
+    is printed and returned, whether the job is alive or has ended, and nothing is submitted. Concurrent calls
+    for the same experiment run one after the other. ``again`` ignores earlier submissions.
 
     Raises:
         SchedulerError: if the batch system refused (this is recorded), or another process keeps submitting.

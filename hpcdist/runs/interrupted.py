@@ -10,7 +10,7 @@ from hpcdist.errors import Problem, SubmissionUnknown
 from hpcdist.runs import finding
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import GRACE, Report, age, status
+from hpcdist.runs.states import Report, status
 from hpcdist.schedulers.job import JobState
 
 _UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
@@ -46,7 +46,7 @@ def find(
             raise SubmissionUnknown(Problem(message, hint=hint))
         if not any(job.run.job for job in report.jobs):
             note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
-        elif _is_to_complete(report, services):
+        elif not _is_cancelled(report):
             note(f"{_found(report)}; {_AGAIN}")
             return run
         else:
@@ -74,19 +74,10 @@ def _found(report: Report) -> str:
     return f"{found}; its submission was interrupted, and is completed now without another job"
 
 
-def _is_to_complete(report: Report, services: Services) -> bool:
-    """Whether earlier jobs are those of this submission: one is alive, or was submitted just now.
+def _is_cancelled(report: Report) -> bool:
+    """Whether a user ended it, who thus knew of it, and now wants another one.
 
-    Of several, of which some are missing, the others may have ended.
+    An end of another kind may have come before anybody saw the job's id, however long ago that was.
     """
-    states = [report.status.state] if report.run.is_followed else [job.status.state for job in report.jobs]
-    if JobState.CANCELLED in states:
-        return False
-    if any(
-        job.no_reply or not (job.status.state.is_final or job.status.state is JobState.UNKNOWN)
-        for job in report.jobs
-        if job.run.job
-    ):
-        return True
-    is_partial = any(job.run.job is None for job in report.jobs)
-    return is_partial or age(report.run, services) < GRACE
+    reports = [report] if report.run.is_followed else report.jobs
+    return any(one.status.state is JobState.CANCELLED for one in reports)

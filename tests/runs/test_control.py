@@ -382,7 +382,9 @@ def test_a_refusal_that_cannot_be_recorded_is_still_raised(tmp_path: Path, queue
         ("COMPLETED", 0, True),
         ("FAILED", 0, True),
         ("CANCELLED", 0, False),
-        ("COMPLETED", 1000, False),
+        ("COMPLETED", 1000, True),
+        ("FAILED", 100_000, True),
+        ("CANCELLED", 100_000, False),
         ("RUNNING", 100_000, True),
     ],
 )
