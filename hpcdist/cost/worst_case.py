@@ -132,12 +132,17 @@ def number(value: float) -> str:
 
 
 def worst_case(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
-    """Return what such jobs take at most; None without a batch system, or without any time limit.
+    """Return what such jobs take at most; None without a batch system, or as `most`."""
+    return most(job, experiment, site) if schedulers.get(site.scheduler).is_batch_system else None
+
+
+def most(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
+    """Return what such jobs take at most, on a machine without a batch system too; None without a limit.
 
     Where the job has no walltime, the limit of its partition applies.
     """
     limit = _limit(job, site)
-    if limit is None or not schedulers.get(site.scheduler).is_batch_system:
+    if limit is None:
         return None
     groups = with_own_nodes(job.placement, job.own_nodes).groups
     amounts = amounts_of(groups, site, exclusive=job.request.exclusive)

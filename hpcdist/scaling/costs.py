@@ -5,54 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from hpcdist.cost import worst_case
+from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError, Problem
-from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
-from hpcdist.planner import budget
-from hpcdist.units import Walltime
 
 
-class Cost(NamedTuple):
-    """All runs of one size; their seconds are those of whole jobs up to the walltime, None without one."""
+class Costs(NamedTuple):
+    """All runs of one size; ``each``: what one of them takes at most, None without a time limit."""
 
     nodes: int
     tasks: int
     gpus: int
-    walltime: Walltime | None
     runs: int
-    gpu_seconds: int | None
-    node_seconds: int | None
+    each: Cost | None
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """The GPU-hours of all of them, with all attempts; None without a time limit."""
+        return self.each and self.runs * self.each.gpu_hours
+
+    @property
+    def node_hours(self) -> float | None:
+        """Their node-hours."""
+        return self.each and self.runs * self.each.node_hours
 
 
-def costs(plans: Iterable[Planned], repeat: int) -> list[Cost]:
-    """Return what each size may cost, which runs so often; attempts that follow each other all count."""
-    return [_cost(made, repeat) for made in plans]
+def costs(plans: Iterable[Planned], repeat: int) -> list[Costs]:
+    """Return what each size may cost, which runs so often."""
+    return [_costs(made, repeat) for made in plans]
 
 
-def _cost(made: Planned, repeat: int) -> Cost:
-    placement, request = made.plan.placement, made.plan.request
-    walltime, site = request.walltime, made.machine.site
-    jobs = repeat * len(planning.in_jobs(made))
-    gpu_seconds = budget.cost_of(placement, site, walltime, exclusive=request.exclusive)
-    return Cost(
-        nodes=placement.nodes,
-        tasks=placement.size,
-        gpus=sum(group.gpus * group.nodes for group in placement.groups),
-        walltime=walltime,
-        runs=repeat,
-        gpu_seconds=None if gpu_seconds is None else jobs * gpu_seconds,
-        node_seconds=None if walltime is None else jobs * placement.nodes * walltime.seconds,
-    )
+def _costs(made: Planned, repeat: int) -> Costs:
+    placement = made.plan.placement
+    gpus = sum(group.gpus * group.nodes for group in placement.groups)
+    each = worst_case.most(made.plan, made.experiment, made.machine.site)
+    return Costs(placement.nodes, placement.size, gpus, repeat, each)
 
 
-def total(seconds: Iterable[int | None]) -> int | None:
+def total(hours: Iterable[float | None]) -> float | None:
     """Return the sum; None where one of them has no limit."""
-    found = [*seconds]
+    found = [*hours]
     known = [each for each in found if each is not None]
     return sum(known) if len(known) == len(found) else None
 
 
-def check(found: Sequence[Cost], most: float | None) -> None:
+def check(found: Sequence[Costs], most: float | None) -> None:
     """Check that all sizes together cost at most so many GPU-hours.
 
     Raises:
@@ -60,10 +58,10 @@ def check(found: Sequence[Cost], most: float | None) -> None:
     """
     if most is None:
         return
-    seconds = total(cost.gpu_seconds for cost in found)
-    if seconds is None:
+    hours = total(size.gpu_hours for size in found)
+    if hours is None:
         message = "jobs without a time limit may take any number of GPU-hours"
         raise PlanError(Problem(message, ("batch", "walltime"), "set it, such as --set batch.walltime=10m"))
-    if seconds > most * 3600:
-        message = f"the study may take {seconds / 3600:.4g} GPU-hours, more than --max-gpu-hours {most:g}"
+    if hours > most:
+        message = f"the study may take {hours:.4g} GPU-hours, more than --max-gpu-hours {most:g}"
         raise PlanError(Problem(message, hint="leave out sizes or repetitions, or shorten `batch.walltime`"))

@@ -71,6 +71,7 @@ def test_wait_as_json_is_one_document(real: Hpcdist, folder: Path) -> None:
 def test_submit_as_json(real: Hpcdist) -> None:
     found = json.loads(real("submit", "ranks.yml", "--json").out)
     assert (found["name"], found["phase"], found["scheduler"]) == ("ranks-1", "submitted", "local")
+    assert found["cost"] is None  # nothing is charged on this machine
     assert real("wait", "ranks-1").code == 0
 
 

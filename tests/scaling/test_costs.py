@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError
+from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.scaling import costs
-from hpcdist.scaling.costs import Cost
-from hpcdist.units import Walltime
+from hpcdist.scaling.costs import Costs
 
-HOUR = Walltime(3600)
+EXPERIMENT = """version: 1
+framework: pytorch
+environment: {resources: {gpu: {limits: 4}}, restart: {max: 3, by: BY}}
+run: {cmd: python train.py}
+batch: {account: m1, walltime: 1h, qos: regular, constraint: gpu}
+"""
 
 
-def cost(nodes: int, walltime: Walltime | None = HOUR, runs: int = 2) -> Cost:
-    seconds = runs * nodes * walltime.seconds if walltime else None
-    return Cost(nodes, 4 * nodes, 4 * nodes, walltime, runs, seconds and 4 * seconds, seconds)
+def cost(nodes: int, seconds: int | None = 3600) -> Costs:
+    each = None if seconds is None else Cost(nodes, 4 * nodes, 64 * nodes, seconds)
+    return Costs(nodes, 4 * nodes, 4 * nodes, 2, each)
 
 
 def test_the_most_is_allowed_and_more_is_refused() -> None:
     found = [cost(1), cost(2)]
-    assert costs.total(each.gpu_seconds for each in found) == 24 * 3600
+    assert costs.total(size.gpu_hours for size in found) == 24
     costs.check(found, None)
     costs.check(found, 24)
     with pytest.raises(PlanError, match=r"may take 24 GPU-hours, more than --max-gpu-hours 23\.9"):
@@ -32,3 +40,13 @@ def test_without_a_time_limit_there_is_no_most() -> None:
         PlanError, match=r"any number of GPU-hours; set it, such as --set batch\.walltime=10m"
     ):
         costs.check([cost(1), cost(2, None)], 1e9)
+
+
+@pytest.mark.parametrize("by", ["requeue", "follow"])
+def test_every_attempt_counts_whatever_begins_it(by: str, tmp_path: Path) -> None:
+    file = tmp_path / "exp.yml"
+    file.write_text(EXPERIMENT.replace("BY", by))
+    made = plan_experiment(ExperimentOptions(str(file), site="perlmutter"), environment={})
+    assert made.cost is not None
+    [found] = costs.costs([made], 2)
+    assert (found.each, found.node_hours) == (made.cost, 2 * made.cost.node_hours)

@@ -4,7 +4,7 @@ submit rehearse list status describe logs resume restart copy cancel wait rm pru
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing attempt_table    shared: finding runs and their trials; output
 anew    shared by restart and copy
-code spans used    the code of a job; times and sizes; what jobs cost
+spans used    times and sizes; what jobs cost
 rehearsed    the report of a rehearsal
 sweep_progress    how far a search is
 scale_result    the plan and the result of a scaling study

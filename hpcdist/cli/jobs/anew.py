@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from hpcdist.cli.jobs import code, runs, submit
+from hpcdist.cli.jobs import runs, submit
 from hpcdist.cli.options import Verb, job_options, override_options, site_option
 from hpcdist.cli.session import planned
 from hpcdist.code.prepare import Code
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs import copying, finding
+from hpcdist.runs import copying, finding, job_code, requests
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.sweeps import replanning
@@ -67,13 +67,15 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
     run, services = finding.find(runs_dir, job), runs.services()
     options = _options(run, changes)
     made = planned(options)
-    prepare = partial(code.recorded, run, made, runner=services.runner, update=changes.update)
-    request = submit.request_of(made, options)
+    prepare = partial(job_code.recorded, run, made, runner=services.runner, update=changes.update)
+    request = requests.of(made, options, services.runner)
     request = _from(run, request, options, runs_dir, copies=copies)._replace(
         code=partial(_prepare, run, prepare, copies=copies)
     )
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
-    submit.submit_run(request, runs_dir, services, submit.print_as_json if json else result, again=False)
+    if json:
+        result = partial(submit.print_as_json, made=made)
+    submit.submit_run(request, runs_dir, services, result, again=False)
 
 
 def _options(run: Run, changes: Changes) -> ExperimentOptions:
@@ -93,7 +95,7 @@ def _from(
     name = run.name if run.directory.path.parent == runs_dir else str(run.directory.path)
     text = f"{replanning.text_of(run).rstrip(chr(10))}\n# {'copy' if copies else 'restart'} of {name}\n"
     return request._replace(
-        experiment=submit.with_overrides(text, options.changes),
+        experiment=requests.with_overrides(text, options.changes),
         restart_of="" if copies else name,
         copy_of=name if copies else "",
     )

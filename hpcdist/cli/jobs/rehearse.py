@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import code, rehearsed, runs
-from hpcdist.cli.jobs.submit import request_of, submit_run
+from hpcdist.cli.jobs import rehearsed, runs
+from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.errors import ExitCode
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.rehearsal import intervals, judging, observed, small, steps
-from hpcdist.runs import finding
+from hpcdist.runs import finding, requests
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 
@@ -100,9 +99,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 def _submitted(planned: small.Small, runs_dir: Path, services: Services) -> Run:
     made = planned.made
     print_problems(made.problems)
-    request = request_of(made, planned.options)
-    prepare = functools.partial(code.prepared, made, runner=services.runner)
-    request = request._replace(name=f"{request.name}-rehearsal", code=prepare)
+    request = requests.of(made, planned.options, services.runner)
+    request = request._replace(name=f"{request.name}-rehearsal")
 
     def result(run: Run) -> None:
         limit = made.plan.request.walltime

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import code, runs, scale_result, submit
+from hpcdist.cli.jobs import runs, scale_result, submit
 from hpcdist.cli.jobs.report import write
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
@@ -20,7 +20,7 @@ from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.errors import HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import rundir, states
+from hpcdist.runs import requests, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -207,10 +207,9 @@ def _request(member: Member, planned: Sizes, services: Services, after: str) -> 
     options, made = planned[member.study.nodes.index(member.nodes)]
     text = f"{made.document.text.rstrip(chr(10))}\n{member.remark}"
     own = made._replace(document=made.document._replace(text=text))
-    request = submit.request_of(own, options)
+    request = requests.of(own, options, services.runner)
     files = functools.partial(_files, request, member)
-    prepare = functools.partial(code.prepared, made, runner=services.runner)
-    return request._replace(files=files, code=prepare, after=after)
+    return request._replace(files=files, after=after)
 
 
 def _files(request: SubmitRequest, member: Member, directory: RunDirectory) -> dict[str, str]:

@@ -11,58 +11,58 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line
 from hpcdist.scaling import costs, table
-from hpcdist.scaling.costs import Cost
+from hpcdist.scaling.costs import Costs
 from hpcdist.scaling.fits import Fit
 from hpcdist.scaling.results import Result, Size
+from hpcdist.units import Walltime
 
 _MOST: Final = 20
 """How many runs that have measured nothing are named."""
 
 
-def print_plan(found: Sequence[Cost]) -> None:
+def print_plan(found: Sequence[Costs]) -> None:
     """Print what each size is, and what all may cost."""
     show.table(
         ("nodes", "tasks", "GPUs", "walltime", "runs", "GPU-hours", "node-hours"),
         [
             (
-                str(cost.nodes),
-                str(cost.tasks),
-                str(cost.gpus),
-                "-" if cost.walltime is None else str(cost.walltime),
-                str(cost.runs),
-                _hours(cost.gpu_seconds),
-                _hours(cost.node_seconds),
+                *map(str, (size.nodes, size.tasks, size.gpus)),
+                str(Walltime(size.each.seconds)) if size.each else "-",
+                str(size.runs),
+                _hours(size.gpu_hours),
+                _hours(size.node_hours),
             )
-            for cost in found
+            for size in found
         ],
     )
-    gpu_hours, node_hours = _totals(found)
-    runs = sum(cost.runs for cost in found)
-    click.echo(f"{runs} runs, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
+    gpu_hours, node_hours = (_hours(costs.total(hours)) for hours in _columns(found))
+    runs = sum(size.runs for size in found)
+    attempts = max((size.each.attempts for size in found if size.each), default=1)
+    each = f" of up to {attempts} attempts each" if attempts > 1 else ""
+    click.echo(f"{runs} runs{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
 
 
-def _totals(found: Sequence[Cost]) -> tuple[str, str]:
-    gpu_seconds = costs.total(cost.gpu_seconds for cost in found)
-    return _hours(gpu_seconds), _hours(costs.total(cost.node_seconds for cost in found))
+def _columns(found: Sequence[Costs]) -> tuple[list[float | None], list[float | None]]:
+    return [size.gpu_hours for size in found], [size.node_hours for size in found]
 
 
-def _hours(seconds: int | None) -> str:
-    return "no limit" if seconds is None else f"{seconds / 3600:.4g}"
+def _hours(hours: float | None) -> str:
+    return "no limit" if hours is None else f"{hours:.4g}"
 
 
-def plan_data(found: Sequence[Cost]) -> list[dict[str, Any]]:
+def plan_data(found: Sequence[Costs]) -> list[dict[str, Any]]:
     """Return the plan for JSON; null has no limit."""
     return [
         {
-            "nodes": cost.nodes,
-            "tasks": cost.tasks,
-            "gpus": cost.gpus,
-            "walltime_seconds": cost.walltime and cost.walltime.seconds,
-            "runs": cost.runs,
-            "gpu_hours": None if cost.gpu_seconds is None else cost.gpu_seconds / 3600,
-            "node_hours": None if cost.node_seconds is None else cost.node_seconds / 3600,
+            "nodes": size.nodes,
+            "tasks": size.tasks,
+            "gpus": size.gpus,
+            "walltime_seconds": size.each and size.each.seconds,
+            "runs": size.runs,
+            "gpu_hours": size.gpu_hours,
+            "node_hours": size.node_hours,
         }
-        for cost in found
+        for size in found
     ]
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json as json_texts
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from hpcdist.cli import balances, costs, show
-from hpcdist.cli.jobs import code, runs
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import planned
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import resources
-from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
-from hpcdist.runs import control, elements, job_files, rundir
+from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.runs import control, job_code, requests, rundir
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -62,14 +60,14 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
     made = planned(options)
     services = runs.services()
-    prepare = functools.partial(code.prepared, made, runner=services.runner)
-    request = request_of(made, options)._replace(code=prepare)
+    request = requests.of(made, options, services.runner)
     if dry_run:
-        _dry_run(request._replace(code=functools.partial(prepare, dry=True)), runs_dir, json=json)
+        prepare = functools.partial(job_code.prepared, made, runner=services.runner, dry=True)
+        _dry_run(request._replace(code=prepare), runs_dir, json=json)
         return
     result: Callable[[Run], object] = functools.partial(print_result, made=made, runs_dir=runs_dir)
     if json:
-        result = _print_id_as_note if following or waiting else print_as_json
+        result = _print_id_as_note if following or waiting else functools.partial(print_as_json, made=made)
     run = submit_run(request, runs_dir, services, result, again=again)
     if not json:
         _note_balance(made, services)
@@ -106,41 +104,6 @@ def submit_run(
         raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error
 
 
-def request_of(made: Planned, options: ExperimentOptions) -> SubmitRequest:
-    """Return the submission request of this plan.
-
-    Raises:
-        PlanError: as `planning.in_jobs`.
-    """
-    jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
-    trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
-    return SubmitRequest(
-        name=made.plan.identity.name,
-        site=made.plan.identity.site,
-        scheduler=made.plan.identity.scheduler,
-        experiment=with_overrides(made.document.text, _with_site(made, options).changes),
-        files=lambda directory: job_files.texts(jobs, directory),
-        options=made.plan.request.submit_options,
-        jobs=trials if len(jobs) > 1 else ("",),
-        one_by_one=array is not None and array.at_once is not None,
-        followed=restarts is not None and restarts.is_followed,
-    )
-
-
-def _with_site(made: Planned, options: ExperimentOptions) -> ExperimentOptions:
-    """Return the options with the site's file, if the site is not found by its name in every shell."""
-    others = {name: value for name, value in os.environ.items() if name != "HPCDIST_SITE_PATH"}
-    by_name = resources.site_files(resources.site_folders(options.site_path, others))
-    return options if made.machine.file in by_name.values() else options._replace(site=str(made.machine.file))
-
-
-def with_overrides(text: str, changes: Sequence[str]) -> str:
-    """Return the experiment's text with the command line's overrides appended as a JSON comment."""
-    if not changes:
-        return text
-    return f"{text.rstrip(chr(10))}\n# submitted with {json_texts.dumps(changes)}\n"
-
-
 def print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     """Print what was submitted, and what to do next."""
     is_found = runs_dir == rundir.choose(None, os.environ)
@@ -158,9 +121,10 @@ def _note_balance(made: Planned, services: Services) -> None:
         note(f"balance: {text}")
 
 
-def print_as_json(run: Run) -> None:
-    """Print the record of what was submitted."""
-    show.as_json({**runs.record_of(run), "phase": "submitted"})
+def print_as_json(run: Run, made: Planned) -> None:
+    """Print the record of what was submitted, and what it may cost."""
+    cost = made.cost.as_data() if made.cost else None
+    show.as_json({**runs.record_of(run), "phase": "submitted", "cost": cost})
     show.flush()
 
 

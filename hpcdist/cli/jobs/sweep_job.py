@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from typing import Final
 
-from hpcdist.cli.jobs import code
-from hpcdist.cli.jobs.submit import request_of, submit_run
+from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note
 from hpcdist.cli.session import planned
 from hpcdist.documents import source
 from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.runs import requests
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.words import quote
@@ -44,9 +43,7 @@ def follow(run: Run, options: ExperimentOptions, batch: dict[str, object], servi
     document = source.parse(json.dumps(wanted), "the job that goes on with the search")
     own = ExperimentOptions(document.file, site=options.site, site_path=options.site_path)
     made = planned(own, document)
-    request = request_of(made, own)._replace(
-        code=functools.partial(code.prepared, made, runner=services.runner)
-    )
+    request = requests.of(made, own, services.runner)
     return submit_run(request, run.directory.path.parent, services, _print_id, again=True)
 
 

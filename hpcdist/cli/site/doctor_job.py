@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.cli.jobs.runs import sentence
-from hpcdist.cli.jobs.submit import request_of, submit_run
+from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.jobs.wait import WaitTimeout, with_time_limit
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
+from hpcdist.code.prepare import Code
 from hpcdist.doctor import records, tasks
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
@@ -22,7 +23,7 @@ from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
-from hpcdist.runs import control, logs
+from hpcdist.runs import control, logs, requests
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -64,7 +65,7 @@ def run_check_job(
     )
     try:
         made = planned(options)
-        run = _submit(request_of(made, options), runs_dir, services)
+        run = _submit(requests.of(made, options, services.runner), runs_dir, services)
         report = _wait(run, wanted.timeout, services)
     except HpcdistError as error:
         print_problems(problem for problem in error.problems if problem.severity != "error")
@@ -76,7 +77,9 @@ def run_check_job(
 
 def _submit(plain: SubmitRequest, runs_dir: Path, services: Services) -> Run:
     """Submit the job with its programs, regardless of earlier submissions."""
-    request = plain._replace(files=lambda directory: _with_programs(plain.files(directory)))
+    request = plain._replace(
+        files=lambda directory: _with_programs(plain.files(directory)), code=lambda _: Code()
+    )
     return submit_run(request, runs_dir, services, _print_id, again=True)
 
 

@@ -1,4 +1,4 @@
-"""The code of a job: what ``submit`` does for it."""
+"""The code of a job, put into its run directory when it is submitted."""
 
 from __future__ import annotations
 

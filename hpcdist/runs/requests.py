@@ -1,0 +1,50 @@
+"""A plan becomes the request that `control.submit` takes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Sequence
+
+from hpcdist.host import resources
+from hpcdist.host.command import Runner
+from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
+from hpcdist.runs import elements, job_code, job_files
+from hpcdist.runs.control import SubmitRequest
+
+
+def of(made: Planned, options: ExperimentOptions, runner: Runner) -> SubmitRequest:
+    """Return the submission request of this plan, with the code that its experiment asks for.
+
+    Raises:
+        PlanError: as `planning.in_jobs`.
+    """
+    jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
+    trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
+    return SubmitRequest(
+        name=made.plan.identity.name,
+        site=made.plan.identity.site,
+        scheduler=made.plan.identity.scheduler,
+        experiment=with_overrides(made.document.text, _with_site(made, options).changes),
+        files=lambda directory: job_files.texts(jobs, directory),
+        code=functools.partial(job_code.prepared, made, runner=runner),
+        options=made.plan.request.submit_options,
+        jobs=trials if len(jobs) > 1 else ("",),
+        one_by_one=array is not None and array.at_once is not None,
+        followed=restarts is not None and restarts.is_followed,
+    )
+
+
+def _with_site(made: Planned, options: ExperimentOptions) -> ExperimentOptions:
+    """Return the options with the site's file, if the site is not found by its name in every shell."""
+    others = {name: value for name, value in os.environ.items() if name != "HPCDIST_SITE_PATH"}
+    by_name = resources.site_files(resources.site_folders(options.site_path, others))
+    return options if made.machine.file in by_name.values() else options._replace(site=str(made.machine.file))
+
+
+def with_overrides(text: str, changes: Sequence[str]) -> str:
+    """Return the experiment's text with the command line's overrides appended as a JSON comment."""
+    if not changes:
+        return text
+    return f"{text.rstrip(chr(10))}\n# submitted with {json.dumps(changes)}\n"
