@@ -15,6 +15,7 @@ from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status,
 
 _CANCELLED: Final = "cancelled"
 _OVER: Final = "over"
+_MARKS: Final = frozenset({"started", _OVER, "finishing", "ended"})
 RESUMED: Final = "resumed"
 """The event of a search whose trials may fail again as often as at its beginning."""
 
@@ -65,11 +66,14 @@ def has_started(job: Job) -> bool:
 
 
 def has_completed(events: Iterable[Event], job: str) -> bool:
-    """Return whether the training of the job completed in its last start, and no step after it failed."""
-    marks = [event for event in events if event.job_id == job and event.what in {"started", _OVER, "ended"}]
-    ends = [(event.what, event.value) for event in marks[-2:]]
+    """Return whether the training of the job completed in its last start, and no step after it failed.
+
+    A step of which no end is known may have failed.
+    """
+    marks = [(event.what, event.value) for event in events if event.job_id == job and event.what in _MARKS]
+    last = marks[max((place for place, (what, _) in enumerate(marks) if what == "started"), default=0) :]
     is_over = (_OVER, JobState.COMPLETED.value)
-    return ends[-1:] == [is_over] or ends == [is_over, ("ended", "0")]
+    return is_over in last and last[-1] in (is_over, ("ended", "0"))
 
 
 def _own_events(job: Job) -> Iterator[Event]:

@@ -25,6 +25,8 @@ hpcdist_finish_main() {
   if [[ ! ${hpcdist[restart]:-} ]] || hpcdist_may_begin; then
     ! hpcdist_prepare || hpcdist_run_beside
     hpcdist_clean_up
+  elif hpcdist_was_finishing; then
+    hpcdist_clean_up
   fi
   hpcdist_call_if_there "exit_${hpcdist[scheduler]}"
   [[ ! ${hpcdist_again:-} ]] || hpcdist_requeue

@@ -14,15 +14,25 @@ hpcdist_prepare() {
   hpcdist_status=86
   return 1
 }
-# A failure is the job's if its program ended well.
+# A failure is the job's if its program ended well. The event shows that these steps had begun, if the job is lost in them.
 hpcdist_clean_up() {
   local code
   ((${#hpcdist_steps[@]})) || return 0
+  hpcdist_log_event finishing "$hpcdist_status"
   export HPCDIST_EXIT_CODE=$hpcdist_status
   hpcdist_run_steps after && return
   code=$?
   echo "hpcdist: a step after the program failed, with exit code $code" >&2
   ((hpcdist_status != 0)) || hpcdist_status=$code
+}
+# Whether an earlier start of this job was lost in the steps after its last attempt, whose number is set again.
+hpcdist_was_finishing() {
+  local last
+  last=$(grep " ${HPCDIST_JOB_ID//[^A-Za-z0-9_]/.} " "$HPCDIST_RUN_DIR/events" | grep -Ev '^(started|skipped) ' | tail -n 1)
+  [[ $last == 'finishing '* ]] || return
+  HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1))
+  export HPCDIST_ATTEMPT HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
+  echo "hpcdist: the steps after the program had not ended; they run again"
 }
 # Starts the programs beside the tasks; each node ends its own when it finds a file, since not every way to a node passes
 # signals on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -169,13 +169,26 @@ def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_p
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
 
 
-def test_a_step_that_failed_after_the_training_is_the_end_of_its_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (["ended 100 210 3"], JobState.FAILED),
+        (["finishing 100 200 0", "ended 100 210 3"], JobState.FAILED),
+        (["finishing 100 200 0"], JobState.FAILED),
+        (["finishing 100 200 0", "ended 100 210 0"], JobState.COMPLETED),
+        (["finishing 100 200 0", "started 100 300 1", "skipped 100 300 0"], JobState.FAILED),
+    ],
+)
+def test_a_step_after_the_training_that_did_not_end_well_is_the_end_of_its_job(
+    tmp_path: Path, end: Sequence[str], state: JobState
+) -> None:
     queue = Queue()
     run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
     queue.jobs = {"100": "FAILED"}
-    (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 210 3\n")
+    events = ["started 100 100 0", "over 100 200 completed", *end, ""]
+    (run.directory.path / "events").write_text("\n".join(events))
     [report] = states.status([run], queue.services)
-    assert report.status.state is JobState.FAILED
+    assert report.status.state is state
 
 
 def test_a_follower_that_is_refused_is_left_out(tmp_path: Path) -> None:

@@ -131,6 +131,27 @@ def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -
     assert events(tmp_path)[-2:] == [("skipped", "0"), ("ended", "5")]
 
 
+REQUEUED = 'sed -i "s/ $0 / $$ /" run/events && exec bash job.sh'
+"""Runs a job once more under its id, which is that of the process."""
+
+
+def test_steps_after_the_program_in_which_a_job_was_lost_run_again_without_it(tmp_path: Path) -> None:
+    lost = "touch lost; kill -KILL $PPID"
+    finish = f"echo after $HPCDIST_ATTEMPT $HPCDIST_EXIT_CODE; [[ -e lost ]] || {{ {lost}; }}"
+    data: dict[str, Any] = {
+        "run": {"cmd": "echo program", "finish": {"cmd": finish}},
+        "environment": {"restart": {}},
+    }
+    with started(tmp_path, **data) as job:
+        out, _ = job.communicate(timeout=60)
+    assert (job.returncode, "program" in out) == (-signal.SIGKILL, True)
+    assert [what for what, _ in events(tmp_path)] == ["started", "over", "finishing"]
+    words = ["bash", "-c", REQUEUED, str(job.pid)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "program\n" in done.stdout, "after 0 0\n" in done.stdout) == (0, False, True)
+    assert events(tmp_path)[3:] == [("started", "1"), ("skipped", "0"), ("finishing", "0"), ("ended", "0")]
+
+
 def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_the_log_says_so(
     tmp_path: Path,
 ) -> None:

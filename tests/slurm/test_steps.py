@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import User
 
@@ -96,3 +97,19 @@ def test_a_program_with_a_node_of_its_own_that_fails_ends_the_job(user: User) ->
     assert done.returncode == 9, log
     assert "a program with a node of its own failed, with exit code 9, which ended the job" in log
     assert "after: 9" in log
+
+
+def test_steps_that_were_lost_with_their_node_run_again_and_the_program_does_not(user: User) -> None:
+    finish = "echo finishing; [[ -e seen ]] || { touch seen; sleep 600; }"
+    keys = {
+        "run": {"cmd": "echo trained", "finish": {"cmd": finish}},
+        "environment": {"restart": {}},
+        "batch": {"walltime": "15m"},
+    }
+    assert user.hpcdist("submit", user.write("finish", keys)).returncode == 0
+    until((user.directory / "seen").exists, "the step after the program")
+    [job] = (user.directory / "runs/finish-1/jobs").iterdir()
+    user.cluster.crash((job / "nodes").read_text().strip())
+    assert user.hpcdist("wait", "finish-1").returncode == 0
+    log = user.log("finish-1")
+    assert (log.count("trained"), log.count("finishing")) == (1, 2)
