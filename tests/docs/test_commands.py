@@ -98,6 +98,7 @@ ELSEWHERE: Final = {
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
+    "hpcdist nodes forget NAME": ("tests/cli/test_nodes.py", "has a node of which something is known"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
 }
@@ -159,7 +160,8 @@ def usages() -> Iterator[str]:
     for name in VERBS:
         command = main.get_command(context, name)
         assert command is not None
-        subcommands = command.commands if isinstance(command, click.Group) else {"": command}
+        subcommands = dict(command.commands) if isinstance(command, click.Group) else {"": command}
+        subcommands |= {"": command} if getattr(command, "invoke_without_command", False) else {}
         for below, each in subcommands.items():
             yield from _usages(f"hpcdist {name} {below}".rstrip(), each)
 

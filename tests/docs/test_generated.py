@@ -64,7 +64,8 @@ def sections(above: click.Context, name: str, group: click.Group) -> Iterator[st
     if isinstance(command, click.Group):
         for below in sorted(command.commands):
             yield from sections(context, below, command)
-        return
+        if not command.invoke_without_command:
+            return
     usage = " ".join(command.collect_usage_pieces(context))
     text = "\n".join(line.strip() for line in (command.help or "").splitlines())
     options = (each.get_help_record(context) for each in command.params if isinstance(each, click.Option))

@@ -1,0 +1,173 @@
+"""The ledger of nodes: what is known against them, in files to which lines are only ever appended.
+
+RUNS/.nodes-UID.jsonl, and one that a group shares, by ``nodes_ledger`` of the config. A line is one of
+    {"key": KEY, "user": NAME, "at": SECONDS, "site": SITE, "node": NAME, "kind": KIND, ...}    evidence
+    {"forget": NAME, "site": SITE or "", "user": NAME, "at": SECONDS}    what is older does not count
+    {"taken": RUN, "bytes": SIZE, "inode": NUMBER}    a run's event log that was read; in the first file alone
+Evidence with the same key is the same, so that two processes that write it at once do not double it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hpcdist.host import untrusted
+from hpcdist.nodes.evidence import Evidence
+from hpcdist.nodes.suspicion import WEIGHTS
+from hpcdist.runs import endings, events
+
+_MAX_BYTES: Final = 1 << 26
+_MAX_TEXT: Final = 500
+_LATEST: Final = float(events.LATEST)
+
+
+class Entry(NamedTuple):
+    """Evidence, the user whose run showed it, and what makes it the same as another line."""
+
+    key: str
+    user: str
+    evidence: Evidence
+
+
+class Forgotten(NamedTuple):
+    """A node whose evidence before ``at`` does not count; ``site`` is empty for all."""
+
+    node: str
+    site: str
+    user: str
+    at: float
+
+    def covers(self, one: Evidence) -> bool:
+        """Whether this evidence does not count any more."""
+        return one.node == self.node and self.site in ("", one.site) and one.at <= self.at
+
+
+class Taken(NamedTuple):
+    """How much of a run's event log was read; a run of the same name has another file."""
+
+    size: int
+    inode: int
+
+
+class Ledger(NamedTuple):
+    """What the lines of a file come to; ``unread``: how many of them are none."""
+
+    entries: Mapping[str, Entry] = {}
+    forgotten: tuple[Forgotten, ...] = ()
+    taken: Mapping[str, Taken] = {}
+    unread: int = 0
+
+    def beside(self, other: Ledger) -> Ledger:
+        """Return what both come to."""
+        return Ledger(
+            {**self.entries, **other.entries},
+            (*self.forgotten, *other.forgotten),
+            {**self.taken, **other.taken},
+            self.unread + other.unread,
+        )
+
+    @property
+    def evidence(self) -> Iterator[Evidence]:
+        """All that counts."""
+        by_node: dict[str, list[Forgotten]] = {}
+        for each in self.forgotten:
+            by_node.setdefault(each.node, []).append(each)
+        found = (entry.evidence for entry in self.entries.values())
+        return (one for one in found if not any(each.covers(one) for each in by_node.get(one.node, ())))
+
+
+def own_file(runs_dir: Path) -> Path:
+    """Return the user's own ledger of a runs directory, which several users may share."""
+    return runs_dir / f".nodes-{os.getuid()}.jsonl"
+
+
+def read(file: Path) -> Ledger:
+    """Return the ledger in a file; an empty one if there is none.
+
+    Raises:
+        OSError: if it cannot be read, or is larger than 64 MiB.
+    """
+    try:
+        text = untrusted.read(file, _MAX_BYTES)
+    except FileNotFoundError:
+        return Ledger()
+    entries: dict[str, Entry] = {}
+    taken: dict[str, Taken] = {}
+    forgotten: list[Forgotten] = []
+    unread = 0
+    for line in filter(None, text.split(b"\n")):
+        found = _read_line(line)
+        if isinstance(found, Entry):
+            entries.setdefault(found.key, found)
+        elif isinstance(found, Forgotten):
+            forgotten.append(found)
+        elif found is not None:
+            taken[found[0]] = found[1]
+        else:
+            unread += 1
+    return Ledger(entries, tuple(forgotten), taken, unread)
+
+
+def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
+    """Return what a line has; None if it is damaged, or of a later version."""
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        data = json.loads(line)
+        if "taken" in data:
+            return _typed(data["taken"], str), Taken(_typed(data["bytes"], int), _typed(data["inode"], int))
+        if "forget" in data:
+            return Forgotten(
+                _node(data["forget"]), _text(data["site"]), _text(data["user"]), _time(data["at"])
+            )
+        return Entry(_text(data["key"]), _text(data["user"]), _evidence(data))
+    return None
+
+
+def _evidence(data: Mapping[str, Any]) -> Evidence:
+    if data["kind"] not in WEIGHTS:
+        raise ValueError(data["kind"])
+    at, node, attempt = _time(data["at"]), _node(data["node"]), _typed(data["attempt"], int)
+    return Evidence(
+        at, _text(data["site"]), node, data["kind"], _text(data["run"]), attempt, _text(data["text"])
+    )
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    text: str = _typed(value, str)
+    return text.encode("utf-8", "backslashreplace").decode()[:_MAX_TEXT]
+
+
+def _node(value: Any) -> str:
+    """Return the name of a node, which may become a word of a command."""
+    if not endings.NODE.fullmatch(_text(value)):
+        raise ValueError(value)
+    return _text(value)
+
+
+def _time(value: Any) -> float:
+    if isinstance(value, bool) or not 0 <= float(value) <= _LATEST:
+        raise ValueError(value)
+    return float(value)
+
+
+def lines(
+    entries: Iterable[Entry] = (), forgotten: Iterable[Forgotten] = (), taken: Mapping[str, Taken] = {}
+) -> list[str]:
+    """Return what is to be appended for these."""
+    data: list[dict[str, Any]] = [
+        {"key": key, "user": user, **one._replace(text=one.text[:_MAX_TEXT])._asdict()}
+        for key, user, one in entries
+    ]
+    data += [{"forget": each.node, "site": each.site, "user": each.user, "at": each.at} for each in forgotten]
+    data += [{"taken": run, "bytes": each.size, "inode": each.inode} for run, each in taken.items()]
+    return [json.dumps(each, separators=(",", ":")) for each in data]

@@ -1,0 +1,107 @@
+"""Takes up what the event logs of runs recorded against nodes: each log once, and again when it has grown.
+
+A run's ``lost`` counts as it is. Its ``blamed``, the node of the first task to fail, counts once the training
+has completed: a program that fails wherever it runs accuses no node.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from hpcdist.errors import ConfigError
+from hpcdist.nodes.evidence import Evidence, Kind
+from hpcdist.nodes.ledger import Entry, Ledger, Taken
+from hpcdist.nodes.suspicion import HALF_LIFE
+from hpcdist.runs import endings
+from hpcdist.runs.events import Event
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.schedulers.job import split_id
+
+_FORGOTTEN_AFTER: Final = 12 * HALF_LIFE
+"""An older log is not read: what it has weighs less than a thousandth."""
+
+_COMPLETED: Final = ("over", "completed")
+_KINDS: Final[Mapping[str, Kind]] = {"lost": "lost", "blamed": "failed"}
+_TEXTS: Final[Mapping[Kind, str]] = {
+    "lost": "the batch system reported it as down, and job {} lost it",
+    "failed": "the first task of job {} to fail ran on it, and the training completed later",
+}
+
+
+def news(runs_dir: Path, known: Ledger, now: float) -> Ledger:
+    """Return the logs that are new or have grown, with the evidence that is not known yet; it writes nothing.
+
+    ``now``: by this machine's clock, as the ages of files; evidence of the future is taken as of now.
+    """
+    entries: dict[str, Entry] = {}
+    taken: dict[str, Taken] = {}
+    for name, size in _logs(runs_dir, now):
+        if known.taken.get(name) != size:
+            taken[name] = size
+            found = of_run(RunDirectory(runs_dir / name), now)
+            entries |= {entry.key: entry for entry in found if entry.key not in known.entries}
+    return Ledger(entries, taken=taken)
+
+
+def _logs(runs_dir: Path, now: float) -> Iterator[tuple[str, Taken]]:
+    with suppress(OSError), os.scandir(runs_dir) as folders:
+        for folder in folders:
+            if folder.name.startswith("."):
+                continue
+            with suppress(OSError):
+                found = Path(folder.path, "events").lstat()
+                if found.st_mtime >= now - _FORGOTTEN_AFTER:
+                    yield folder.name, Taken(found.st_size, found.st_ino)
+
+
+def of_run(directory: RunDirectory, now: float) -> Iterator[Entry]:
+    """Yield what a run's event log has against nodes; nothing for a run that cannot be read."""
+    log = directory.events()
+    kinds = [_KINDS.get(event.what) for event in log]
+    if not any(kinds):
+        return
+    try:
+        record = directory.record()
+    except ConfigError:
+        return
+    found = _of_log(log, Evidence(0, record.site, "", "lost", directory.name, 0, ""))
+    yield from entries(found, record.token, now)
+
+
+def entries(found: Iterable[Evidence], token: str, now: float) -> Iterator[Entry]:
+    """Yield evidence that the user's own run with this token showed, as entries of the ledger.
+
+    The same evidence gives the same entry; its time is one that the run's files have, at most now.
+    """
+    user = getpass.getuser()
+    for one in found:
+        own = (token, str(one.attempt), one.kind, one.node, str(int(one.at)))
+        yield Entry(
+            hashlib.sha256(" ".join(own).encode()).hexdigest()[:16], user, one._replace(at=min(one.at, now))
+        )
+
+
+def _of_log(log: Iterable[Event], run: Evidence) -> Iterator[Evidence]:
+    """Yield the evidence of the events; ``run``: what all have of their run."""
+    begun: dict[str, int] = {}
+    log = [*log]
+    is_completed = any((event.what, event.value) == _COMPLETED for event in log)
+    for event in log:
+        element = split_id(event.job_id)[1] or ""
+        if event.what in ("started", "restarted", "skipped"):
+            begun[element] = begun.get(element, 0) + (-1 if event.what == "skipped" else 1)
+        kind = _KINDS.get(event.what)
+        if kind and (kind == "lost" or is_completed) and endings.NODE.fullmatch(event.value):
+            yield run._replace(
+                at=float(event.at),
+                node=event.value,
+                kind=kind,
+                attempt=max(0, begun.get(element, 0) - 1),
+                text=_TEXTS[kind].format(event.job_id),
+            )

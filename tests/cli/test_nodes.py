@@ -1,0 +1,56 @@
+"""``hpcdist nodes``: what is known against nodes, and forgetting it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Phase, Record
+
+from .conftest import Hpcdist
+
+
+@pytest.fixture
+def crashed(folder: Path) -> None:
+    """Two runs on which a node was lost, two hours and a day ago."""
+    for hours, node in ((2, "n1"), (24, "n1"), (24 * 6, "n2")):
+        directory = rundir.create(folder / "runs", "train")
+        record = Record("train", f"t{hours}", "toy", "slurm", "d", "2026-01-01T00:00:00+00:00")
+        rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+        began = int(time.time()) - 3600 * hours
+        (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} {node}\n")
+
+
+def test_nothing_is_known(hpcdist: Hpcdist) -> None:
+    assert hpcdist("nodes").err == "note: nothing is known against a node\n"
+    assert json.loads(hpcdist("nodes", "--json").out) == []
+
+
+@pytest.mark.usefixtures("crashed")
+def test_nodes_are_listed_with_their_evidence_and_forgotten(hpcdist: Hpcdist) -> None:
+    result = hpcdist("nodes")
+    why = "the batch system reported it as down, and job 7 lost it"
+    assert [line.split(maxsplit=8) for line in result.out.splitlines()] == [
+        ["node", "site", "suspicion", "lost", "failed", "slow", "last", "run", "why"],
+        ["n1", "toy", "1.90", "2", "-", "-", "2h", "train-1", why],
+        ["n2", "toy", "0.55", "1", "-", "-", "6d", "train-3", why],
+    ]
+    [one, _] = json.loads(hpcdist("nodes", "--site", "toy", "--json").out)
+    assert (one["node"], one["is_suspect"], len(one["evidence"])) == ("n1", True, 2)
+    assert hpcdist("nodes", "forget", "n1").out == "forgotten: n1\n"
+    assert [one["node"] for one in json.loads(hpcdist("nodes", "--json").out)] == ["n2"]
+    assert hpcdist("nodes", "--site", "other").err == "note: nothing is known against a node of site other\n"
+
+
+@pytest.mark.usefixtures("crashed")
+def test_a_name_that_is_misspelt_is_refused(hpcdist: Hpcdist) -> None:
+    result = hpcdist("nodes", "forget", "n1", "n22")
+    assert (result.code, result.err) == (
+        2,
+        "error: nothing is known against 'n22'; did you mean 'n2'?\n",
+    )
+    assert len(json.loads(hpcdist("nodes", "--json").out)) == 2

@@ -1,0 +1,11 @@
+"""The page on nodes shows what hpcdist reads."""
+
+from __future__ import annotations
+
+from hpcdist.documents import fields, source
+from hpcdist.loading.preferences import Config
+from tests.docs.pages import block
+
+
+def test_the_config_is_as_it_is_read() -> None:
+    assert fields.build(Config, source.parse(block("nodes config"), "config").data)[1] == []
