@@ -7,6 +7,8 @@
     ├── SchedulerError   5   the batch system refused, failed or did not answer
     │   └── SubmissionUnknown   the job may exist: never submit again blindly
     ├── ServiceError    69   a server that is no batch system refused, failed or did not answer
+    ├── JobFailed        1   a job ended without the result that was waited for
+    ├── WaitTimeout    124   the jobs have not ended within the time that was given
     └── OutputError     74   standard output cannot be written; everything else was done
 
 The number is the exit code of the command line.
@@ -160,6 +162,18 @@ class ServiceError(HpcdistError):
     """A server that is no batch system refused, failed or did not answer."""
 
     exit_code = ExitCode.SERVICE
+
+
+class JobFailed(HpcdistError):  # noqa: N818 - as in concurrent.futures: what happened, not a mistake
+    """A job ended without the result that was waited for."""
+
+    exit_code = ExitCode.FAILED
+
+
+class WaitTimeout(HpcdistError):  # noqa: N818 - as `TimeoutExpired` of subprocess
+    """The jobs have not ended within the time that was given; they go on."""
+
+    exit_code = ExitCode.TIMEOUT
 
 
 class OutputError(HpcdistError):

@@ -38,6 +38,8 @@ def test_error_text_contains_all_problems() -> None:
         (errors.RenderError, 4),
         (errors.SchedulerError, 5),
         (errors.SubmissionUnknown, 5),
+        (errors.JobFailed, 1),
+        (errors.WaitTimeout, 124),
     ],
 )
 def test_exit_codes(kind: type[errors.HpcdistError], code: int) -> None:

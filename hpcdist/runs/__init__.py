@@ -2,9 +2,9 @@
 
 rundir record stored_plan events finding    the files of a run, and runs by their names
 control interrupted cancelling stopping removing services    submit, stop and remove, and what they need
-elements endings deadline querying states starts waiting logs    the state of a job, and its output
+elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
 accounting attempt attempt_files attempts packed history    what happened to it
-requests    a plan becomes a request for `control`
+requests this_machine    a plan becomes a request for `control`; the services of this machine
 code_record job_code job_files copying    what its program is made of, the files of its jobs, copies
 shareable    its files without values that look like secrets
 """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
 
@@ -184,6 +185,18 @@ def is_labelled(directory: RunDirectory) -> bool | None:
 def tasks_of(directory: RunDirectory) -> int | None:
     """Return how many tasks hpcdist starts by the run's plan; None if the command starts its own."""
     return directory.plan().tasks
+
+
+def check_rank(directory: RunDirectory, rank: int) -> None:
+    """Refuse a rank that the run's plan does not have.
+
+    Raises:
+        ConfigError: if there is no such rank.
+    """
+    tasks = tasks_of(directory)
+    if tasks and rank >= tasks:
+        has = f"ranks 0 to {tasks - 1}" if tasks > 1 else "rank 0 only"
+        raise ConfigError(Problem(f"{directory.name} has no rank {rank}", hint=f"it has {has}"))
 
 
 def with_ranks(lines: Iterable[str], *, labelled: bool | None) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from hpcdist.errors import WaitTimeout
 from hpcdist.runs import endings
+from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
@@ -20,6 +22,9 @@ _SILENCE_LIMIT: Final = 900.0
 
 _SHARE: Final = 0.1
 """The length of a pause as a fraction of the time waited, and so the largest relative delay."""
+
+FIRST_ANSWER: Final = 10.0
+"""Seconds that the first query may take, even if the time limit is shorter."""
 
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 60.0
@@ -174,3 +179,23 @@ def _size(run: Run) -> int:
     with contextlib.suppress(OSError):
         return (run.directory.path / "events").stat().st_size
     return 0
+
+
+def with_time_limit(services: Services, seconds: float) -> Services:
+    """Return services whose sleeps and commands end after so many seconds in all.
+
+    A later sleep raises `WaitTimeout`. Commands have at least ``FIRST_ANSWER`` seconds, for one query.
+    """
+    end = services.now() + seconds
+    runner = Deadline(services.runner, services.now, max(end, services.now() + FIRST_ANSWER))
+    return services._replace(runner=runner, sleep=_sleep_until(end, seconds, services))
+
+
+def _sleep_until(end: float, seconds: float, services: Services) -> Callable[[float], None]:
+    def sleep(pause: float) -> None:
+        left = end - services.now()
+        if left <= 0:
+            raise WaitTimeout(f"the jobs have not ended within {seconds:g} s")
+        services.sleep(min(pause, left))
+
+    return sleep

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.jobs.wait import WaitTimeout, wait, with_time_limit
+from hpcdist.cli.jobs.wait import wait
+from hpcdist.errors import WaitTimeout
 from hpcdist.host.command import Command
 from hpcdist.runs.services import Services
+from hpcdist.runs.waiting import with_time_limit
 from hpcdist.testing import FakeShell
 from tests.cli.test_follow import a_run
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli.jobs.anew import Changes, anew_options, submit_anew
+from hpcdist.cli.jobs.anew import anew_options, submit_anew
+from hpcdist.sweeps.anew import Changes
 
 
 @click.command("copy")

@@ -15,9 +15,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import attempt_files, finding, logs
-from hpcdist.runs.rundir import Run
 
 
 @click.command("logs")
@@ -65,7 +63,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
     only: Filter = iter
     if rank is not None:
-        _check_rank(rank, run)
+        logs.check_rank(run.directory, rank)
         labelled = logs.is_labelled(run.directory)
         only = partial(logs.of_rank, rank=rank, labelled=labelled, live=following)
     if attempt is not None:
@@ -106,18 +104,6 @@ def _both(file: Path, attempt: int | None, only: Filter) -> Filter:
         return only
     of_attempt = logs.OfAttempt(file, attempt)
     return lambda lines: only(of_attempt(lines))
-
-
-def _check_rank(rank: int, run: Run) -> None:
-    """Refuse a rank that the run's plan does not have.
-
-    Raises:
-        ConfigError: if there is no such rank.
-    """
-    tasks = logs.tasks_of(run.directory)
-    if tasks and rank >= tasks:
-        has = f"ranks 0 to {tasks - 1}" if tasks > 1 else "rank 0 only"
-        raise ConfigError(Problem(f"{run.name} has no rank {rank}", hint=f"it has {has}"))
 
 
 def _lines(file: Path, only: Filter, count: int | None) -> Iterable[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,56 +12,18 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
-from hpcdist.host import ownership, untrusted
-from hpcdist.runs import finding, rundir
+from hpcdist.runs import finding, this_machine
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
-    from hpcdist.host.command import Runner
     from hpcdist.runs.control import Output
-    from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
 
 
+services, check = this_machine.services, this_machine.check
+
 Found = TypeVar("Found")
-
-
-def services() -> Services:
-    """Return the services of this machine; what starts processes is imported only where there is a job."""
-    from importlib.util import find_spec
-
-    from hpcdist.host.shell import Shell
-    from hpcdist.runs.services import Services
-
-    runner: Runner = Shell()
-    if find_spec("pyslurm") or os.environ.get("HPCDIST_SLURM_READER"):
-        from hpcdist.schedulers.slurm import reader  # imports the Slurm code
-
-        runner = reader.over(runner)
-    return Services(runner, create=partial(rundir.create, trusts=_trusts))
-
-
-def check(runs_dir: Path) -> None:
-    """Refuse a runs directory in which other users could replace job scripts, or whose path is not UTF-8.
-
-    Raises:
-        ConfigError: as `ownership.check` does, or if the path is not UTF-8.
-    """
-    try:
-        str(runs_dir).encode()
-    except UnicodeEncodeError:
-        hint = "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR"
-        raise ConfigError(Problem(f"the path {runs_dir} is not valid UTF-8", hint=hint)) from None
-    if runs_dir.is_dir():
-        with untrusted.folder(runs_dir) as handle:
-            ownership.check(runs_dir, handle, trusts=_trusts)
-
-
-def _trusts(runs_dir: Path) -> bool:
-    from hpcdist.loading import preferences  # rarely needed
-
-    return preferences.trusts(preferences.read(os.environ), runs_dir)
 
 
 def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:

@@ -16,9 +16,8 @@ from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import planned
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import control, job_code, requests, rundir
+from hpcdist.runs import control, job_code, requests, rundir, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -89,9 +88,8 @@ def submit_run(
         ConfigError: if the run cannot be written, or other users could replace its files.
         SchedulerError: as `control.submit` does.
     """
-    runs.check(runs_dir)
     try:
-        return control.submit(request, runs_dir, services, Output(result, note), again=again)
+        return this_machine.submit(request, runs_dir, services, Output(result, note), again=again)
     except control.Interrupted as error:
         run = error.run
         state = (
@@ -99,9 +97,6 @@ def submit_run(
         )
         note(f"{state}; do not submit it again: check with `hpcdist status {run.name}`")
         raise
-    except OSError as error:
-        message = f"the run cannot be written: {error.filename or runs_dir}: {error.strerror}"
-        raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error
 
 
 def print_result(run: Run, made: Planned, runs_dir: Path) -> None:

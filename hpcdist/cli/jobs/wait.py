@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,16 +10,13 @@ import click
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ExitCode
+from hpcdist.errors import ExitCode, WaitTimeout
 from hpcdist.runs import control, logs
-from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
+from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers.job import JobState
-
-FIRST_ANSWER = 10.0
-"""Seconds that the first query may take, even if ``--timeout`` is shorter."""
 
 
 @click.command("wait")
@@ -62,27 +59,3 @@ def _explain(report: Report) -> None:
     runs.explain(report)
     if report.status.state is JobState.FAILED and (why := logs.failure_reason(report.run.directory)):
         note(f"{report.run.name}: {why}")
-
-
-class WaitTimeout(Exception):  # noqa: N818 - not an error
-    """The time of ``--timeout`` is over."""
-
-
-def with_time_limit(services: Services, seconds: float) -> Services:
-    """Return services whose sleeps and commands end after so many seconds in all.
-
-    A later sleep raises ``WaitTimeout``. Commands have at least ``FIRST_ANSWER`` seconds, for one query.
-    """
-    end = services.now() + seconds
-    runner = Deadline(services.runner, services.now, max(end, services.now() + FIRST_ANSWER))
-    return services._replace(runner=runner, sleep=_sleep_until(end, services))
-
-
-def _sleep_until(end: float, services: Services) -> Callable[[float], None]:
-    def sleep(pause: float) -> None:
-        left = end - services.now()
-        if left <= 0:
-            raise WaitTimeout
-        services.sleep(min(pause, left))
-
-    return sleep

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
-from hpcdist.cli.jobs.wait import WaitTimeout, with_time_limit
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
 from hpcdist.code.prepare import Code
@@ -18,7 +17,7 @@ from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
 from hpcdist.doctor.records import Task
 from hpcdist.doctor.tasks import CheckJob
-from hpcdist.errors import HpcdistError, errors_in
+from hpcdist.errors import HpcdistError, WaitTimeout, errors_in
 from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -28,6 +27,7 @@ from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
+from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.site.model import Site
