@@ -4,7 +4,9 @@
 # word. That is needed neither in a chain, of which each job begins after the end of the one before, nor after `hpcdist resume`.
 hpcdist_check_owner() {
   local job id code began=$SECONDS
-  read -r job _ id <"$hpcdist_attempts/$HPCDIST_ATTEMPT"
+  until read -r job _ id <"$hpcdist_attempts/$HPCDIST_ATTEMPT" || ((SECONDS - began > 5)); do
+    sleep 1 # it is being written
+  done
   [[ $job && $job != "$HPCDIST_JOB_ID" ]] && declare -F "lives_${hpcdist[scheduler]}" >/dev/null || return 0
   while :; do # it may be ending
     code=0

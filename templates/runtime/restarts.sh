@@ -36,9 +36,7 @@ hpcdist_begin_attempt() {
   (umask 077 && exec mkdir -p "$hpcdist_attempts") || hpcdist_unwritten
   [[ ! ${hpcdist[restart]:-} ]] || hpcdist_reserve_end
   line="$HPCDIST_JOB_ID $hpcdist_restarts.$hpcdist_try $(hpcdist_call_if_there "id_${hpcdist[scheduler]}")"
-  until (set -C && echo "$line" >"$hpcdist_attempts/$HPCDIST_ATTEMPT") 2>/dev/null; do
-    # Another job of the run has begun it at this moment, or the disk is full: then it does not begin.
-    [[ -s $hpcdist_attempts/$HPCDIST_ATTEMPT ]] || { rm -f "$hpcdist_attempts/$HPCDIST_ATTEMPT"; hpcdist_unwritten; }
+  until hpcdist_claim_attempt "$line"; do # another job of the run has begun it at this moment
     [[ ! ${hpcdist[restart]:-} ]] || hpcdist_check_owner
     HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT + 1))
   done
@@ -46,6 +44,15 @@ hpcdist_begin_attempt() {
   HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   [[ ! -e $HPCDIST_RUN_DIR/copied ]] || HPCDIST_RESUMED=1 # it begins with the checkpoints of another run
   export HPCDIST_ATTEMPT HPCDIST_RESUMED
+}
+# Writes line $1 as the beginning of the attempt, unless another job has: its file may be empty yet. An attempt that cannot be
+# recorded does not begin.
+hpcdist_claim_attempt() {
+  local code=0 file=$hpcdist_attempts/$HPCDIST_ATTEMPT
+  (set -C && { echo "$1" || exit 3; } >"$file") 2>/dev/null || code=$?
+  ((code != 3)) || rm -f "$file"
+  [[ -e $file ]] || hpcdist_unwritten
+  return "$code"
 }
 # Sets the folder of the attempts, the number of the next one, and that of the first one since the run was resumed.
 hpcdist_count_attempts() {

@@ -130,6 +130,13 @@ def test_no_attempt_begins_while_the_job_of_the_last_one_may_live(
     assert (done, found in out) == (0 if "begins" in found else 86, True)
 
 
+def test_the_job_of_an_attempt_is_known_as_soon_as_it_has_written_its_line(tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("")
+    writes = "sleep() { echo 7 0.0 7_3 >0; }\n"
+    lines = writes + OWNER.format(code=GONE, restart="requeue", first=0)
+    assert said(tmp_path, lines) == (0, "asked for 7_3\nbegins after 0 s\n")
+
+
 REQUEUE = """\
 hpcdist_why=timeout SLURM_JOB_ID=7
 scontrol() {{ ((SECONDS >= {since})) || {{ echo "$1 $2 $3: {said}" >&2; return 1; }}; }}
