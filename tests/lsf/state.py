@@ -103,7 +103,8 @@ def locked() -> Iterator[None]:
 def next_id() -> int:
     with locked():
         number = int((folder() / "next").read_text())
-        (folder() / "next").write_text(str(number + 1))
+        (folder() / "next.new").write_text(str(number + 1))  # bsub may be killed at any moment
+        (folder() / "next.new").rename(folder() / "next")
     return number
 
 

@@ -137,6 +137,28 @@ def test_the_job_of_an_attempt_is_known_as_soon_as_it_has_written_its_line(tmp_p
     assert said(tmp_path, lines) == (0, "asked for 7_3\nbegins after 0 s\n")
 
 
+CLAIM = """\
+. {runtime}/restarts.sh
+hpcdist_unwritten() {{ echo the disk is full; exit 86; }}
+hpcdist_attempts=. HPCDIST_ATTEMPT=0
+hpcdist_claim_attempt "8 0.0" || echo "another job has it"
+"""
+
+
+def test_an_attempt_of_which_another_job_has_not_written_its_line_yet_is_that_jobs(tmp_path: Path) -> None:
+    claim, file = CLAIM.format(runtime=RUNTIME), tmp_path / "0"
+    file.write_text("")
+    assert (said(tmp_path, claim), file.read_text()) == ((0, "another job has it\n"), "")
+    file.unlink()
+    assert (said(tmp_path, claim), file.read_text()) == ((0, ""), "8 0.0\n")
+
+
+def test_an_attempt_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "0").symlink_to("/dev/full")
+    assert said(tmp_path, CLAIM.format(runtime=RUNTIME)) == (86, "the disk is full\n")
+    assert not (tmp_path / "0").is_symlink()
+
+
 REQUEUE = """\
 hpcdist_why=timeout SLURM_JOB_ID=7
 scontrol() {{ ((SECONDS >= {since})) || {{ echo "$1 $2 $3: {said}" >&2; return 1; }}; }}

@@ -171,15 +171,6 @@ def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_t
     assert events(tmp_path)[1:] == [("notice", "USR1"), ("over", "completed"), ("ended", "0")]
 
 
-def test_an_attempt_of_which_another_job_has_not_written_its_line_yet_is_that_jobs(tmp_path: Path) -> None:
-    (tmp_path / "run" / "attempts").mkdir(parents=True)
-    (tmp_path / "run" / "attempts" / "0").write_text("")
-    with started(tmp_path, run={"cmd": "echo attempt $HPCDIST_ATTEMPT"}) as job:
-        out, _ = job.communicate(timeout=60)
-    assert (job.returncode, "attempt 1\n" in out) == (0, True), out
-    assert (tmp_path / "run" / "attempts" / "0").read_text() == ""
-
-
 FILLED = """\
 mount -t tmpfs -o size=400k none "$0" && cd "$0" && cp ../job.sh . && bash job.sh
 echo "$?" >../ends

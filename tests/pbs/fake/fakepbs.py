@@ -95,7 +95,8 @@ def qsub(argv: list[str]) -> int:
     with locked():
         counter = SPOOL / "counter"
         number = int(counter.read_text()) + 1 if counter.exists() else 1000
-        counter.write_text(str(number))
+        counter.with_suffix(".new").write_text(str(number))  # qsub may be killed at any moment
+        counter.with_suffix(".new").rename(counter)
         (SPOOL / "jobs").mkdir(exist_ok=True)
         name = f"{number}[]" if record["array"] else str(number)
         save(name, record | {"script_text": text, "ctime": time.time()})
