@@ -21,7 +21,11 @@ from hpcdist.tracking.points import Points
 
 EFFICIENT: Final = 0.8
 _THROUGHPUT: Final = re.compile(r"per_sec(?:ond)?$|throughput$|/s(?:ec)?$")
-_COMMUNICATION: Final = "horovod/allreduce/share"
+_COMMUNICATION: Final = (
+    "horovod/allreduce/share", "pytorch/communication/exposed_share", "pytorch/communication/share"
+)  # fmt: skip
+"""The first of these that a run has: how much of its time it communicated, and did nothing else if known."""
+
 _LAWS: Final = {"weak": ("Gustafson", "universal"), "strong": ("Amdahl", "universal")}
 
 
@@ -154,11 +158,11 @@ def _measured(report: Report, member: Member, read: dict[str, Points], metric: s
     values = [value for value in read[metric].values if 0 < value < math.inf] if metric in read else []
     if state is not JobState.COMPLETED or not values:
         return bare
-    share = read.get(_COMMUNICATION)
+    shares = next((read[name].values for name in _COMMUNICATION if name in read), ())
     return bare._replace(
         throughput=statistics.median(values),
         step=_seconds_per_step(read[metric]),
-        communication=share.values[-1] if share else None,
+        communication=_median(shares),
     )
 
 

@@ -16,7 +16,7 @@ def title(result: Result) -> str:
 def heads(result: Result) -> tuple[str, ...]:
     """Return the names of the columns."""
     names = ("nodes", "tasks", "GPUs", "runs", result.metric, "speed-up", "efficiency")
-    return (*names, "allreduce", f"{result.unit}/1,000 steps", f"{result.unit}/million")
+    return (*names, "communication", f"{result.unit}/1,000 steps", f"{result.unit}/million")
 
 
 def row(size: Size) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 ``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv``: Lightning's CSVLogger writes
 ``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard (`hpcdist.tracking.tensorboard`).
 Runs of MLflow (`hpcdist.tracking.mlflow`); those in ``mlruns-N`` are of rank N, for which the importer of
-Azure ML provides. Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) may
-have any name.
+Azure ML provides. Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) and a
+trace of PyTorch's profiler (`hpcdist.tracking.pytorch_profile`) may have any name.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs import events, packed
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import mlflow, tensorboard, timeline
+from hpcdist.tracking import mlflow, pytorch_profile, tensorboard, timeline
 from hpcdist.tracking.entries import Entry
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
@@ -56,7 +56,10 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
             boards.setdefault(job, []).append(file)
             continue
         if file.name != mlflow.META:
-            yield Written(job, _entries(file, unread))
+            reader = _READERS.get(file.name)
+            yield from (
+                [Written(job, _entries(file, reader, unread))] if reader else _of_trace(file, job, unread)
+            )
             continue
         try:
             yield from _runs(file, job, outputs)
@@ -112,21 +115,35 @@ def _files(folder: Path, depth: int, wanted: Callable[[str], bool]) -> Iterator[
 
 def _may_have_metrics(name: str) -> bool:
     is_other = name in _READERS or name.endswith(".json") or name == mlflow.META
-    return is_other or tensorboard.is_board(name)
+    return is_other or tensorboard.is_board(name) or pytorch_profile.is_packed(name)
 
 
-def _entries(file: Path, unread: list[str]) -> Iterator[Entry]:
-    """Yield what a file has; a timeline is cut short, which ``unread`` then says."""
-    try:
-        with untrusted.open_regular(file) as stream:
-            if reader := _READERS.get(file.name):
-                yield from _numbers(reader, stream)
-                return
-            metrics = timeline.read(stream)
-            if metrics and stream.read(1):
+def _entries(file: Path, read: _Read, unread: list[str]) -> Iterator[Entry]:
+    """Yield what a file of numbers has."""
+    with _remarked(file, unread), untrusted.open_regular(file) as stream:
+        yield from _numbers(read, stream)
+
+
+def _of_trace(file: Path, job: str, unread: list[str]) -> Iterator[Written]:
+    """Yield what a timeline of Horovod or a trace of PyTorch has; ``unread`` says where one is cut short."""
+    with _remarked(file, unread), untrusted.open_regular(file) as stream:
+        written_at = os.fstat(stream.fileno()).st_mtime
+        if metrics := timeline.read(stream):
+            if stream.read(1):
                 unread.append(f"{file} was read to its first {timeline.MOST_BYTES >> 20} MiB")
-            if metrics:
-                yield Entry(at=os.fstat(stream.fileno()).st_mtime, metrics=metrics)
+            yield Written(job, [Entry(at=written_at, metrics=metrics)])
+            return
+        stream.seek(0)
+        if profile := pytorch_profile.read(stream):
+            entry = Entry(at=written_at, step=profile.step, metrics=profile.metrics)
+            yield Written(job, [entry], profile.rank)
+
+
+@contextmanager
+def _remarked(file: Path, unread: list[str]) -> Iterator[None]:
+    """Append to ``unread`` why a file was not read; programs remove old ones."""
+    try:
+        yield
     except FileNotFoundError:
         return
     except OSError as error:
