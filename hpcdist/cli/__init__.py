@@ -1,6 +1,7 @@
 """The command line: one short module per verb, imported when that verb is run.
 
-session options costs balances    shared by verbs: options, making plans, what these cost and what is left
+session options suspects    shared by verbs: options, making plans, and those that do without suspect nodes
+costs balances    what these cost, and what is left
 show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
 experiment jobs site    the verbs
 """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document
 from hpcdist.host import resources
@@ -11,15 +14,38 @@ from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.loading.preferences import Preferences
 
 
-def planned(options: ExperimentOptions, document: Document | None = None) -> Planned:
+def planned(
+    options: ExperimentOptions,
+    document: Document | None = None,
+    *,
+    runs_dir: Path | None = None,
+    saves: bool = False,
+) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
+
+    ``runs_dir``: by what the runs there recorded, it does without suspect nodes; ``saves``: this is written
+    into the ledger of nodes.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
     made = plan_experiment(options, document=document)
+    if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
+        from hpcdist.cli import suspects  # nothing is known yet in a new folder
+
+        made = suspects.avoided(made, runs_dir, saves=saves)
     print_problems(made.problems)
     return made
+
+
+def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:
+    """Return the plan as `submit` makes it here, and print its warnings; nothing is written.
+
+    Raises:
+        HpcdistError: with all errors and the warnings so far.
+    """
+    runs_dir = Path(os.environ.get("HPCDIST_RUNS_DIR") or "runs")  # `rundir.choose`, without its imports
+    return planned(options, document, runs_dir=runs_dir.expanduser().absolute())
 
 
 def machine_of(

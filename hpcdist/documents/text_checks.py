@@ -26,6 +26,7 @@ _MODULE: Final = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
 PATH_IN_QUOTES: Final = r"(?:[A-Za-z0-9_./+@=-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+"
 """A path that double quotes in bash hold, with variables of the job."""
 _BIND: Final = re.compile(rf"{PATH_IN_QUOTES}(?::{PATH_IN_QUOTES}){{0,2}}")
+_NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
 """As Spack 1.1 accepts it (spack.environment, ``valid_environment_name_re``)."""
 
@@ -51,6 +52,14 @@ def module_problems(names: Sequence[str], path: Path) -> Iterator[Problem]:
             yield Problem(f"{name!r} is not a valid module name", (*path, index), hint)
         elif name in names[:index]:
             yield Problem(f"the module {name} is listed twice", (*path, index), "remove it")
+
+
+def node_problems(names: Sequence[str], path: Path) -> Iterator[Problem]:
+    """Check that these are names of single nodes."""
+    for index, name in enumerate(names):
+        if not _NODE.fullmatch(name):
+            hint = "write the name of one node, as the batch system lists it"
+            yield Problem(f"{name!r} is not the name of a node", (*path, index), hint)
 
 
 def bind_problems(binds: Sequence[str], path: Path) -> Iterator[Problem]:

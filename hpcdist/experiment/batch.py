@@ -51,7 +51,9 @@ class Batch(Model, frozen=True):
     (``logs/%x-%j.out``; ``%j`` is the job's id, ``%A`` its array's, ``%a`` its element, ``%x`` its name,
     ``%u`` the user), whose folder is made. ``error``: the same for standard error, which then is apart.
     ``mail``: an address or the name of a user, or keys. ``directives``: further directives, in the
-    scheduler's syntax. ``gpu_visibility``: whether a task sees its own GPUs or all GPUs of the job on its
+    scheduler's syntax. ``exclude_nodes``: names of nodes that the job must not get (Slurm).
+    ``exclude_bad_nodes``: nor suspect ones (`hpcdist nodes`); by default as in ``environment.restart``, and
+    without that false. ``gpu_visibility``: whether a task sees its own GPUs or all GPUs of the job on its
     node; the default depends on the framework. ``container``: if false, the image of ``build`` is not used
     (``--no-container``). ``modules``: the modules that the job loads, in order, after those of the site;
     ``-NAME`` unloads one, ``purge`` all, the site's among them, and ``reset`` all but the machine's default
@@ -100,6 +102,8 @@ class Batch(Model, frozen=True):
     error: str | None = None
     mail: str | Mail | None = None
     directives: tuple[str, ...] = ()
+    exclude_nodes: tuple[str, ...] = ()
+    exclude_bad_nodes: bool | None = None
     gpu_visibility: Literal["task", "node"] | None = None
     container: bool | None = None
     modules: tuple[str, ...] = ()

@@ -213,6 +213,7 @@ def _batch_problems(batch: Batch) -> Iterator[Problem]:
         yield from batch_specs.signal_problems(batch.signal, ("batch", "signal"))
     if isinstance(batch.mail, Mail):
         yield from text_checks.mail_problems(batch.mail.events, ("batch", "mail", "events"))
+    yield from text_checks.node_problems(batch.exclude_nodes, ("batch", "exclude_nodes"))
     yield from text_checks.module_problems(batch.modules, ("batch", "modules"))
     if batch.spack_env is not None:
         yield from text_checks.spack_env_problems(batch.spack_env, ("batch", "spack_env"))

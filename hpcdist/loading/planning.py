@@ -61,7 +61,7 @@ class ExperimentOptions(NamedTuple):
 class Planned(NamedTuple):
     """A plan, what it was made from, and all warnings and notes with their places, in order.
 
-    ``trials``: what each trial of a search has of its own.
+    ``trials``: what each trial of a search has of its own. ``preferences``: the user's.
     """
 
     document: Document
@@ -70,6 +70,7 @@ class Planned(NamedTuple):
     plan: Plan
     problems: tuple[Problem, ...]
     trials: Sequence[TrialTexts] = ()
+    preferences: Preferences = preferences.NONE
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -117,7 +118,7 @@ def plan_experiment(
         plan = make_plan(loaded.experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
     warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
-    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials)
+    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
 
 def loaded(options: ExperimentOptions) -> Loaded:

@@ -31,8 +31,8 @@ from hpcdist.units import Walltime
 class BatchDefaults(Model, frozen=True, kw_only=True):
     """Defaults of ``batch``.
 
-    ``account``, ``partition``, ``qos``, ``walltime`` and ``mail``: as in ``batch`` of an experiment.
-    ``max_gpu_hours``: also as there, but one of an experiment can only be lower.
+    ``account``, ``partition``, ``qos``, ``walltime``, ``mail`` and ``exclude_bad_nodes``: as in ``batch`` of
+    an experiment. ``max_gpu_hours``: also as there, but one of an experiment can only be lower.
     """
 
     account: str | None = None
@@ -41,6 +41,7 @@ class BatchDefaults(Model, frozen=True, kw_only=True):
     walltime: Walltime | None = None
     mail: str | Mail | None = None
     max_gpu_hours: float | None = None
+    exclude_bad_nodes: bool | None = None
 
 
 class Config(Model, frozen=True, kw_only=True):

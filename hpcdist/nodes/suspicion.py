@@ -2,8 +2,8 @@
 
 A node's suspicion is the sum, over its evidence, of WEIGHT x 2 ** (-AGE / HALF_LIFE); it is suspect from
 THRESHOLD on. Of several losses within an hour, as where a node with many jobs goes down, the first counts.
-So one loss makes a node suspect for a week, and two failures do that are at most a week apart: a week is what
-a site usually takes to repair a node, and a fault that comes back within it was not repaired.
+So one loss makes a node suspect for a week, and two failures do that are at most a week apart: a week leaves
+time to repair a node, and one that fails again within it was not repaired.
 ``templates/runtime/bad_nodes.sh`` computes the same inside a run.
 """
 

@@ -45,6 +45,7 @@ class Request(Model, frozen=True, kw_only=True):
 
     ``submit_environment``: whether the job inherits the variables of the shell that submits it.
     ``site_directives``: what the site requires of such a job; ``extra_directives``: the experiment's own.
+    ``exclude_nodes``: those that the job must not get.
     ``submit_options``: those of the command that submits the script.
     ``output`` and ``error``: the job's own log files, with ``%j`` and the like. ``gpu_request`` and
     ``gpu_name``: how GPUs are requested on the site. ``lsf`` and ``sge`` are for those
@@ -65,6 +66,7 @@ class Request(Model, frozen=True, kw_only=True):
     submit_environment: Literal["inherit", "clean"] = "inherit"
     site_directives: tuple[Word, ...] = ()
     extra_directives: tuple[str, ...] = ()
+    exclude_nodes: tuple[str, ...] = ()
     submit_options: tuple[str, ...] = ()
     gpu_request: str = "gres"
     gpu_name: str = "gpu"

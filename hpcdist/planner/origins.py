@@ -17,7 +17,7 @@ from hpcdist.site.model import Site
 
 _BATCH_FIELDS = (
     "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
-    "signal", "requeue", "output", "error", "mail", "directives", "gpu_visibility",
+    "signal", "requeue", "output", "error", "mail", "directives", "exclude_nodes", "gpu_visibility",
 )  # fmt: skip
 _SITE_FIELDS = {
     "walltime": "walltime",

@@ -16,7 +16,7 @@ from hpcdist.plan.values import Word
 from hpcdist.planner import accounts
 from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.schedulers import schedulers
+from hpcdist.schedulers import ExcludesNodes, schedulers
 from hpcdist.schedulers.arrays import LimitsArrays
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import active_groups
@@ -30,7 +30,8 @@ def request_of(
     """Return the request.
 
     Raises:
-        PlanError: where the partitions have different QOS, or the account is none for such a job.
+        PlanError: where the partitions have different QOS, the account is none for such a job, or nodes
+            cannot be excluded.
     """
     accounts.must_suit(experiment, site, job)
     batch, (gpus, _) = experiment.batch, gpus_of(site, placement)
@@ -50,12 +51,26 @@ def request_of(
         submit_environment=site.environment,
         site_directives=tuple(_site_directives(site, job)),
         extra_directives=batch.directives,
+        exclude_nodes=_excluded(experiment, site),
         submit_options=_submit_options(site, batch.account),
         gpu_request=gpus.request,
         gpu_name=gpus.gres,
         lsf=site.lsf,
         sge=site.sge,
     )
+
+
+def _excluded(experiment: Experiment, site: Site) -> tuple[str, ...]:
+    """Return the nodes that the job must not get.
+
+    Raises:
+        PlanError: where the batch system cannot be told.
+    """
+    names, scheduler = experiment.batch.exclude_nodes, schedulers.get(site.scheduler)
+    if names and not isinstance(scheduler, ExcludesNodes):
+        message = f"hpcdist cannot exclude nodes from a job of {site.scheduler}"
+        raise PlanError(Problem(message, ("batch", "exclude_nodes"), "remove it"))
+    return tuple(dict.fromkeys(names))
 
 
 def _is_exclusive(experiment: Experiment, site: Site, placement: Placement) -> bool:

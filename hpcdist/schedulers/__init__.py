@@ -206,6 +206,16 @@ class KnowsNodes(Protocol):
 
 
 @runtime_checkable
+class ExcludesNodes(Protocol):
+    """What a scheduler may have besides: its jobs can do without nodes that are named to it."""
+
+    @property
+    def node_flags(self) -> Sequence[str]:
+        """The flags that name the nodes which a job must not get, or those that it must."""
+        ...
+
+
+@runtime_checkable
 class KnowsLeftovers(Protocol):
     """What a scheduler may have besides: whether a job that is over has left processes, for `cancel`."""
 

@@ -25,6 +25,7 @@ _FIELDS: Final = {
     "exclusive": "request.exclusive", "dependency": "request.dependency", "array": "request.array",
     "signal": "request.signal", "requeue": "request.requeue", "max_restarts": "completion.max_restarts",
     "restart": "completion.restarts.summary",
+    "exclude_nodes": "request.exclude_nodes",
     "output": "request.output", "error": "request.error", "mail": "request.mail.user",
     "gpu_visibility": "gpus.visibility", "image": "container.image",
     "container": "container.runtime",

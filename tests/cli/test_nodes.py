@@ -54,3 +54,45 @@ def test_a_name_that_is_misspelt_is_refused(hpcdist: Hpcdist) -> None:
         "error: nothing is known against 'n22'; did you mean 'n2'?\n",
     )
     assert len(json.loads(hpcdist("nodes", "--json").out)) == 2
+
+
+EXPERIMENT = "name: exp\nrun: {cmd: 'true'}\nbatch: {site: toy, walltime: 1h, exclude_bad_nodes: true}\n"
+
+
+@pytest.mark.usefixtures("crashed")
+def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT)
+    words = ("exp.yml", "--site-path=sites")
+    n1, n2 = "n1 (1.90: lost 2h ago in train-1, and 1 before)", "n2 (0.55: lost 6d ago in train-3)"
+    warning = (
+        f"warning: excluded as suspect: {n1}, {n2}; `hpcdist nodes` shows why; after its repair, "
+        "`hpcdist nodes forget NAME`\n"
+    )
+    shown = hpcdist("plan", *words)
+    assert "excluded nodes: n1, n2 (hpcdist nodes)\n" in shown.out
+    for verb in (["plan"], ["check"], ["render"], ["explain"], ["submit", "--dry-run"]):
+        result = hpcdist(*verb, *words)
+        assert (result.code, result.err) == (0, warning)
+    assert "\n#SBATCH --exclude=n1,n2\n" in hpcdist("render", *words).out
+    assert not [*(folder / "runs").glob(".nodes-*")]  # these verbs write nothing
+    left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
+    assert left == (
+        f"warning: the job may get suspect nodes: {n1}, {n2}; `batch: {{exclude_bad_nodes: true}}` excludes "
+        "them; `hpcdist nodes` shows more\n"
+    )
+    hpcdist("nodes", "forget", "n1", "n2")
+    result = hpcdist("plan", *words)
+    assert ("excluded" in result.out, result.err) == (False, "")
+
+
+def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(folder: Path, hpcdist: Hpcdist) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT.replace("exclude_bad_nodes: true", "exclude_nodes: [n7, -w]"))
+    words = ("exp.yml", "--site-path=sites")
+    assert "'-w' is not the name of a node; write the name of one node" in hpcdist("check", *words).err
+    good = ("--set", "batch.exclude_nodes=[n7]")
+    assert "\n#SBATCH --exclude=n7\n" in hpcdist("render", *words, *good).out
+    result = hpcdist("check", *words, *good, "--site", "pbs")
+    assert result.code == 3
+    assert "hpcdist cannot exclude nodes from a job of pbs" in result.err

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from hpcdist.documents import fields, source
+from hpcdist.experiment.model import Experiment
 from hpcdist.loading.preferences import Config
 from tests.docs.pages import block
 
 
 def test_the_config_is_as_it_is_read() -> None:
     assert fields.build(Config, source.parse(block("nodes config"), "config").data)[1] == []
+
+
+def test_the_experiment_is_as_it_is_read() -> None:
+    data = source.parse("run: {cmd: a.out}\n" + block("nodes batch"), "exp.yml").data
+    assert fields.build(Experiment, data)[1] == []

@@ -27,7 +27,7 @@ sites:
 
 UNKNOWN_SIGNAL = (
     "1:12: defaults.signal: unknown key 'signal'; "
-    "known: account, mail, max_gpu_hours, partition, qos, walltime"
+    "known: account, exclude_bad_nodes, mail, max_gpu_hours, partition, qos, walltime"
 )
 
 

@@ -104,7 +104,7 @@ def test_directives_of_everything_at_once() -> None:
         "--gres=gpu:a100:4",
         "-L scratch",
         "--reservation=school",
-        '-x "n[1-2]"',
+        '--exclude="n[1-2]"',
         '--licenses="a b"',
         "--contiguous",
     ]

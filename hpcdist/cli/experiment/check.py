@@ -7,7 +7,7 @@ import click
 from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned_as_submitted
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
@@ -37,7 +37,7 @@ def check(options: ExperimentOptions, document: Document | None = None) -> Plann
     Raises:
         HpcdistError: with all problems.
     """
-    made = planned(options, document)
+    made = planned_as_submitted(options, document)
     render(made.plan)
     print_problems(made.unusual)
     return made

@@ -9,7 +9,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned_as_submitted
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.origin import Origin
 from hpcdist.script import explained
@@ -22,7 +22,7 @@ from hpcdist.site.provenance import source_of
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
     """Show where every value of the job script comes from."""
-    made = planned(options)
+    made = planned_as_submitted(options)
     site = ("decided", f"site: {made.plan.identity.site}", Origin("place", made.machine.origin))
     found = [site, *explained.lines(made.plan)]
     sources = [_source(made.machine.site, origin) for _, _, origin in found]

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from hpcdist.cli import costs, show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned_as_submitted
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
@@ -43,7 +43,7 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
-    made = planned(options)
+    made = planned_as_submitted(options)
     plan = made.plan
     if when or balance:
         _ask(made, when=when, balance=balance, json=json)
@@ -55,11 +55,9 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
     if named := plan.origins.get("nodes"):
         click.echo(f"nodes: {plan.placement.nodes} (named by {named})")
-    if plan.sweep:
-        click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
-        if plan.sweep.pack:
-            click.echo(_packing(plan, plan.sweep.pack))
+    _print_sweep(plan)
     costs.print_cost(made)
+    _print_excluded(plan)
     for group in plan.placement.groups:
         if title := _title(group):
             click.echo(title)
@@ -77,6 +75,18 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
+
+
+def _print_sweep(plan: Plan) -> None:
+    if plan.sweep:
+        click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
+        if plan.sweep.pack:
+            click.echo(_packing(plan, plan.sweep.pack))
+
+
+def _print_excluded(plan: Plan) -> None:
+    if names := plan.request.exclude_nodes:
+        click.echo(f"excluded nodes: {', '.join(names)} ({plan.origins['exclude_nodes']})")
 
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:

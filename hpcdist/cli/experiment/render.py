@@ -9,7 +9,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned_as_submitted
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.script.renderer import render, render_job
 
@@ -37,7 +37,7 @@ def command(
         raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
     if output and json:
         raise click.UsageError("--output cannot be combined with --json.")
-    made = planned(options)
+    made = planned_as_submitted(options)
     script = (render_job if job_alone else render)(made.plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.encode(), script=True)

@@ -52,7 +52,7 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
     """
     run, services = finding.find(runs_dir, job), runs.services()
     options = anew.options(run, changes)
-    made = planned(options)
+    made = planned(options, runs_dir=runs_dir, saves=True)
     request = Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
     if json:

@@ -57,7 +57,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
-    made = planned(options)
+    made = planned(options, runs_dir=runs_dir, saves=not dry_run)
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -12,13 +10,11 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from hpcdist.cli import show
+from hpcdist.cli import show, suspects
 from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.loading import preferences
-from hpcdist.nodes import known
 from hpcdist.nodes.known import Known
 from hpcdist.nodes.ledger import Forgotten
 from hpcdist.nodes.suspicion import Node
@@ -42,7 +38,7 @@ def command(ctx: click.Context, site: str | None, runs_dir: Path, json: bool) ->
         if site or json or ctx.get_parameter_source("runs_dir") is not ParameterSource.DEFAULT:
             raise click.UsageError("write the options behind `forget`.")
         return
-    found = read(runs_dir)
+    found = suspects.read(runs_dir)
     print_problems((*found.problems, *found.save()))
     nodes = found.nodes(site)
     shown = [node for node in nodes if node.suspicion >= _LEAST]
@@ -63,7 +59,7 @@ def forget(names: tuple[str, ...], site: str | None, runs_dir: Path) -> None:
 
     Nothing is deleted: what was recorded up to now no longer counts, for the group of a shared ledger, too.
     """
-    found = read(runs_dir)
+    found = suspects.read(runs_dir)
     print_problems(found.problems)
     there = sorted({node.name for node in found.nodes(site)})
     if unknown := [name for name in names if name not in there]:
@@ -76,16 +72,6 @@ def forget(names: tuple[str, ...], site: str | None, runs_dir: Path) -> None:
     problems = found.save(tuple(Forgotten(name, site or "", user, found.now) for name in names))
     print_problems(problems)
     click.echo(f"forgotten: {', '.join(names)}")
-
-
-def read(runs_dir: Path) -> Known:
-    """Return what is known against nodes, by the user's own ledger and the one that the config names.
-
-    Raises:
-        ConfigError: if the config is invalid.
-    """
-    shared = preferences.read(os.environ).config.nodes_ledger
-    return known.read(runs_dir, Path(shared).expanduser() if shared else None, time.time())
 
 
 def _row(node: Node, now: float) -> tuple[str, ...]:

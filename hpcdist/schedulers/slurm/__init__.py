@@ -126,6 +126,7 @@ class Slurm(Plain):
     array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     has_components = True
     requeues = True
+    node_flags: Final = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

@@ -31,6 +31,7 @@ FIELDS: Final = {
     "--cpus-per-task": _CPU,
     "--dependency": "batch.dependency",
     "--exclusive": "batch.exclusive",
+    "--exclude": "batch.exclude_nodes",
     "--export": "environment.env_vars",
     "--gpus": _GPU,
     "--gpus-per-node": _GPU,
@@ -84,6 +85,7 @@ _SHORT: Final = {
     "-p": "--partition",
     "-q": "--qos",
     "-t": "--time",
+    "-x": "--exclude",
 }
 
 
@@ -189,6 +191,8 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
             yield f"--{name}", value, "walltime" if name == "time" else name
     if job.request.exclusive:
         yield "--exclusive", None, "exclusive"
+    if job.request.exclude_nodes:
+        yield "--exclude", ",".join(job.request.exclude_nodes), "exclude_nodes"
 
 
 def _gpus(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:
@@ -227,7 +231,7 @@ _SYNTAX: Final = DirectiveSyntax(
     read=options(_SHORT),
     fields=FIELDS,
     reserved=_RESERVED,
-    free=frozenset({"--gres"}),
+    free=frozenset({"--gres", "--exclude"}),
     abbreviates=True,
 )
 

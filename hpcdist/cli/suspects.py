@@ -1,0 +1,72 @@
+"""What is known against nodes, and plans that do without suspect ones, with the warnings about these."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from hpcdist.cli.jobs import spans
+from hpcdist.errors import Problem, warning
+from hpcdist.loading import preferences
+from hpcdist.loading.planning import Planned
+from hpcdist.loading.preferences import Preferences
+from hpcdist.nodes import known
+from hpcdist.nodes.avoiding import Avoiding, avoiding
+from hpcdist.nodes.known import Known
+from hpcdist.nodes.suspicion import Node
+from hpcdist.schedulers import schedulers
+
+_SHOWN: Final = 3
+
+
+def read(runs_dir: Path, own: Preferences | None = None) -> Known:
+    """Return what is known against nodes, by the user's own ledger and the one that the config names.
+
+    Raises:
+        ConfigError: if the config is invalid.
+    """
+    shared = (own or preferences.read(os.environ)).config.nodes_ledger
+    return known.read(runs_dir, Path(shared).expanduser() if shared else None, time.time())
+
+
+def avoided(made: Planned, runs_dir: Path, *, saves: bool = False) -> Planned:
+    """Return the plan without suspect nodes, where it wants that, with a warning about them.
+
+    ``saves``: what is new is written into the ledgers.
+
+    Raises:
+        PlanError: as `avoiding`.
+    """
+    if not schedulers.get(made.plan.identity.scheduler).is_batch_system:
+        return made
+    found = read(runs_dir, made.preferences)
+    problems = (*found.problems, *found.save()) if saves else ()
+    result = avoiding(made, found.nodes(made.plan.identity.site))
+    new = (*problems, *_warnings(result, found.now))
+    return result.made._replace(problems=(*result.made.problems, *new))
+
+
+def _warnings(found: Avoiding, now: float) -> Iterator[Problem]:
+    if found.excluded:
+        hint = "`hpcdist nodes` shows why; after its repair, `hpcdist nodes forget NAME`"
+        yield warning(f"excluded as suspect: {_named(found.excluded, now)}", hint=hint)
+    if found.left:
+        hint = f"{found.why}; `hpcdist nodes` shows more"
+        yield warning(f"the job may get suspect nodes: {_named(found.left, now)}", hint=hint)
+
+
+def _named(nodes: Sequence[Node], now: float) -> str:
+    texts = [_text(node, now) for node in nodes[:_SHOWN]]
+    more = len(nodes) - len(texts)
+    return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _text(node: Node, now: float) -> str:
+    """Return ``n17 (1.81: lost 3h ago in train-7, and 1 before)``."""
+    last, count = node.evidence[0], len(node.evidence) - 1
+    before = f", and {count} before" if count else ""
+    when = f"{last.kind} {spans.span(now - last.at)} ago in {last.run}{before}"
+    return f"{node.name} ({node.suspicion:.2f}: {when})"

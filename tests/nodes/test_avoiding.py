@@ -1,0 +1,112 @@
+"""Jobs do without suspect nodes: as many as there may be, where the experiment wants that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
+from hpcdist.nodes import suspicion
+from hpcdist.nodes.avoiding import avoiding
+from hpcdist.nodes.evidence import Evidence
+from hpcdist.nodes.suspicion import Node
+
+NOW = 1.8e9
+CANNOT = "hpcdist cannot exclude nodes from a job of pbs"
+UNWANTED = "`batch: {exclude_bad_nodes: true}` excludes them"
+
+
+def made(folder: Path, batch: dict[str, Any], site: dict[str, Any] | None = None, **keys: Any) -> Planned:
+    """The plan of a job of one node on a partition of twenty; keys of the file and of the site are added."""
+    own = {
+        "name": "toy",
+        "description": "twenty nodes of a kind",
+        "scheduler": "slurm",
+        "launcher": "srun",
+        "node_types": {"big": {"cpus": 8, "memory": 16000, "gpus": 0}},
+        "partitions": {"all": {"nodes": {"big": 20}}},
+        "default_partition": "all",
+        "walltime": "1h",
+        "replica": {"cpus": 1},
+    }
+    (folder / "toy.yaml").write_text(json.dumps(own | (site or {})))
+    (folder / "exp.yml").write_text(json.dumps({"run": {"cmd": "true"}, "batch": batch} | keys))
+    options = ExperimentOptions(str(folder / "exp.yml"), site=str(folder / "toy.yaml"))
+    return plan_experiment(options, {"HPCDIST_CONFIG": ""})
+
+
+def lost(count: int) -> list[Node]:
+    """So many nodes that were lost, the last one longest ago, and one that is not suspect."""
+    days = {**{f"n{number}": number / 10 for number in range(count)}, "fine": 30}
+    found = [Evidence(NOW - each * 86400, "toy", name, "lost", "a-1", 0, "") for name, each in days.items()]
+    return suspicion.nodes(found, NOW)
+
+
+def excluded(planned: Planned, count: int = 10) -> tuple[list[str], int, str]:
+    """The nodes that the script excludes, how many suspect ones are left, and why they are."""
+    found = avoiding(planned, lost(count))
+    lines = [line.value or "" for line in found.made.plan.directives if line.flag == "--exclude"]
+    return [name for line in lines for name in line.split(",")], len(found.left), found.why
+
+
+WANTED = {"exclude_bad_nodes": True}
+FIVE = ["n0", "n1", "n2", "n3", "n4"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "keys", "expected"),
+    [
+        ({}, {}, ([], 10, UNWANTED)),
+        (WANTED, {}, (FIVE, 5, "no more than 5 are excluded from this job")),
+        ({}, {"environment": {"restart": {}}}, (FIVE, 5, "no more than 5 are excluded from this job")),
+        ({}, {"environment": {"restart": {"exclude_bad_nodes": False}}}, ([], 10, UNWANTED)),
+        ({"exclude_bad_nodes": False}, {"environment": {"restart": {}}}, ([], 10, UNWANTED)),
+        (
+            {**WANTED, "exclude_nodes": ["n1", "odd"]},
+            {},
+            (["n1", "odd", "n0", "n2", "n3", "n4", "n5"], 4, "no more than 5 are excluded from this job"),
+        ),
+        (
+            {**WANTED, "directives": ["-x n3"]},
+            {},
+            (["n3"], 10, "the directive -x names the nodes already"),
+        ),
+        (
+            WANTED,
+            {"environment": {"replicas": {"n_workers": 17, "per_node": 1}}},
+            (["n0", "n1"], 8, "no more than 2 are excluded from this job"),
+        ),
+    ],
+)
+def test_what_is_excluded(
+    tmp_path: Path, batch: dict[str, Any], keys: dict[str, Any], expected: tuple[list[str], int, str]
+) -> None:
+    assert excluded(made(tmp_path, batch, framework="pytorch", **keys)) == expected
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(1, 0), (2, 1), (4, 1), (8, 2), (40, 8), (2000, 8), (None, 2)])
+def test_never_too_many_are_excluded(tmp_path: Path, nodes: int | None, most: int) -> None:
+    site = {"partitions": {"all": {"nodes": {"big": nodes}}}}
+    names, left, _ = excluded(made(tmp_path, WANTED, site))
+    assert (len(names), left) == (most, 10 - most)
+
+
+def test_a_batch_system_that_cannot_be_told_keeps_them(tmp_path: Path) -> None:
+    planned = made(tmp_path, WANTED, {"scheduler": "pbs", "launcher": "mpirun"})
+    assert excluded(planned) == ([], 10, CANNOT)
+
+
+def test_nothing_changes_without_suspects(tmp_path: Path) -> None:
+    planned = made(tmp_path, WANTED)
+    assert avoiding(planned, lost(0)) == (planned, (), (), "")
+
+
+def test_its_origin_is_shown(tmp_path: Path) -> None:
+    found = avoiding(made(tmp_path, WANTED), lost(1)).made
+    assert [str(line.origin) for line in found.plan.directives if line.flag == "--exclude"] == [
+        "hpcdist nodes"
+    ]
+    assert found.document.text == (tmp_path / "exp.yml").read_text()
