@@ -28,7 +28,93 @@ The rooms, from the ground up: a package imports only from the lines above its o
     export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     testing    FakeShell and the contract that every scheduler keeps
+    api    what `import hpcdist` gives a program
     cli    one short module per verb
+
+The names below are the public interface for programs; each is imported when it is used first.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcdist.api.experiments import Experiment, define, load
+    from hpcdist.api.plans import Plan
+    from hpcdist.api.results import Metrics, Series, Trial
+    from hpcdist.api.runs import Run, Runs, find_run, find_runs, wait, wait_async
+    from hpcdist.errors import (
+        ConfigError,
+        HpcdistError,
+        JobFailed,
+        OutputError,
+        Place,
+        PlanError,
+        Problem,
+        RenderError,
+        SchedulerError,
+        ServiceError,
+        SubmissionUnknown,
+        WaitTimeout,
+    )
+    from hpcdist.schedulers.job import JobState, Status
+    from hpcdist.tracking.outputs import Output
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "Experiment",
+    "HpcdistError",
+    "JobFailed",
+    "JobState",
+    "Metrics",
+    "Output",
+    "OutputError",
+    "Place",
+    "Plan",
+    "PlanError",
+    "Problem",
+    "RenderError",
+    "Run",
+    "Runs",
+    "SchedulerError",
+    "Series",
+    "ServiceError",
+    "Status",
+    "SubmissionUnknown",
+    "Trial",
+    "WaitTimeout",
+    "define",
+    "find_run",
+    "find_runs",
+    "load",
+    "wait",
+    "wait_async",
+]
+
+_MODULES = {
+    "api.experiments": ("Experiment", "define", "load"),
+    "api.plans": ("Plan",),
+    "api.results": ("Metrics", "Series", "Trial"),
+    "api.runs": ("Run", "Runs", "find_run", "find_runs", "wait", "wait_async"),
+    "schedulers.job": ("JobState", "Status"),
+    "tracking.outputs": ("Output",),
+}
+"""Where public names are defined; those that are not here are of `hpcdist.errors`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, which is kept then."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = next((module for module, names in _MODULES.items() if name in names), "errors")
+    value = globals()[name] = getattr(importlib.import_module(f"hpcdist.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that were not used yet."""
+    return sorted({*globals(), *__all__})

@@ -66,6 +66,15 @@ def test_a_module_imports_only_from_rooms_before_its_own(file: Path) -> None:
     assert {room(other) for other in reached(file)} <= allowed
 
 
+def test_the_command_line_and_the_python_interface_do_not_know_each_other() -> None:
+    sides = [file for file in FILES if room(file) in {"api", "cli"}]
+    assert [
+        str(file.relative_to(PACKAGE))
+        for file in sides
+        if {room(other) for other in reached(file)} & {"api", "cli"} - {room(file)}
+    ] == []
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     left = {file: reached(file) for file in FILES}
     while free := [file for file, others in left.items() if not others & left.keys()]:

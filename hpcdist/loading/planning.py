@@ -121,13 +121,13 @@ def plan_experiment(
     return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
 
-def loaded(options: ExperimentOptions) -> Loaded:
-    """Load the experiment alone: no site is chosen, and nothing is planned.
+def loaded(options: ExperimentOptions, document: Document | None = None) -> Loaded:
+    """Load the experiment alone: no site is chosen, and nothing is planned; ``document`` as there.
 
     Raises:
         ConfigError: when the experiment is invalid.
     """
-    return _loaded(options, _document(options))
+    return _loaded(options, document or _document(options))
 
 
 def in_jobs(made: Planned, first: int = 1) -> list[Planned]:

@@ -1,0 +1,7 @@
+"""What ``import hpcdist`` gives a program: thin values over what the verbs call, which print nothing.
+
+experiments values    an experiment, of a file or of keyword arguments
+plans runs results    what becomes of it: a plan, a run, what that recorded
+waiting    until jobs have ended, in a thread or for ``async``
+showing    values as tables, in a notebook or on a terminal
+"""

@@ -1,0 +1,178 @@
+"""An experiment: read from a file, or defined by keyword arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hpcdist.api.plans import Plan
+from hpcdist.api.runs import Run
+from hpcdist.api.values import joined, plain, texts
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.experiment import writing
+from hpcdist.loading import planning, recognition
+from hpcdist.loading.planning import ExperimentOptions
+
+_DEFINED = "hpcdist.define"
+"""Where problems of an experiment without a file are."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What the user asks for; `load` and `define` make it, and it does not change.
+
+    Its file is not read again; the machine is chosen when it is planned.
+    """
+
+    file: str
+    _options: ExperimentOptions = field(repr=False)
+    _document: Document = field(repr=False)
+
+    def plan(self) -> Plan:
+        """Decide what runs where, as `hpcdist plan`; the batch system is not asked.
+
+        Raises:
+            ConfigError: if the experiment, the site file or the user's config is invalid.
+            PlanError: if the experiment does not fit the site.
+        """
+        return Plan(planning.plan_experiment(self._options, document=self._document), self._options)
+
+    def check(self) -> tuple[Problem, ...]:
+        """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.
+
+        Raises:
+            ConfigError: as `plan`; errors are raised, all of them at once in ``problems``.
+            PlanError: as `plan`.
+        """
+        plan = self.plan()
+        plan.render()
+        return (*plan.problems, *plan.unusual)
+
+    def render(self) -> str:
+        """Return the job script, which runs without hpcdist, as `hpcdist render`.
+
+        Raises:
+            ConfigError: as `plan`.
+            PlanError: as `plan`.
+        """
+        return self.plan().render()
+
+    def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
+        """Plan it and submit the plan: see `Plan.submit`.
+
+        Raises:
+            ConfigError: as `plan`, or if the run cannot be written.
+            PlanError: as `plan`.
+            SchedulerError: as `Plan.submit`.
+        """
+        return self.plan().submit(runs_dir, again=again)
+
+    def changed(
+        self,
+        *,
+        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        site: str | None = None,
+    ) -> Experiment:
+        """Return the experiment with further params and settings, or on another site; arguments as of `load`.
+
+        Raises:
+            ConfigError: as `load`.
+        """
+        options = self._options._replace(
+            params=(*self._options.params, *texts(params or {})),
+            settings=(*self._options.settings, *texts(settings or {})),
+            site=site or self._options.site,
+        )
+        planning.loaded(options, self._document)
+        return replace(self, _options=options)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    params: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    site: str | None = None,
+) -> Experiment:
+    """Read an experiment file, or a job file of another tool, as all verbs do.
+
+    ``params``: values by the names of the file's params, as ``-p``. ``settings``: values of any key by its
+    dotted path, as ``--set``: ``{"batch.walltime": "2h"}``; in both, a text is a text, also ``"0.1"``.
+    ``site``: the name of a site or its file, as ``--site``.
+
+    Raises:
+        ConfigError: if the file cannot be read or is invalid, with all problems and their places.
+    """
+    file = os.fspath(path)
+    options = ExperimentOptions(file, site=site, params=texts(params or {}), settings=texts(settings or {}))
+    document = recognition.read(file)
+    planning.loaded(options, document)
+    return Experiment(file, options, document)
+
+
+def define(  # noqa: PLR0913 - one argument a setting
+    *,
+    cmd: str = "",
+    name: str = "experiment",
+    framework: str | None = None,
+    nodes: int = 1,
+    gpus_per_node: int = 0,
+    tasks_per_node: int | None = None,
+    cpus_per_task: int | None = None,
+    env: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    batch: Mapping[str, Any] | None = None,
+    image: str | None = None,
+    site: str | None = None,
+    **sections: Any,
+) -> Experiment:
+    """Make an experiment of keyword arguments, without a file.
+
+    ``cmd``: the command of each task, which bash runs; without one it is of use for `call` alone.
+    ``tasks_per_node``: by default one for each GPU, else one; the GPUs of a node are divided among them.
+    ``env``: variables. ``batch``: the keys of the section ``batch``, such as account and walltime.
+    ``sections``: the other sections of an experiment file, such as ``environment`` or ``hptuning``.
+
+    Raises:
+        ConfigError: if an argument is invalid, given twice, or unknown.
+    """
+    own = {
+        "name": name,
+        "framework": framework,
+        "params": params,
+        "environment": _environment(nodes, gpus_per_node, tasks_per_node, cpus_per_task, env or {}),
+        "build": {"image": image} if image else None,
+        "run": {"cmd": cmd} if cmd else None,
+        "batch": joined({"nodes": nodes} if nodes > 1 else {}, batch or {}, ("batch",)),
+    }
+    data = joined({key: value for key, value in own.items() if value}, sections)
+    document = source.parse(writing.write(plain(data)), _DEFINED)
+    options = ExperimentOptions(_DEFINED, site=site)
+    if cmd:
+        planning.loaded(options, document)
+    return Experiment(_DEFINED, options, document)
+
+
+def _environment(
+    nodes: int, gpus: int, tasks: int | None, cpus: int | None, variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the section that has so many equal replicas.
+
+    Raises:
+        ConfigError: if there cannot be so many.
+    """
+    each = tasks or max(1, gpus)
+    if nodes < 1 or each < 1 or gpus < 0 or gpus % each:
+        message = f"{gpus} GPUs cannot be divided among {each} tasks on each of {nodes} nodes"
+        raise ConfigError(Problem(message, hint="give each task as many GPUs, and at least one node"))
+    amounts = {"gpu": gpus // each, "cpu": cpus or 0}
+    resources = {kind: {"requests": amount} for kind, amount in amounts.items() if amount}
+    workers = {"default_worker": {"resources": resources}} if resources else {}
+    replicas = {"n_workers": nodes * each - 1, **workers}
+    found = {"resources": resources, "replicas": replicas if nodes * each > 1 else {}}
+    return {key: value for key, value in {**found, "env_vars": dict(variables)}.items() if value}

@@ -1,0 +1,256 @@
+"""Runs: what was submitted, its state, and what it wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from hpcdist.api import results, showing, waiting
+from hpcdist.api.results import Metrics, Trial
+from hpcdist.api.values import texts
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading import planning
+from hpcdist.runs import cancelling, finding, logs, rundir, states, this_machine
+from hpcdist.runs.control import Output as Notes
+from hpcdist.runs.services import renewed
+from hpcdist.runs.watching import Watch
+from hpcdist.schedulers.job import Status
+from hpcdist.sweeps import anew, looking
+from hpcdist.sweeps.trials import best
+from hpcdist.tracking import comparison, outputs, series
+from hpcdist.tracking.outputs import Output
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """One submission and all that belongs to it; ``notes``: what a verb would have printed when it was made.
+
+    Its methods read the run directory and ask the batch system anew each time, so that one value may be kept,
+    and be used by several threads. Any of them raises ``ConfigError`` if the run's files cannot be read.
+    """
+
+    _run: rundir.Run
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the run: ``train-1``."""
+        return self._run.name
+
+    @property
+    def directory(self) -> Path:
+        """The run directory."""
+        return self._run.directory.path
+
+    @property
+    def site(self) -> str:
+        """The machine."""
+        return self._run.record.site
+
+    @property
+    def job_ids(self) -> tuple[str | None, ...]:
+        """The id of each of its jobs, None where it is not known."""
+        return tuple(job.record.job_id for job in renewed(self._run).jobs)
+
+    def status(self) -> Status:
+        """Return the state of its job, as `hpcdist status`, by one query; unknown is an answer."""
+        return states.status([renewed(self._run)], this_machine.services())[0].status
+
+    def wait(self, timeout: float | None = None) -> Status:
+        """Return how its job ended, when it has; ``timeout`` in seconds.
+
+        Raises:
+            WaitTimeout: if it has not ended by then; the job goes on.
+        """
+        return waiting.wait([self._run], timeout)[0]
+
+    async def wait_async(self, timeout: float | None = None) -> Status:
+        """As `wait`, while the event loop goes on; a cancelled ``await`` leaves the job alone.
+
+        Raises:
+            WaitTimeout: as `wait`.
+        """
+        return (await waiting.wait_async([self._run], timeout))[0]
+
+    def logs(
+        self, *, rank: int | None = None, trial: int | None = None, follow: bool = False
+    ) -> Iterator[str]:
+        """Yield the lines of its output, of one rank or of one trial (or element) alone.
+
+        ``follow``: and new ones as they are written, until the job ends.
+
+        Raises:
+            ConfigError: if there is no such rank, or ``trial`` is to be followed.
+            OSError: if a file cannot be read.
+        """
+        directory = self._run.directory
+        if rank is not None:
+            logs.check_rank(directory, rank)
+        if follow and trial is not None:
+            raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
+        if follow:
+            services = this_machine.services()
+            watch = Watch(renewed(self._run), services)
+            files = [watch.observe(logs.follow(directory, watch.is_over, services.sleep))]
+        else:
+            files = [logs.lines(file) for file in logs.files(directory, "" if trial is None else str(trial))]
+        if rank is None:
+            return (line for file in files for line in file)
+        labelled = logs.is_labelled(directory)
+        return (line for file in files for line in logs.of_rank(file, rank, labelled=labelled, live=follow))
+
+    def metrics(self) -> Metrics:
+        """Return what its program recorded with `hpcdist_tracking` or otherwise, as `hpcdist metrics`.
+
+        Raises:
+            OSError: if the run directory cannot be read.
+        """
+        return results.metrics_of(series.read(self._run.directory, self._run.directory.plan()))
+
+    def trials(self, by: str | None = None) -> tuple[Trial, ...]:
+        """Return the trials of a search with their states, params and last metrics.
+
+        ``by``: the name of a metric, of which only trials that have it are returned, from the lowest on; with
+        ``-`` before it from the highest.
+
+        Raises:
+            ConfigError: if the run is no search, or no trial has the metric.
+        """
+        run = renewed(self._run)
+        found = looking.look(run, this_machine.services()).trials
+        tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
+        named = {f"{run.name}/{one.number}": one for one in found}
+        there = [tracked[name] for name in named if name in tracked]
+        chosen = best(there, by, len(there)) if by else there
+        return tuple(
+            Trial(named[item.name].number, item.params, named[item.name].state, item.metrics)
+            for item in chosen
+        )
+
+    def outputs(self) -> tuple[Output, ...]:
+        """Return the files below ``directory / "outputs"``, with recorded hashes, as `hpcdist outputs`.
+
+        Raises:
+            OSError: if the run's files cannot be read.
+        """
+        return tuple(outputs.outputs(self._run.directory))
+
+    def cancel(self) -> bool:
+        """Cancel its jobs; return whether the batch system was asked to: not for those that have ended.
+
+        Raises:
+            SchedulerError: if the batch system refused or did not answer, or the job is unknown.
+        """
+        return bool(cancelling.cancel([renewed(self._run)], this_machine.services()))
+
+    def restart(
+        self,
+        *,
+        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        site: str | None = None,
+        update_code: bool = False,
+    ) -> Run:
+        """Submit its recorded experiment once more, as a new run beside it, as `hpcdist restart`.
+
+        ``params``, ``settings`` and ``site`` as of `load`; ``update_code``: the code is taken anew from the
+        folder where the run was submitted.
+
+        Raises:
+            ConfigError: if its experiment or its code cannot be read.
+            PlanError: if the site does not take it any more.
+            SchedulerError: as `Plan.submit`.
+        """
+        changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
+        options, services, notes = anew.options(self._run, changes), this_machine.services(), list[str]()
+        made, runs_dir = planning.plan_experiment(options), self.directory.parent
+        new = anew.Anew(self._run, options, made, update=update_code)
+        request = new.request(runs_dir, services.runner)
+        run = this_machine.submit(request, runs_dir, services, Notes(note=notes.append))
+        return Run(run, (*map(str, made.problems), *notes))
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name}: {dict(self._rows())['state']}>"
+
+    def __rich__(self) -> Table:
+        return showing.table(self._rows())
+
+    def _repr_html_(self) -> str:
+        return showing.html(self._rows())
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """Yield what is recorded of it: a cell of a notebook does not wait for a batch system."""
+        run = renewed(self._run)
+        ended = run.record.ended
+        yield "run", run.name
+        yield "site", run.record.site
+        yield "jobs", ", ".join(job.record.job_id or "-" for job in run.jobs)
+        yield "state", ended.state.value if ended and not run.later else f"{run.record.phase.value}"
+        yield "directory", str(run.directory.path)
+        yield from (("note", note) for note in self.notes)
+
+
+@dataclass(frozen=True)
+class Runs(Sequence[Run]):
+    """Runs, oldest first; ``problems``: those that could not be read, such as other users'."""
+
+    _runs: tuple[Run, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Run, ...]: ...
+    def __getitem__(self, place: int | slice) -> Run | tuple[Run, ...]:
+        return self._runs[place]
+
+
+def runs_directory(option: str | os.PathLike[str] | None) -> Path:
+    """Return the runs directory: that of the argument, else as for the verbs."""
+    return rundir.choose(None if option is None else os.fspath(option), os.environ)
+
+
+def find_runs(runs_dir: str | os.PathLike[str] | None = None) -> Runs:
+    """Return all runs of a runs directory, as `hpcdist list`; the batch system is not asked.
+
+    ``runs_dir``: by default $HPCDIST_RUNS_DIR, else ``runs``.
+    """
+    found, errors = finding.list_runs(runs_directory(runs_dir))
+    problems = tuple(problem._replace(severity="warning") for error in errors for problem in error.problems)
+    return Runs(tuple(map(Run, found)), problems)
+
+
+def find_run(name: str, runs_dir: str | os.PathLike[str] | None = None) -> Run:
+    """Return a run by its name, its directory or its job id.
+
+    Raises:
+        ConfigError: if there is none, or several have this job id.
+    """
+    return Run(finding.find(runs_directory(runs_dir), name))
+
+
+def wait(runs: Sequence[Run], timeout: float | None = None) -> list[Status]:
+    """Return how these runs ended, when all have; they are queried together. ``timeout`` in seconds.
+
+    Raises:
+        WaitTimeout: if they have not ended by then; their jobs go on.
+    """
+    return waiting.wait([run._run for run in runs], timeout)  # noqa: SLF001 - as a method of each
+
+
+async def wait_async(runs: Sequence[Run], timeout: float | None = None) -> list[Status]:
+    """As `wait`, while the event loop goes on; a cancelled ``await`` leaves the jobs alone.
+
+    Raises:
+        WaitTimeout: as `wait`.
+    """
+    return await waiting.wait_async([run._run for run in runs], timeout)  # noqa: SLF001 - as `wait`

@@ -1,0 +1,54 @@
+"""Values of a program as those of an experiment file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hpcdist.errors import ConfigError, Path, Problem
+
+
+def plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data as a file could have them: tuples are lists.
+
+    Raises:
+        ConfigError: if a value is none that a file can have, such as an object or infinity.
+    """
+    return {name: json.loads(_text(name, value)) for name, value in data.items()}
+
+
+def texts(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return names and values as ``-p`` and ``--set`` take them; a text stays one, whatever it looks like.
+
+    Raises:
+        ConfigError: as `plain`.
+    """
+    return tuple((name, _text(name, value)) for name, value in values.items())
+
+
+def _text(name: str, value: object) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"a value that no experiment file can have: {error}"
+        raise ConfigError(Problem(message, (name,), "write a number, a text, a list or a dict")) from None
+
+
+def joined(data: Mapping[str, Any], more: Mapping[str, Any], path: Path = ()) -> dict[str, Any]:
+    """Return the keys of both, of sections that both have those of both.
+
+    Raises:
+        ConfigError: if both have a value of one key.
+    """
+    found = dict(data)
+    for key, value in more.items():
+        there = found.get(key)
+        if isinstance(there, Mapping) and isinstance(value, Mapping):
+            found[key] = joined(there, value, (*path, key))
+        elif key in found:
+            hint = "one of the other arguments has set it already; leave one of both out"
+            raise ConfigError(Problem("it is given twice", (*path, key), hint))
+        else:
+            found[key] = value
+    return found

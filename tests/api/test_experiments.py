@@ -1,0 +1,95 @@
+"""Experiments of files and of keyword arguments, and their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import hpcdist
+
+TWO: Mapping[str, Any] = {"framework": "pytorch", "nodes": 2, "cmd": "python train.py", "site": "testbed"}
+BATCH = {"account": "lab"}
+
+
+def test_what_keyword_arguments_mean(folder: Path) -> None:
+    defined = hpcdist.define(
+        **TWO,
+        gpus_per_node=4,
+        tasks_per_node=2,
+        cpus_per_task=3,
+        env={"A": "no"},
+        params={"lr": 0.1},
+        image="train.sif",
+        batch={**BATCH, "walltime": "2h"},
+        environment={"restart": {"max": 1}},
+    )
+    resources = {"cpu": {"requests": 3}, "gpu": {"requests": 2}}
+    expected = {
+        "name": "experiment",
+        "framework": "pytorch",
+        "params": {"lr": 0.1},
+        "environment": {
+            "resources": resources,
+            "replicas": {"n_workers": 3, "default_worker": {"resources": resources}},
+            "env_vars": {"A": "no"},
+            "restart": {"max": 1},
+        },
+        "build": {"image": "train.sif"},
+        "run": {"cmd": "python train.py"},
+        "batch": {"nodes": 2, "account": "lab", "walltime": "2h"},
+    }
+    assert yaml.safe_load(defined._document.text) == expected
+    (folder / "same.yml").write_text(defined._document.text)
+    same = hpcdist.load("same.yml", site="testbed", settings={"batch.container": False, "build": {}})
+    assert same.render() == defined.changed(settings={"batch.container": False, "build": {}}).render()
+
+
+def test_a_plan_is_a_value_that_shows_itself() -> None:
+    plan = hpcdist.define(**{**TWO, "cmd": "echo '<b>'"}, gpus_per_node=4, batch=BATCH).plan()
+    assert (plan.site, plan.nodes, plan.tasks) == ("testbed", 2, 8)
+    assert plan.summary == "8 tasks by srun, 2 nodes, 8 GPUs (site testbed)"
+    assert repr(plan) == f"<Plan {plan.name}: {plan.summary}>"
+    html = plan._repr_html_()
+    assert html.startswith("<table><tr><th>plan</th><td>")
+    assert "<b>" not in html
+    assert "<details><summary>job script</summary><pre>#!/bin/bash" in html
+    [title, *_], [name, *_] = (column._cells for column in plan.__rich__().columns)
+    assert (str(title), str(name)) == ("plan", plan.name)
+
+
+def test_values_keep_their_types(folder: Path) -> None:
+    text = "params: {a: 1, b: 2}\nrun: {cmd: 'echo {{ a }} {{ b + 1 }}'}\n"
+    (folder / "exp.yml").write_text(text)
+    loaded = hpcdist.load(folder / "exp.yml", params={"a": "0.10"}, site="local").changed(params={"b": 7})
+    (folder / "exp.yml").unlink()
+    assert "\necho 0.10 8\n" in loaded.render()
+    assert loaded.check() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch": {"nodes": 3}}, "batch.nodes: it is given twice; "),
+        ({"batc": {}}, "hpcdist.define:8:1: batc: unknown key 'batc'; did you mean 'batch'?"),
+        ({"params": {"x": object()}}, "params: a value that no experiment file can have: "),
+        ({"params": {"x": float("inf")}}, "params: a value that no experiment file can have: "),
+        (
+            {"gpus_per_node": 3, "tasks_per_node": 2},
+            "3 GPUs cannot be divided among 2 tasks on each",
+        ),
+        ({"cmd": "echo {{ x }}"}, "hpcdist.define:"),
+    ],
+)
+def test_what_is_wrong_is_an_exception_of_the_one_tree(arguments: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(hpcdist.ConfigError) as caught:
+        hpcdist.define(**{**TWO, **arguments})
+    assert str(caught.value).startswith(message)
+
+
+def test_what_does_not_fit_names_its_place() -> None:
+    with pytest.raises(hpcdist.PlanError, match=r"^hpcdist\.define:\d+:\d+: "):
+        hpcdist.define(**{**TWO, "nodes": 5000}, batch=BATCH).plan()

@@ -1,0 +1,46 @@
+"""The Python interface on the real Slurm: submitted, awaited, read, and cancelled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+PROGRAM: Final = """\
+import asyncio, json
+import hpcdist
+
+def experiment(name, cmd, **more):
+    return hpcdist.define(name=name, framework="pytorch", nodes=2, cmd=cmd, batch={"walltime": "5m"}, **more)
+
+log = "from hpcdist_tracking import log_metrics; log_metrics(step=1, loss=0.5)"
+run = experiment("fit", f'python -c "{log}"; echo on $SLURMD_NODENAME', pytorch={"launch": "env"}).submit()
+other = experiment("other", "sleep 1000", pytorch={"launch": "env"}).submit()
+asked = other.cancel()
+ends = asyncio.run(hpcdist.wait_async([run, other]))
+print(json.dumps([
+    [status.state.value for status in ends], asked, run.metrics().last,
+    sorted(line for rank in (0, 1) for line in run.logs(rank=rank) if line.startswith("on ")),
+    hpcdist.find_run(run.job_ids[0]).name,
+]))
+"""
+
+
+def test_two_runs_from_one_program(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    done = cluster.run([PYTHON, "-c", PROGRAM], user=user.name, cwd=workdir, env=ENVIRONMENT, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        ["completed", "cancelled"],
+        True,
+        {"loss": 0.5},
+        ["on n1", "on n2"],
+        "fit-1",
+    ]
