@@ -3,5 +3,6 @@
 experiments values    an experiment, of a file or of keyword arguments
 plans runs results    what becomes of it: a plan, a run, what that recorded
 waiting    until jobs have ended, in a thread or for ``async``
+functions called task    a function as the program of a job, its result, and the program on the nodes
 showing    values as tables, in a notebook or on a terminal
 """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpcdist.api import showing
@@ -25,6 +25,7 @@ class Plan:
 
     _made: Planned
     _options: ExperimentOptions
+    _beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -45,6 +46,12 @@ class Plan:
     def tasks(self) -> int:
         """The number of tasks that the launcher starts."""
         return self._made.plan.placement.size
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of its array, or of trials of its search; 1 without these."""
+        array = self._made.plan.request.array
+        return max(1, len(self._made.trials), array.size if array else 1)
 
     @property
     def summary(self) -> str:
@@ -84,6 +91,8 @@ class Plan:
         """
         services, notes = this_machine.services(), list[str]()
         request = requests.of(self._made, self._options, services.runner)
+        own = request.files
+        request = request._replace(files=lambda directory: {**own(directory), **self._beside})
         output = Output(note=notes.append)
         run = this_machine.submit(request, runs_directory(runs_dir), services, output, again=again)
         return Run(run, tuple(notes))

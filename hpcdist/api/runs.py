@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from hpcdist.api import results, showing, waiting
+from hpcdist.api import called, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
@@ -77,6 +77,16 @@ class Run:
             WaitTimeout: as `wait`.
         """
         return (await waiting.wait_async([self._run], timeout))[0]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for a run of `call`, and return what its function returned, or raise what it raised.
+
+        Raises:
+            JobFailed: if the job ended without a result.
+            WaitTimeout: as `wait`.
+            ConfigError: if others could have written the result: unpickling it runs what is in it.
+        """
+        return called.result(self._run, self.wait(timeout))
 
     def logs(
         self, *, rank: int | None = None, trial: int | None = None, follow: bool = False

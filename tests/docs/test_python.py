@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*names: str) -> dict[str, object]:
     """Run these blocks one after the other, as one program."""
-    found: dict[str, object] = {}
+    found: dict[str, object] = {"__name__": "__main__"}  # of which cloudpickle takes functions as values
     for name in names:
         exec(block(name), found)  # noqa: S102 - the page's own words
     return found
@@ -82,6 +82,11 @@ def test_a_run_from_its_submission_to_its_outputs(folder: Path, capsys: pytest.C
     run("python async")
     said = "small-3 completed {'loss': 0.1}\nsmall-4 completed {'loss': 0.2}\n"
     assert capsys.readouterr() == (said, "")
+
+
+def test_a_call(capsys: pytest.CaptureFixture[str]) -> None:
+    run("python call")
+    assert capsys.readouterr() == ("0.2\n", "")
 
 
 def test_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The Python interface on the real Slurm: submitted, awaited, read, and cancelled."""
+"""The Python interface on the real Slurm: submitted, awaited, read, cancelled, and a function called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.slurm.users import ENVIRONMENT, PYTHON, User
 pytestmark = pytest.mark.real
 
 PROGRAM: Final = """\
-import asyncio, json
+import asyncio, json, platform
 import hpcdist
 
 def experiment(name, cmd, **more):
@@ -29,11 +29,12 @@ print(json.dumps([
     [status.state.value for status in ends], asked, run.metrics().last,
     sorted(line for rank in (0, 1) for line in run.logs(rank=rank) if line.startswith("on ")),
     hpcdist.find_run(run.job_ids[0]).name,
+    hpcdist.call(platform.node, on=experiment("called", "", pytorch={"launch": "env"})),
 ]))
 """
 
 
-def test_two_runs_from_one_program(cluster: Cluster, workdir: Path) -> None:
+def test_runs_and_a_call_from_one_program(cluster: Cluster, workdir: Path) -> None:
     user = User(cluster, workdir)
     done = cluster.run([PYTHON, "-c", PROGRAM], user=user.name, cwd=workdir, env=ENVIRONMENT, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -43,4 +44,5 @@ def test_two_runs_from_one_program(cluster: Cluster, workdir: Path) -> None:
         {"loss": 0.5},
         ["on n1", "on n2"],
         "fit-1",
+        "n1",
     ]

@@ -1,0 +1,65 @@
+"""What the function of `call` returned or raised, from the files of its run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from typing import Any, Final
+
+from hpcdist.errors import ConfigError, JobFailed, Problem
+from hpcdist.host import untrusted
+from hpcdist.runs import logs
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.schedulers.job import JobState, Status
+
+_RAISED: Final = re.compile(r"call\.raised\.([0-9]{1,9})")
+_OTHERS_WRITE: Final = 0o022
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - as of concurrent.futures: the cause that is printed
+    """The traceback of the task, as text; the cause of the exception that it raised."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def result(run: Run, status: Status) -> Any:
+    """Return what rank 0 returned, or raise what the lowest rank that failed raised.
+
+    Raises:
+        JobFailed: if the job ended otherwise, without a result, or with one that cannot be read here.
+        ConfigError: if others could have written the files.
+    """
+    names = (file.name for file in run.directory.path.iterdir())
+    numbers = [int(match[1]) for name in names if (match := _RAISED.fullmatch(name))]
+    if numbers:
+        rank = min(numbers)
+        error, text = _loaded(run, f"call.raised.{rank}")
+        if isinstance(error, Exception):  # not SystemExit: that would end this process
+            raise error from RemoteTraceback(f"rank {rank} of {run.name}:\n{text}")
+        raise JobFailed(Problem(f"rank {rank} of {run.name} failed:\n{text}"))
+    if status.state is JobState.COMPLETED and (run.directory.path / "call.returned").exists():
+        return _loaded(run, "call.returned")
+    why = logs.failure_reason(run.directory) or status.reason or "it wrote no result"
+    hint = f"`hpcdist logs {run.name}` has its output"
+    raise JobFailed(Problem(f"{run.name} is {status.state.value}: {why}", hint=hint))
+
+
+def _loaded(run: Run, name: str) -> Any:
+    data = _own(run.directory, name)
+    try:
+        return pickle.loads(data)  # noqa: S301 - written by a job of this user, as `_own` checks
+    except Exception as error:
+        message = f"the result of {run.name} cannot be read here: {type(error).__name__}: {error}"
+        raise JobFailed(Problem(message, hint="what it returns must be importable here, too")) from error
+
+
+def _own(directory: RunDirectory, name: str) -> bytes:
+    """Return a file of this user that nobody else can write: unpickling runs what is in it."""
+    with directory.opened() as handle, untrusted.open_regular(name, at=handle) as stream:
+        found = (os.fstat(handle), os.fstat(stream.fileno()))
+        if all(one.st_uid == os.geteuid() and not one.st_mode & _OTHERS_WRITE for one in found):
+            return stream.read()
+    message = f"{directory.path / name} could have been written by other users, and is not read"
+    raise ConfigError(Problem(message, hint="reading it would run what is in it"))

@@ -1,0 +1,103 @@
+"""Functions that run as jobs: their results, and exceptions that come back whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hpcdist
+from hpcdist.api import functions
+from hpcdist.api.plans import Plan
+
+HERE = hpcdist.define(name="here", site="local")
+THREE = hpcdist.define(
+    name="three",
+    framework="pytorch",
+    tasks_per_node=3,
+    site="local",
+    batch={"launcher": "processes"},
+    pytorch={"launch": "env"},
+)
+
+
+def nested(base: int) -> Any:
+    """Return a function that only its value can be pickled of: this module is not importable there."""
+
+    def power(number: int) -> tuple[int, str, str]:
+        import os
+
+        return base**number, os.environ["RANK"], os.environ["HPCDIST_SIZE"]
+
+    def fails(ranks: tuple[str, ...]) -> str:
+        import os
+        import time
+
+        if os.environ["RANK"] in ranks:
+            raise KeyError(f"rank {os.environ['RANK']}")
+        while True:
+            time.sleep(0.1)
+
+    power.__module__ = fails.__module__ = "__main__"
+    return power, fails
+
+
+def test_the_result_is_that_of_rank_0(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    power, _ = nested(2)
+    assert hpcdist.call(power, 10, on=THREE) == (1024, "0", "3")
+    run = folder / "runs/three-1"
+    modes = {name: (run / name).stat().st_mode & 0o777 for name in ("call.py", "call.txt", "call.returned")}
+    assert (modes, [*run.glob("call.raised*")]) == (dict.fromkeys(modes, 0o600), [])
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert hpcdist.find_run("three-1").result() == (1024, "0", "3")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_exception_comes_back_with_its_traceback() -> None:
+    _, fails = nested(2)
+    with pytest.raises(KeyError) as caught:
+        hpcdist.call(fails, ("1",), on=THREE)
+    assert caught.value.args == ("rank 1",)
+    cause = str(caught.value.__cause__)
+    assert "rank 1 of three-1:\nTraceback (most recent call last):\n" in cause
+    assert 'raise KeyError(f"rank {os.environ[' in cause
+
+
+def test_a_job_that_ends_without_a_result(folder: Path) -> None:
+    with pytest.raises(hpcdist.JobFailed, match="here-1 is failed: ") as caught:
+        hpcdist.call(os._exit, 3, on=HERE)
+    assert caught.value.exit_code == 1
+    with pytest.raises(
+        hpcdist.JobFailed, match=r"rank 0 of here-2 failed:\nTraceback .*\n(.*\n)*SystemExit: 3"
+    ):
+        hpcdist.call(sys.exit, 3, on=HERE)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        hpcdist.call(threading.Lock, on=HERE)
+    assert hpcdist.call(os.getcwd, on=HERE) == str(folder)
+
+
+def test_what_others_could_have_written_is_not_read(folder: Path) -> None:
+    assert hpcdist.call(len, [1, 2], on=HERE) == 2
+    run = hpcdist.find_run("here-1")
+    (folder / "runs/here-1/call.returned").chmod(0o620)
+    with pytest.raises(hpcdist.ConfigError, match="could have been written by other users"):
+        run.result()
+
+
+def test_what_cannot_be_called() -> None:
+    with pytest.raises(hpcdist.ConfigError, match="cannot be pickled: TypeError: "):
+        hpcdist.call(len, threading.Lock(), on=HERE)
+    with pytest.raises(hpcdist.ConfigError, match="has 2 elements or trials, and a call has one result"):
+        hpcdist.call(len, [], on=hpcdist.define(batch={"array": "0-1"}, site="slurm"))
+    assert [*hpcdist.find_runs()] == []
+
+
+def test_another_python_is_named() -> None:
+    plan = functions.plan_of(len, ([],), HERE, sys.executable)
+    plan = Plan(plan._made, plan._options, {**plan._beside, "call.txt": f"2.7 {'x'}"})
+    with pytest.raises(RuntimeError, match=r"was pickled by Python 2\.7, and this is "):
+        plan.submit().result()
