@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
         return 255
     (state.folder() / f"{made[0].id}.script").write_text(text)
     for job in made:
-        state.save(job)
+        state.submit(job)
         subprocess.Popen(
             [sys.executable, "-m", "tests.lsf.sbatchd", job.key],
             cwd=Path(__file__).parents[2],
@@ -49,6 +50,8 @@ def main(argv: list[str]) -> int:
             stderr=(state.folder() / "sbatchd.log").open("a"),
             start_new_session=True,
         )
+    while any(state.submitted(job.key).exists() for job in made):
+        time.sleep(0.01)
     queue = f"queue <{options['-q']}>" if "-q" in options else "default queue <normal>"
     if "BSUB_QUIET" not in os.environ:
         say(f"Job <{made[0].id}> is submitted to {queue}.")

@@ -33,6 +33,7 @@ The output (if any) follows:
 
 def main(key: str) -> None:
     settings, folder = state.config(), state.folder()
+    state.accept(key)
     while not may_start(state.load(key)):
         time.sleep(0.1)
     job = state.update(key, stat="RUN", pend_reason="")

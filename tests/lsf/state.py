@@ -108,6 +108,19 @@ def next_id() -> int:
     return number
 
 
+def submitted(key: str) -> Path:
+    """Return the file of a job that is none until an sbatchd has it: bsub may be killed before."""
+    return folder() / "jobs" / f"{key}.submitted"
+
+
+def submit(job: Job) -> None:
+    submitted(job.key).write_text(json.dumps(asdict(job)))
+
+
+def accept(key: str) -> None:
+    submitted(key).rename(folder() / "jobs" / f"{key}.json")
+
+
 def save(job: Job) -> None:
     path = folder() / "jobs" / f"{job.key}.json"
     path.with_suffix(".new").write_text(json.dumps(asdict(job)))

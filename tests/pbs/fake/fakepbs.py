@@ -59,6 +59,11 @@ def job_file(number: str) -> Path:
     return SPOOL / "jobs" / f"{number}.json"
 
 
+def submitted(number: str) -> Path:
+    """Return the file of a job that is none until its server has it: qsub may be killed before."""
+    return job_file(number).with_suffix(".submitted")
+
+
 def load(number: str) -> Record:
     data: Record = json.loads(job_file(number).read_text())
     return data
@@ -99,8 +104,11 @@ def qsub(argv: list[str]) -> int:
         counter.with_suffix(".new").rename(counter)
         (SPOOL / "jobs").mkdir(exist_ok=True)
         name = f"{number}[]" if record["array"] else str(number)
-        save(name, record | {"script_text": text, "ctime": time.time()})
+        text_of_job = json.dumps(record | {"script_text": text, "ctime": time.time()})
+        submitted(name).write_text(text_of_job)
     detached("serve", name)
+    while submitted(name).exists():
+        time.sleep(0.01)
     print(f"{name}.{SERVER}")
     return 0
 
@@ -183,6 +191,8 @@ def detached(*words: str) -> None:
 
 
 def serve(number: str) -> int:
+    if submitted(number).exists():
+        submitted(number).replace(job_file(number))
     record = load(number)
     if number.endswith("[]"):
         return serve_array(number, record)
