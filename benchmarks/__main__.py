@@ -15,7 +15,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import packing, report, restarts, scale, scaling, search, staging, start, sweeps, tracking
+from benchmarks import (
+    nodes,
+    packing,
+    report,
+    restarts,
+    scale,
+    scaling,
+    search,
+    staging,
+    start,
+    sweeps,
+    tracking,
+)
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record
 from hpcdist.schedulers.local import LOCAL
@@ -129,6 +141,7 @@ def main() -> None:
     search.main()
     tracking.main(compare, line)
     report.main()
+    nodes.main()
     start.main(compare, line)
     restarts.main(compare, line)
 

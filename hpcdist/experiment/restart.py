@@ -31,10 +31,10 @@ class Restart(Model, frozen=True):
     new file in the checkpoints or outputs. ``stop_on_exit``: exit codes of the program after which there is
     none. ``stop_file``: a file, from the job's folder, after which there is none. ``spare_nodes``: further
     nodes of the job, which take the place of lost ones. ``exclude_bad_nodes``: a node that was lost, or on
-    which the first task to fail was twice, is left out of later attempts for a week, as far as the batch
-    system can. ``by``: ``requeue`` puts the same job into the queue again, ``follow`` submits all its
-    followers at once, each of which waits for the end of the one before; by default as the batch system and
-    the site permit.
+    which the first task to fail was twice, is left out of later attempts for days, as far as the batch
+    system can; so are suspect ones (`hpcdist nodes`) from the first attempt on. ``by``: ``requeue`` puts the
+    same job into the queue again, ``follow`` submits all its followers at once, each of which waits for the
+    end of the one before; by default as the batch system and the site permit.
     """
 
     on: tuple[End, ...] = ("timeout", "preempt", "node_failure", "failure")

@@ -19,6 +19,10 @@ _MARKS: Final = frozenset({"started", _OVER, "finishing", "ended"})
 RESUMED: Final = "resumed"
 """The event of a search whose trials may fail again as often as at its beginning."""
 
+LOST: Final = "lost"
+"""The event of a node that was lost; `status` may find it after the end."""
+
+_BESIDE: Final = frozenset({RESUMED, LOST})
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
 NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -39,6 +43,13 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
         directory.append_event(Event(_CANCELLED, number, int(at), "0"))
 
 
+def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:
+    """Add to the event log which nodes the job lost; a log that cannot be written is ignored."""
+    with contextlib.suppress(OSError):
+        for node in nodes:
+            _directory(job).append_event(Event(LOST, job.id.partition(";")[0], int(at), node))
+
+
 def _directory(job: Job) -> RunDirectory:
     return RunDirectory(Path(job.directory), job.number)
 
@@ -54,7 +65,7 @@ def elements(job: Job) -> Elements:
 
 def has_ended(job: Job) -> bool:
     """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
-    last = {event.job_id: event.what for event in _own_events(job) if event.what != RESUMED}
+    last = {event.job_id: event.what for event in _own_events(job) if event.what not in _BESIDE}
     ended = sum(what in _ENDS for what in last.values())
     is_cancelled = last.get(job.id.partition(";")[0]) == _CANCELLED
     return is_cancelled or ended >= max(1, elements(job).size, len(last))

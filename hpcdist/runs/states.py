@@ -205,13 +205,18 @@ def _report(
 
 
 def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: Services) -> Status:
-    """Return the status with the names of nodes that are down, if that may be why the job ended."""
+    """Return the status with the names of nodes that are down, if that may be why the job ended.
+
+    Where it is, the event log gets them, too.
+    """
     suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
     nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
+    if status.state is JobState.NODE_FAIL:  # else they may have been lost after the job
+        endings.record_lost(job, lost, services.now())
     down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, down])))
 

@@ -9,12 +9,26 @@ hpcdist_blame() {
     hpcdist_log_event blamed "${node%%.*}"
   fi
 }
-# Prints at most eight nodes that were lost, or blamed twice, within a week: after that one may be in order again.
+# Records the nodes that are down of those of the attempt before, whose script was killed before it could say how it ended.
+hpcdist_blame_earlier() {
+  local job start earlier=() node IFS=$' \n'
+  read -r job start _ <"$hpcdist_attempts/$HPCDIST_ATTEMPT"
+  [[ ! -e $hpcdist_attempts/$HPCDIST_ATTEMPT.why && -s $HPCDIST_RUN_DIR/jobs/$job/nodes.${start%%.*} ]] || return 0
+  mapfile -t earlier <"$HPCDIST_RUN_DIR/jobs/$job/nodes.${start%%.*}"
+  IFS=,
+  while read -r node; do hpcdist_log_event lost "$node"; done < <(hpcdist_call_if_there "down_${hpcdist[scheduler]}" "${earlier[*]}")
+}
+# Prints at most eight nodes that are suspect by this run's own events, the most suspect first: a loss counts 1, a blame 1/3,
+# each half as much after a week, and losses within an hour once; from 1/2 on a node is suspect (docs/how-to/nodes.md).
 hpcdist_bad_nodes() {
   local now
   printf -v now '%(%s)T' -1
-  [[ ${hpcdist[keep_nodes]:-} ]] || awk -v since="$((now - 7 * 24 * 3600))" '$3 < since { next } ($1 == "lost" && !bad[$4]++) || ($1 == "blamed" && ++blamed[$4] == 2 && !bad[$4]++) { print $4 }' \
-    "$HPCDIST_RUN_DIR/events" | head -n 8
+  [[ ${hpcdist[keep_nodes]:-} ]] || awk -v now="$now" '
+    $1 == "lost" && $4 in lost && $3 - lost[$4] < 3600 { next }
+    $1 == "lost" { lost[$4] = $3 }
+    $1 == "lost" || $1 == "blamed" { sum[$4] += ($1 == "lost" ? 1 : 1 / 3) * exp(-(now > $3 ? now - $3 : 0) * log(2) / 604800) }
+    END { for (node in sum) if (sum[node] >= 0.5) printf "%d %s\n", sum[node] * 1000, node }' \
+    "$HPCDIST_RUN_DIR/events" | sort -k1,1nr -k2,2 | head -n 8 | cut -d ' ' -f 2
 }
 hpcdist_has_bad_node() {
   local node bad

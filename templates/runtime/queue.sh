@@ -122,7 +122,8 @@ exclude_slurm() (
   if [[ -e $file ]]; then own=$(<"$file"); else own=$(squeue -h -j "$id" -o %x) && echo "$own" >"$file"; fi || exit
   exec scontrol update JobId="$id" ExcNodeList="$1${own:+${1:+,}$own}"
 )
-down_slurm() { timeout 60 sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
+# Prints which nodes of this job, or of list $1, are down.
+down_slurm() { timeout 60 sinfo -h -N -n "${1:-$SLURM_JOB_NODELIST}" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
 # Prints why this job is being ended, if it is: tasks get TERM before this script does, or alone when the grace time begins.
 # A job that is to make room runs until that is over; one that was cancelled does not. Each component of a heterogeneous job
 # has a record of its own.

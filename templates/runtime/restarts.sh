@@ -77,6 +77,7 @@ hpcdist_may_begin() {
   fi
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
+  hpcdist_blame_earlier
   hpcdist_check_owner
   ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
 }

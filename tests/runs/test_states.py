@@ -304,6 +304,8 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     status = state_of(run, queue)
     assert (status.state, status.exit_code, status.reason) == LOST[case]
     assert only_run(run.directory.path.parent).record.ended == status
+    lost = ["n2"] if status.state is JobState.NODE_FAIL and "n2" in nodes else []
+    assert [event.value for event in run.directory.events() if event.what == "lost"] == lost
 
 
 WHOLE: Final = {

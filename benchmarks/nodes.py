@@ -1,0 +1,42 @@
+"""The ledger of nodes: taking up what many runs recorded, and reading it again."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from hpcdist.nodes import known
+from hpcdist.runs import rundir
+from hpcdist.runs.record import Record
+from hpcdist.runs.rundir import Phase, RunDirectory
+
+RUNS = 10_000
+NODES = 2_000
+
+
+def made(folder: Path, now: float) -> None:
+    """Write so many runs, each with a node that it lost."""
+    record = Record("train", "", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "7")
+    for number in range(RUNS):
+        directory = RunDirectory(folder / f"train-{number}")
+        directory.path.mkdir(mode=0o700)
+        at = int(now - number * 60)
+        (directory.path / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n{number % NODES}\n")
+        rundir.save(directory, record._replace(token=f"t{number}"))
+
+
+def main() -> None:
+    """Print the time to take up all of them, and that of the next time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, now = Path(name), time.time()
+        made(folder, now)
+        times = []
+        for _ in range(2):
+            begun = time.perf_counter()
+            found = known.read(folder, None, now)
+            nodes = len(found.nodes())
+            found.save()
+            times.append(time.perf_counter() - begun)
+    what = f"{RUNS:,} runs that lost {nodes:,} nodes taken up: {times[0]:.1f} s   goal <= 5"
+    print(f"{what}; read again: {times[1]:.2f} s   goal <= 0.5", flush=True)
