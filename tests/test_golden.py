@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.documents import source
-from hpcdist.host.resources import template_folders
+from hpcdist.host.resources import template, template_folders
 from hpcdist.loading import load
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
@@ -196,4 +196,6 @@ def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
     shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES))
     whole = tmp_path / "whole.sh"
     whole.write_text(f"{rendered(CASES['heterogeneous.testbed'])}\n{runtime(template_folders())}")
-    shellcheck(whole)
+    beside = tmp_path / "inside.sh"
+    beside.write_text(f"#!/bin/bash\n{template('inside.sh')}")
+    shellcheck(whole, beside)

@@ -47,6 +47,7 @@ VERBS = {
     "status": Verb("jobs.status", "Show the state of jobs."),
     "describe": Verb("jobs.describe", "Show the details of a job."),
     "logs": Verb("jobs.logs", "Print the output of a job."),
+    "exec": Verb("jobs.exec_", "Run a command on a node of a running job."),
     "metrics": Verb("jobs.metrics", "Show the metrics of a run."),
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),

@@ -173,6 +173,16 @@ def _local_file_hint(name: str) -> str:
     return f"write `./{found}` for the file in this folder" if found else ""
 
 
+def template(name: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the text of a template, from the first folder that has it.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    files = [folder / name for folder in template_folders(environment)]
+    return next((file for file in files if file.exists()), files[-1]).read_text(encoding="utf-8")
+
+
 def template_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Return the folders in which templates are searched: ``$HPCDIST_TEMPLATE_PATH``, then shipped."""
     own = (Path(part) for part in environment.get("HPCDIST_TEMPLATE_PATH", "").split(os.pathsep) if part)

@@ -33,6 +33,22 @@ class Shell(NamedTuple):
         with process, _killed_with_parent(process.pid):
             return _finish(process, command)
 
+    def attach(self, command: Command) -> int:
+        """Run the command with this process's own input, output and terminal; return its exit code.
+
+        The signals of the terminal are the command's; TERM and HUP are passed on to it. A command that a
+        signal ended has 128 + its number, as in a shell.
+        """
+        environment = environment_of(command, self.environment)
+        try:
+            process = subprocess.Popen(command.argv, env=environment, cwd=command.cwd or None)
+        except OSError as error:
+            os.write(2, f"{error.filename or command.argv[0]}: {error.strerror}\n".encode())
+            return 127 if isinstance(error, FileNotFoundError) else 126
+        with _signals_to(process):
+            code = process.wait()
+        return code if code >= 0 else 128 - code
+
     def _start(self, command: Command) -> subprocess.Popen[str]:
         return subprocess.Popen(
             command.argv,
@@ -56,6 +72,30 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
         if name in command.keep_environment or not name.startswith(command.drop_environment)
     }
     return kept | language | dict(command.environment)
+
+
+@contextlib.contextmanager
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave this process's signals to another one: those of the terminal reach it anyway, others are sent."""
+
+    def passed_on(number: int, _frame: object) -> None:
+        process.send_signal(number)
+
+    def left(_number: int, _frame: object) -> None:
+        pass
+
+    handlers = {
+        signal.SIGINT: left,
+        signal.SIGQUIT: left,
+        signal.SIGTERM: passed_on,
+        signal.SIGHUP: passed_on,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

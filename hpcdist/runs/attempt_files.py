@@ -23,11 +23,13 @@ class Numbered(NamedTuple):
     """An attempt: ``number`` is its HPCDIST_ATTEMPT, ``job`` its job or element of an array.
 
     ``name``: its start of the job and its try, as in `Attempt.name`; empty for runs of earlier versions.
+    ``system_id``: its job or element as the batch system knows it: ``12_3`` of Slurm, ``12[3]`` of LSF.
     """
 
     number: int
     job: str
     name: str = ""
+    system_id: str = ""
 
 
 def read(directory: RunDirectory, element: str = "") -> tuple[Numbered, ...]:
@@ -52,7 +54,7 @@ def _read(directory: RunDirectory, folder: str, name: str) -> Numbered:
     with suppress(OSError):
         words = directory.read(f"{folder}/{name}", _MAX_BYTES).decode("utf-8", "replace").split() or words
     own = words[1] if len(words) > 1 and _NAME.fullmatch(words[1]) else ""
-    return Numbered(int(name), words[0], own)
+    return Numbered(int(name), words[0], own, words[2] if len(words) > 2 else "")  # noqa: PLR2004
 
 
 def saved(directory: RunDirectory, attempt: Numbered) -> float | None:

@@ -26,6 +26,15 @@ class Nodes(NamedTuple):
     memory: int | None = None
 
 
+class Ranks(NamedTuple):
+    """Equal tasks of a plan, from ``rank`` on, so many on each node from number ``node`` on."""
+
+    rank: int
+    tasks: int
+    per_node: int
+    node: int
+
+
 class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
@@ -33,8 +42,8 @@ class StoredPlan(NamedTuple):
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
     search comes first. ``trials``: how many the job has. ``workers``: how many trials of a packed search run
-    at once; None for other runs. ``groups``: its nodes. ``replica_cpus``, ``replica_memory`` (MiB) and
-    ``replica_tasks`` are those of each replica; None where they differ.
+    at once; None for other runs. ``groups``: its nodes; ``ranks``: which tasks are on them. ``replica_cpus``,
+    ``replica_memory`` (MiB) and ``replica_tasks`` are those of each replica; None where they differ.
     """
 
     description: str | None = None
@@ -53,9 +62,15 @@ class StoredPlan(NamedTuple):
     trials: int | None = None
     workers: int | None = None
     groups: tuple[Nodes, ...] = ()
+    ranks: tuple[Ranks, ...] = ()
     replica_cpus: int | None = None
     replica_memory: int | None = None
     replica_tasks: int | None = None
+
+    def node_of(self, rank: int) -> int | None:
+        """Return the number of the node that has this rank; None if that is not known."""
+        rows = (row for row in self.ranks if 0 <= rank - row.rank < row.tasks)
+        return next((row.node + (rank - row.rank) // row.per_node for row in rows), None)
 
     @property
     def memory(self) -> int | None:
@@ -92,6 +107,7 @@ def read(data: object) -> StoredPlan:
         trials=trials if type(trials) is int else None,
         workers=workers if type(workers) is int else None,
         groups=_groups(plan),
+        ranks=_ranks(plan) if tasks is not None else (),
         **_of_replicas(plan),
     )
 
@@ -152,6 +168,18 @@ def _groups(plan: Mapping[str, Any]) -> tuple[Nodes, ...]:
             return ()
         memory = None if group.get("all_memory") else _whole(group.get("memory"))
         found.append(Nodes(node, nodes, gpus, memory))
+    return tuple(found)
+
+
+def _ranks(plan: Mapping[str, Any]) -> tuple[Ranks, ...]:
+    """Return which tasks are on which nodes; none if one row cannot be read."""
+    found: list[Ranks] = []
+    for row in _items(plan, "rows"):
+        values = [_whole(row.get(name)) for name in ("rank", "tasks", "tasks_per_node", "node")]
+        rank, tasks, per_node, node = values
+        if rank is None or tasks is None or node is None or not per_node:
+            return ()
+        found.append(Ranks(rank, tasks, per_node, node))
     return tuple(found)
 
 

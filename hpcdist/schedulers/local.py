@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission
+from hpcdist.schedulers.inside import Nodes
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.plain import Plain
 
@@ -246,6 +247,11 @@ class Local(Plain):
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that sends TERM to these jobs, and KILL to what is left after the grace."""
         return _bash(_CANCEL, str(round(2 * self._grace)), *_triples(jobs))
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Yield the words themselves: a job that is seen to run is on this machine, with its terminals."""
+        del nodes, terminal
+        yield Command(tuple(words), keep_environment=("LC_ALL",))
 
     def has_leftovers(self, status: Status) -> bool:
         """Return whether processes of a job live on whose script was killed."""

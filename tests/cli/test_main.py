@@ -48,6 +48,7 @@ Verbs:
   status      Show the state of jobs.
   describe    Show the details of a job.
   logs        Print the output of a job.
+  exec        Run a command on a node of a running job.
   metrics     Show the metrics of a run.
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.

@@ -11,6 +11,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell, environment_of
+from tests.slurm.process import until
 
 
 def bash(script: str, *words: str, timeout: float = 120, stdin: str = "") -> Completed:
@@ -25,6 +26,31 @@ def test_output_and_exit_code() -> None:
         "bad\n",
         False,
     )
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("kill -KILL $$", 137), ("kill -INT $$", 130)])
+def test_a_command_with_our_own_input_and_output(script: str, code: int) -> None:
+    assert Shell().attach(Command(("bash", "-c", script))) == code
+
+
+def test_a_command_of_ours_that_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert Shell().attach(Command(("hpcdist-no-such-program",))) == 127
+    assert capfd.readouterr().err == "hpcdist-no-such-program: No such file or directory\n"
+
+
+def test_a_signal_to_us_reaches_the_command_and_ctrl_c_is_its_own(tmp_path: Path) -> None:
+    script = (
+        f"trap 'echo told >{tmp_path}/told; exit 7' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
+    )
+    program = (
+        "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command; "
+        "sys.exit(Shell().attach(Command(('bash', '-c', sys.argv[1]))))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, script])
+    until((tmp_path / "up").exists, "the command to begin")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    assert (process.wait(60), (tmp_path / "told").read_text()) == (7, "told\n")
 
 
 def test_a_missing_program() -> None:

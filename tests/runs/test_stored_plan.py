@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hpcdist.experiment.batch_specs import ArraySpec
-from hpcdist.runs.stored_plan import Nodes, StoredPlan, read
+from hpcdist.runs.stored_plan import Nodes, Ranks, StoredPlan, read
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, planned
@@ -49,6 +49,7 @@ def test_what_a_plan_writes_is_read() -> None:
         tasks=3,
         labelled=True,
         groups=(Nodes(0, 1, 3, 1500),),
+        ranks=(Ranks(0, 1, 1, 0), Ranks(1, 2, 2, 0)),
         replica_cpus=1,
         replica_memory=500,
         replica_tasks=1,
@@ -66,7 +67,13 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
 def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], labelled: bool | None) -> None:  # noqa: FBT001
     plan = planned(LOCAL, framework="horovod", batch=batch)
     assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
-        gpus=0, tasks=1, labelled=labelled, groups=(Nodes(0, 1, 0),), replica_cpus=1, replica_tasks=1
+        gpus=0,
+        tasks=1,
+        labelled=labelled,
+        groups=(Nodes(0, 1, 0),),
+        ranks=(Ranks(0, 1, 1, 0),),
+        replica_cpus=1,
+        replica_tasks=1,
     )
 
 

@@ -14,6 +14,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import ById, Listing
+from hpcdist.schedulers.inside import Nodes
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 
@@ -151,6 +152,16 @@ class Flux(Plain):
         from hpcdist.schedulers.flux.accounting import Times  # for the details of one job alone
 
         return Times()
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.
+
+        The source is the manual alone: flux-proxy(1), flux-exec(1).
+        """
+        del terminal
+        ranks = ",".join(map(str, nodes.numbers))
+        argv = ("flux", "proxy", nodes.job, "flux", "exec", "--quiet", f"--rank={ranks}", *words)
+        yield Command(argv, keep_environment=("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""

@@ -15,6 +15,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.arrays import ArrayLimit
+from hpcdist.schedulers.inside import Nodes
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
 from hpcdist.schedulers.plain import Plain
@@ -147,6 +148,15 @@ class Lsf(Plain):
         from hpcdist.schedulers.lsf.accounting import MaxMem  # for the details of one job alone
 
         return MaxMem()
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Yield an lsrun for each node, which runs beside the job and not in it: blaunch works only inside.
+
+        The source is the manual of 10.1 alone; sites may have disabled it (LSF_DISABLE_LSRUN).
+        """
+        for name in nodes.names:
+            argv = ("lsrun", *(["-P"] if terminal else []), "-m", name, *words)
+            yield Command(argv, drop_environment=DROP, keep_environment=("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""

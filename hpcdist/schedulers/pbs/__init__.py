@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers.inside import Nodes, no_way_in
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 from hpcdist.schedulers.plain import Plain
@@ -158,6 +159,11 @@ class Pbs(Plain):
         from hpcdist.schedulers.pbs.starts import Estimated  # where somebody asks that
 
         return Estimated()
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Refuse: pbs_tmrsh works only inside the job, and pbs_attach on its nodes (their manual pages)."""
+        del words, terminal
+        raise no_way_in("PBS", nodes)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

@@ -14,6 +14,7 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.arrays import ArrayLimit
+from hpcdist.schedulers.inside import Nodes, no_way_in
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
@@ -185,6 +186,11 @@ class GridEngine(Plain):
         from hpcdist.schedulers.sge.accounting import Records  # for the details of one job alone
 
         return Records()
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Refuse: ``qrsh -inherit`` works only inside the job (its manual page)."""
+        del words, terminal
+        raise no_way_in("Grid Engine", nodes)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""

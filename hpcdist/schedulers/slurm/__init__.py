@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpcdist.schedulers.accounting import Accounting
     from hpcdist.schedulers.balances import Balances
     from hpcdist.schedulers.estimates import Starts
+    from hpcdist.schedulers.inside import Nodes
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -246,6 +247,12 @@ class Slurm(Plain):
         from hpcdist.schedulers.slurm.starts import QueueStarts  # where somebody asks that
 
         return QueueStarts()
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Yield one srun, which shares the job's resources."""
+        from hpcdist.schedulers.slurm import inside  # where somebody looks into a job
+
+        yield inside.inside(nodes, words, terminal=terminal)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.

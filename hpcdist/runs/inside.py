@@ -1,0 +1,91 @@
+"""Where to run a command beside a job: the nodes of a run, and which of them has a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.runs import attempt_files, endings
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.job import JobState
+
+
+class Job(NamedTuple):
+    """A job of a run, or an element of its array, that runs; ``folder`` is its own in the run directory."""
+
+    run: Run
+    folder: str
+    nodes: Nodes
+
+    def on(self, number: int) -> Nodes:
+        """Return the node with this number."""
+        return self.nodes._replace(names=(self.nodes.names[number],), numbers=(number,))
+
+    def words(self, text: str, rank: int | None, command: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that run a command by the shell text ``templates/inside.sh``."""
+        return ("bash", "-c", text, "hpcdist", self.folder, "" if rank is None else str(rank), *command)
+
+
+def running(report: Report, element: str = "") -> Job:
+    """Return the job of a run that runs now, or this element of it.
+
+    Raises:
+        ConfigError: if none runs, the element of an array is not named, or its nodes are not known.
+    """
+    run, status = report.run, report.status
+    if status.state is not JobState.RUNNING:
+        message = f"{run.name} does not run: it is {status.state.value}"
+        raise ConfigError(Problem(message, hint=f"`hpcdist status {run.name}` shows its state"))
+    plan = run.directory.plan()
+    if (plan.array or plan.trials) and not plan.workers and not element:
+        hint = f"name one: {run.name}/1; `hpcdist describe {run.name}` shows which have started"
+        raise ConfigError(Problem(f"{run.name} is an array of several jobs", hint=hint))
+    attempts = [] if plan.workers else attempt_files.read(run.directory, element)
+    folder, system_id = run.event_id, run.event_id
+    if attempts:
+        folder, system_id = attempts[-1].job, attempts[-1].system_id or attempts[-1].job
+    names = _nodes(run, folder)
+    path = str(run.directory.path / "jobs" / folder)
+    return Job(run, path, Nodes(system_id, names, tuple(range(len(names)))))
+
+
+def _nodes(run: Run, folder: str) -> tuple[str, ...]:
+    with suppress(OSError):
+        return endings.read_nodes(run.directory, f"jobs/{folder}/nodes")
+    message = f"the nodes of {run.name} are not known: its script has not written them"
+    raise ConfigError(Problem(message, hint="try again once it has started its program"))
+
+
+def node_of(job: Job, rank: int | None, node: str | None) -> int:
+    """Return the number of the node that has this rank, or of the one with this name or number; else 0.
+
+    Raises:
+        ConfigError: if there is no such rank or node.
+    """
+    if rank is not None:
+        return _node_of_rank(job, rank)
+    if node is None:
+        return 0
+    names = job.nodes.names
+    if node in names:
+        return names.index(node)
+    if node.isdecimal() and int(node) < len(names):
+        return int(node)
+    known = f"it has nodes 0 to {len(names) - 1}: {', '.join(names[:8])}{' ...' * (len(names) > 8)}"  # noqa: PLR2004
+    raise ConfigError(Problem(f"{job.run.name} has no node {node}", hint=known))
+
+
+def _node_of_rank(job: Job, rank: int) -> int:
+    plan, name = job.run.directory.plan(), job.run.name
+    if plan.tasks is None:
+        message = f"the command of {name} starts its tasks by itself, so the node of rank {rank} is not known"
+        raise ConfigError(Problem(message, hint=f"name a node: --node 0 to {len(job.nodes.names) - 1}"))
+    node = plan.node_of(rank)
+    if node is None or node >= len(job.nodes.names):
+        has = f"ranks 0 to {plan.tasks - 1}" if plan.tasks > 1 else "rank 0 only"
+        raise ConfigError(Problem(f"{name} has no rank {rank}", hint=f"it has {has}"))
+    return node

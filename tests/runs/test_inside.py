@@ -1,0 +1,105 @@
+"""Which node of a running job a command is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hpcdist.errors import ConfigError
+from hpcdist.runs import inside, rundir
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.job import JobState, Status
+
+ROWS = [
+    {"rank": 0, "tasks": 4, "tasks_per_node": 2, "node": 0},
+    {"rank": 4, "tasks": 1, "tasks_per_node": 1, "node": 2},
+]
+
+
+def report(folder: Path, state: JobState = JobState.RUNNING, **pieces: object) -> Report:
+    directory: RunDirectory = rundir.create(folder, "a")
+    plan = {"placement": {"rows": ROWS}, "launch": {"mode": "tasks"}, **pieces}
+    directory.write("plan.json", msgspec.json.encode(plan).decode())
+    for name, text in (("jobs/7/nodes", "n1\nn2\nn3\n"), ("jobs/7_2/nodes", "n9\n")):
+        file = directory.path / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    record = Record("a", "t0", "toy", "slurm", "", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "7")
+    return Report(Run(directory, record), Status(state))
+
+
+def attempt(found: Report, name: str, line: str) -> None:
+    file = found.run.directory.path / "attempts" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(line)
+
+
+@pytest.mark.parametrize(
+    ("rank", "node", "number"),
+    [
+        (None, None, 0),
+        (0, None, 0),
+        (1, None, 0),
+        (3, None, 1),
+        (4, None, 2),
+        (None, "n3", 2),
+        (None, "1", 1),
+    ],
+)
+def test_the_node_of_a_rank_or_a_name(
+    tmp_path: Path, rank: int | None, node: str | None, number: int
+) -> None:
+    job = inside.running(report(tmp_path))
+    assert job.nodes == Nodes("7", ("n1", "n2", "n3"), (0, 1, 2))
+    assert inside.node_of(job, rank, node) == number
+    assert job.on(number) == Nodes("7", (f"n{number + 1}",), (number,))
+
+
+@pytest.mark.parametrize(
+    ("rank", "node", "message"),
+    [
+        (5, None, "a-1 has no rank 5; it has ranks 0 to 4"),
+        (None, "n4", "a-1 has no node n4; it has nodes 0 to 2: n1, n2, n3"),
+        (None, "3", "a-1 has no node 3; it has nodes 0 to 2: n1, n2, n3"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    tmp_path: Path, rank: int | None, node: str | None, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        inside.node_of(inside.running(report(tmp_path)), rank, node)
+
+
+def test_ranks_of_a_command_that_starts_its_own_tasks_are_not_known(tmp_path: Path) -> None:
+    job = inside.running(report(tmp_path, launch={"mode": "once"}))
+    with pytest.raises(ConfigError, match="the node of rank 0 is not known; name a node: --node 0 to 2"):
+        inside.node_of(job, 0, None)
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
+def test_a_job_that_does_not_run_is_refused(tmp_path: Path, state: JobState) -> None:
+    with pytest.raises(ConfigError, match=f"a-1 does not run: it is {state.value};"):
+        inside.running(report(tmp_path, state))
+
+
+def test_an_array_needs_an_element_whose_own_id_counts(tmp_path: Path) -> None:
+    found = report(tmp_path, sweep={"trials": 3})
+    with pytest.raises(ConfigError, match="a-1 is an array of several jobs; name one: a-1/1"):
+        inside.running(found)
+    attempt(found, "2/0", "7_2 0.0 7_1\n")
+    job = inside.running(found, "2")
+    assert (job.folder, job.nodes) == (
+        str(found.run.directory.path / "jobs/7_2"),
+        Nodes("7_1", ("n9",), (0,)),
+    )
+
+
+def test_a_script_that_has_not_begun_has_no_nodes(tmp_path: Path) -> None:
+    found = report(tmp_path)
+    attempt(found, "0", "8 0.0 8\n")
+    with pytest.raises(ConfigError, match="the nodes of a-1 are not known"):
+        inside.running(found)
