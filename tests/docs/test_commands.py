@@ -37,7 +37,10 @@ ELSEWHERE: Final = {
     "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),
     "source venv/bin/activate": ("tests/layers/frameworks/test_torchrun_start.py", "gives it a venv"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
-    "hpcdist exec JOB COMMAND...": ("tests/cli/test_exec.py", "has a job that runs"),
+    **dict.fromkeys(
+        ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),
+        ("tests/cli/test_exec.py", "has a job that runs"),
+    ),
     "hpcdist exec train-1 --rank 3 -- nvidia-smi": ("tests/slurm/test_interactive.py", "has such a job"),
     "hpcdist exec train-1 --node 1 -- bash": ("tests/slurm/test_interactive.py", "has such a job"),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
