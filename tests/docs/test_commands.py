@@ -41,8 +41,8 @@ ELSEWHERE: Final = {
         ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),
         ("tests/cli/test_exec.py", "has a job that runs"),
     ),
-    "hpcdist exec train-1 --rank 3 -- nvidia-smi": ("tests/slurm/test_interactive.py", "has such a job"),
-    "hpcdist exec train-1 --node 1 -- bash": ("tests/slurm/test_interactive.py", "has such a job"),
+    "hpcdist exec train-1 --rank 3 -- nvidia-smi": ("tests/cli/test_exec.py", "has such a job"),
+    "hpcdist exec train-1 --node 1 -- bash": ("tests/cli/test_exec.py", "has such a job"),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (
         "tests/slurm/test_rehearse.py",
