@@ -33,11 +33,15 @@ class Amounts(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """How many ``unit`` an hour of a job is; ``why``: the rate that comes to most, and its source."""
+    """How many ``unit`` an hour of a job is; ``why``: the rate that comes to most, and its source.
+
+    ``least``: the seconds that a shorter job is charged for.
+    """
 
     per_hour: float
     unit: str
     why: str
+    least: int = 0
 
 
 class Cost(NamedTuple):
@@ -77,7 +81,9 @@ class Cost(NamedTuple):
     @property
     def charge(self) -> float | None:
         """What the account is charged, in the rate's unit."""
-        return self.rate.per_hour * self.hours if self.rate else None
+        if self.rate is None:
+            return None
+        return self.rate.per_hour * self.hours * max(1.0, self.rate.least / self.seconds)
 
     def in_unit(self, unit: str) -> float | None:
         """Return what it takes of an account that is kept in this unit, None where that is not known."""
@@ -199,19 +205,22 @@ def _rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
     if len(known) < len(rates) or len({rate.unit for rate in known}) != 1:
         return None
     why = " and ".join(dict.fromkeys(rate.why for rate in known))
-    return Rate(sum(rate.per_hour for rate in known), known[0].unit, why)
+    least = max(rate.least for rate in known)
+    return Rate(sum(rate.per_hour for rate in known), known[0].unit, why, least)
 
 
 def _rate_of(group: Group, job: JobSpec, site: Site) -> Rate | None:
     charge, key = site.charge_in(group.site_partition)
-    if charge is None:
-        return None
     amounts = amounts_of([group], site, exclusive=job.request.exclusive)
+    if charge is None or (charge.per_gib_hour and not amounts.gib):
+        return None  # memory that is not requested is charged by a default of the site
     name, per_hour = max(_parts(charge, amounts), key=lambda part: part[1])
     factor = charge.qos.get(job.request.qos or "", 1.0)
     why = f"{number(getattr(charge, name))} {charge.unit} per {_NAMES[name]}"
     why += f", times {factor:g} for QOS {job.request.qos}" if factor != 1.0 else ""
-    return Rate(per_hour * factor, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})")
+    least = charge.min_walltime.seconds if charge.min_walltime else 0
+    why += f", for {charge.min_walltime} at least" if least else ""
+    return Rate(per_hour * factor, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})", least)
 
 
 def _parts(charge: Charge, amounts: Amounts) -> Sequence[tuple[str, float]]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
+from hpcdist.units import Walltime
 
 PER_HOUR = ("per_node_hour", "per_gpu_hour", "per_cpu_hour", "per_gib_hour")
 
@@ -18,6 +19,7 @@ class Charge(Model, frozen=True, kw_only=True):
     ``unit``: what accounts have, such as ``SU`` or ``GPU-hours``. ``per_node_hour``, ``per_gpu_hour``,
     ``per_cpu_hour`` and ``per_gib_hour``: how many units an hour of a node, a GPU, a CPU or a GiB of memory
     is; GPUs and CPUs are counted as the scheduler does. ``qos``: by QOS, the factor for its jobs.
+    ``min_walltime``: a shorter job is charged as one of this time.
     """
 
     unit: str
@@ -26,6 +28,7 @@ class Charge(Model, frozen=True, kw_only=True):
     per_cpu_hour: float | None = None
     per_gib_hour: float | None = None
     qos: dict[str, float] = {}
+    min_walltime: Walltime | None = None
 
 
 class Balance(Model, frozen=True, kw_only=True):

@@ -141,6 +141,22 @@ def test_a_qos_has_a_factor() -> None:
     )
 
 
+def test_a_short_job_is_charged_for_the_least_time() -> None:
+    charge = {"unit": "SU", "per_node_hour": 4, "min_walltime": "00:15:00"}
+    found = [cost(site(**NODES, charge=charge), batch={"walltime": time}) for time in ("5m", "15m", "1h")]
+    assert [each and each.charge for each in found] == [1, 1, 4]
+    assert found[0] is not None
+    assert found[0].charge_summary == (
+        "at most 1 SU: 4 SU per node-hour, for 00:15:00 at least (site x: charge.per_node_hour)"
+    )
+
+
+def test_memory_that_is_charged_but_not_requested_is_not_taken_for_none() -> None:
+    by_memory = {"unit": "SU", "per_gpu_hour": 1, "per_gib_hour": 1}
+    assert rate(by_memory) is None
+    assert rate({"unit": "SU", "per_gpu_hour": 1}) is not None
+
+
 def test_a_partition_has_its_own_charge_with_its_source() -> None:
     lumi = shipped_site("lumi")
     keys = {"account": "project_465000001", "partition": "small-g"}
@@ -152,6 +168,27 @@ def test_a_partition_has_its_own_charge_with_its_source() -> None:
         f"(site lumi: partitions.small-g.charge.per_gpu_hour; {page}, read 2026-11-23)"
     )
     assert (found.in_unit("gpu-hours"), found.in_unit("node-hours"), found.in_unit("SU")) == (4, 2, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "has", "charge"),
+    [
+        ("frontier", {}, {"cpu": 7, "gpu": 1}, (2, "node-hours")),
+        ("daint", {}, {"cpu": 1, "gpu": 1}, (2, "node-hours")),
+        ("archer2", {"partition": "standard"}, {"cpu": 1}, (2, "CU")),
+        ("roihu", {"partition": "small"}, {"cpu": 4, "memory": "16G"}, (12, "CPU BU")),  # CSC's own example
+        ("betzy", {"partition": "accel"}, {"cpu": 1, "gpu": 1}, (32, "billing-hours")),
+        ("delta", {"partition": "gpuA40x4", "account": "abcd-delta-gpu"}, {"cpu": 1, "gpu": 1}, (1, "SU")),
+    ],
+)
+def test_two_hours_are_charged_as_the_pages_of_centres_have_it(
+    name: str, batch: dict[str, Any], has: dict[str, Any], charge: tuple[float, str]
+) -> None:
+    keys = {"environment": environment(each=resources(**has)), "framework": None}
+    found = cost(shipped_site(name), **keys, batch={"account": "project_1"} | batch)
+    assert found is not None
+    assert found.rate is not None
+    assert (found.charge, found.rate.unit) == charge
 
 
 def test_what_one_of_two_partitions_charges_is_not_known() -> None:
