@@ -1,0 +1,99 @@
+"""Commands beside the tasks of a job, on the real Slurm."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+NODE: Final = {"resources": {"cpu": {"requests": 1}, "gpu": {"requests": 1}}}
+WAITS: Final[dict[str, Any]] = {
+    "framework": "mpi",
+    "run": {"cmd": "touch up.$HPCDIST_RANK; sleep 1000"},
+    "environment": {
+        **NODE,
+        "env_vars": {"ODD": "a 'b' $(no)\nc"},
+        "replicas": {"n_workers": 4, "default_worker": NODE},
+    },
+}
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+@pytest.fixture
+def job(user: User) -> Iterator[str]:
+    """A run of five ranks on two nodes, which have begun and wait."""
+    assert user.hpcdist("submit", user.write("waits", WAITS)).returncode == 0
+    until(lambda: len([*user.directory.glob("up.*")]) == 5, "all ranks to begin")
+    yield "waits-1"
+    user.hpcdist("cancel", "waits-1")
+
+
+def test_a_command_runs_on_the_node_of_a_rank_with_its_variables(user: User, job: str) -> None:
+    nodes = next((user.directory / "runs" / job / "jobs").glob("*/nodes")).read_text().split()
+    rows = {row["rank"]: nodes[row["node"]] for row in user.json("plan", "waits.yml")}
+    script = 'echo "$HPCDIST_RANK $(uname -n) $ODD $PWD"; kill -0 ${HPCDIST_PIDS%% *} && exit 9'
+    for rank in (0, 4):
+        done = user.hpcdist("exec", job, "--rank", str(rank), "--", "bash", "-c", script)
+        assert (done.returncode, done.stdout) == (
+            9,
+            f"{rank} {rows[rank]} a 'b' $(no)\nc {user.directory}\n",
+        ), done.stderr
+    assert user.hpcdist("exec", job, "--node", nodes[1], "--", "uname", "-n").stdout == f"{nodes[1]}\n"
+
+
+def in_terminal(user: User, *words: str) -> tuple[int, str]:
+    """Run hpcdist in a pseudo-terminal; return its exit code and what it printed."""
+    ours, theirs = pty.openpty()
+    process = user.cluster.popen(
+        [PYTHON, "-m", "hpcdist", *words],
+        cwd=user.directory,
+        env=ENVIRONMENT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            said += (data := os.read(ours, 4096))
+        except OSError:  # EIO: the last of them has closed it
+            break
+        if not data:
+            break
+    os.close(ours)
+    return process.wait(), said.decode().replace("\r", "")
+
+
+def test_a_command_in_a_terminal_has_one(user: User, job: str) -> None:
+    code, said = in_terminal(
+        user, "exec", job, "--rank", "1", "--", "bash", "-c", "test -t 0 && test -t 1 && exit 4"
+    )
+    assert code == 4, said
+
+
+def test_an_element_of_an_array(user: User) -> None:
+    array = {
+        "run": {"cmd": "touch up.$HPCDIST_ELEMENT$SLURM_ARRAY_TASK_ID; sleep 1000"},
+        "batch": {"array": "2-3"},
+    }
+    assert user.hpcdist("submit", user.write("array", array)).returncode == 0
+    until(lambda: len([*user.directory.glob("up.*")]) == 2, "both elements to begin")
+    done = user.hpcdist("exec", "array-1/3", "--", "printenv", "SLURM_ARRAY_TASK_ID")
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    assert user.hpcdist("exec", "array-1", "--", "true").returncode == 2
+    assert user.hpcdist("cancel", "array-1").returncode == 0
