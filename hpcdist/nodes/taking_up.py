@@ -1,4 +1,4 @@
-"""Takes up what the event logs of runs recorded against nodes: each log once, and again when it has grown.
+"""Takes up what runs recorded against nodes: each once, and again when its event log has grown.
 
 A run's ``lost`` counts as it is. Its ``blamed``, the node of the first task to fail, counts once the training
 has completed: a program that fails wherever it runs accuses no node.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError
+from hpcdist.nodes import shown
 from hpcdist.nodes.evidence import Evidence, Kind
 from hpcdist.nodes.ledger import Entry, Ledger, Taken
 from hpcdist.nodes.suspicion import HALF_LIFE
@@ -26,6 +27,7 @@ from hpcdist.schedulers.job import split_id
 _FORGOTTEN_AFTER: Final = 12 * HALF_LIFE
 """An older log is not read: what it has weighs less than a thousandth."""
 
+_ENDS: Final = frozenset({"ended", "requeued", "restarted"})
 _COMPLETED: Final = ("over", "completed")
 _KINDS: Final[Mapping[str, Kind]] = {"lost": "lost", "blamed": "failed"}
 _TEXTS: Final[Mapping[Kind, str]] = {
@@ -61,17 +63,16 @@ def _logs(runs_dir: Path, now: float) -> Iterator[tuple[str, Taken]]:
 
 
 def of_run(directory: RunDirectory, now: float) -> Iterator[Entry]:
-    """Yield what a run's event log has against nodes; nothing for a run that cannot be read."""
+    """Yield what a run has against nodes; nothing for a run that cannot be read."""
     log = directory.events()
-    kinds = [_KINDS.get(event.what) for event in log]
-    if not any(kinds):
+    if not any(event.what in _KINDS or event.what in _ENDS for event in log):
         return
     try:
         record = directory.record()
     except ConfigError:
         return
-    found = _of_log(log, Evidence(0, record.site, "", "lost", directory.name, 0, ""))
-    yield from entries(found, record.token, now)
+    run = Evidence(0, record.site, "", "lost", directory.name, 0, "")
+    yield from entries([*_of_log(log, run), *shown.evidence(directory, log, run)], record.token, now)
 
 
 def entries(found: Iterable[Evidence], token: str, now: float) -> Iterator[Entry]:

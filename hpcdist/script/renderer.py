@@ -24,7 +24,7 @@ from hpcdist.words import Raw, quote
 RUNTIME: Final = (
     "main", "allocation", "begin", "logs", "trials", "pack", "files", "setup", "batch_systems", "launchers",
     "elastic", "steps", "run", "restarts", "rehearsal", "progress", "clock", "bad_nodes", "queue", "task",
-    "gpu_usage",
+    "gpu_usage", "node_faults",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 

@@ -2,6 +2,7 @@
 
 hpcdist_begin_task() {
   local variable=${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES}
+  hpcdist_begin_faults
   hpcdist_visible=${!variable:-} # as the batch system set it
   hpcdist_set_task_env
   # The highest limits of open files and pinned memory that the node allows: NCCL and InfiniBand need both.
@@ -65,6 +66,7 @@ hpcdist_first_to_fail() {
   local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by} rank=${hpcdist_rank:-?}
   (set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||
     echo "hpcdist: rank $rank on $(uname -n)${2:+: $2} (exit code $1; this cannot be written to $file)" >&2
+  hpcdist_record_faults "$1"
 }
 hpcdist_fail_task() {
   hpcdist_first_to_fail 86 "$*"

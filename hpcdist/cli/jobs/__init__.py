@@ -5,7 +5,7 @@ exec_    a command beside a running job
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing attempt_table    shared: finding runs and their trials; output
 anew    shared by restart and copy
-spans used    times and sizes; what jobs cost
+spans used findings    times and sizes; what jobs cost; slow ranks and first failures
 rehearsed    the report of a rehearsal
 sweep_progress    how far a search is
 scale_result    the plan and the result of a scaling study

@@ -11,10 +11,12 @@ from typing import Any, Final
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import attempt_table, runs, used
+from hpcdist.cli.jobs import attempt_table, findings, runs, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
+from hpcdist.nodes.findings import of_attempts
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
+from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
@@ -38,8 +40,11 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
     lines = [*zip(found, reached.read(run.directory, found), strict=True)]
     use = of_run(run.directory, found, time.time())
+    begun = [Numbered(far.number or 0, one.job, one.name) for one, far in lines if one.started is not None]
+    nodes = of_attempts(run.directory, begun, use.nodes)
     if json:
-        show.as_json(details | {"attempts": attempt_table.as_data(lines)} | used.of_used(use))
+        data = {"attempts": attempt_table.as_data(lines)} | used.of_used(use) | findings.of_findings(nodes)
+        show.as_json(details | data)
         return
     events = details.pop("events")
     show.table(
@@ -54,6 +59,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
         click.echo()
         attempt_table.print_lines(lines)
     used.print_used(use)
+    findings.print_findings(nodes, found)
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])

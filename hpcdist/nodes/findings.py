@@ -1,0 +1,33 @@
+"""What is known of the nodes of a run: its first failure, and who is slower than its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.nodes import failures, slowness
+from hpcdist.nodes.failures import Failure
+from hpcdist.nodes.slowness import Slowness
+from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.usage.samples import NodeUse
+
+_MOST: Final = 20
+"""Attempts that are looked at for a failure."""
+
+
+class Findings(NamedTuple):
+    """The first failure of the last attempt that has one, and who was slow in the last attempt."""
+
+    failure: Failure | None = None
+    slowness: Slowness | None = None
+
+
+def of_attempts(directory: RunDirectory, attempts: Sequence[Numbered], uses: Iterable[NodeUse]) -> Findings:
+    """Return what is known of the nodes of these attempts, which are in the order of their starts."""
+    if not attempts:
+        return Findings()
+    found = (failures.of_attempt(directory, attempt) for attempt in attempts[: -_MOST - 1 : -1])
+    failure = next(filter(None, found), None)
+    slow = slowness.of_attempt(directory, directory.plan(), attempts[-1], uses)
+    return Findings(failure, slow)

@@ -1,0 +1,88 @@
+"""What each rank of an attempt recorded last: the ends of the files of `hpcdist_tracking`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hpcdist.host import untrusted
+from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.rundir import RunDirectory
+
+_FOLDER: Final = "tracking"
+_FILE: Final = re.compile(r"rank-([0-9]{1,9})\.([A-Za-z0-9_-]{1,200})\.[0-9]{1,9}\.jsonl")
+_BYTES: Final = 16 << 20
+_LEAST_BYTES: Final = 4 << 10
+_MOST_BYTES: Final = 64 << 10
+"""What is read of the files of all ranks together, and of one: some hundred lines are enough."""
+
+
+class Point(NamedTuple):
+    """One call: its time in seconds since 1970 by the clock of its node, its step, its metrics."""
+
+    at: float
+    step: float | None
+    metrics: Mapping[str, float]
+
+
+class Rank(NamedTuple):
+    """What one rank recorded last, in the order of its calls; ``host`` without its domain."""
+
+    rank: int
+    host: str
+    points: tuple[Point, ...]
+
+
+def read(directory: RunDirectory, attempt: Numbered) -> tuple[Rank, ...]:
+    """Return the ranks that recorded anything in an attempt; what cannot be read is left out."""
+    files = _files(directory.path / _FOLDER / attempt.job / attempt.name) if attempt.name else {}
+    size = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES // max(1, len(files))))
+    found = (Rank(rank, host, (*_points(path, size),)) for rank, (host, path) in sorted(files.items()))
+    return tuple(rank for rank in found if rank.points)
+
+
+def _files(folder: Path) -> dict[int, tuple[str, Path]]:
+    """Return the file of each rank with its host; of several processes of a rank that with most in it."""
+    ranks: dict[int, list[tuple[str, Path]]] = {}
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if name := _FILE.fullmatch(entry.name):
+                ranks.setdefault(int(name[1]), []).append((name[2], Path(entry.path)))
+    return {rank: files[0] if len(files) == 1 else max(files, key=_size) for rank, files in ranks.items()}
+
+
+def _size(file: tuple[str, Path]) -> int:
+    with suppress(OSError):
+        return file[1].lstat().st_size
+    return 0
+
+
+def _points(file: Path, size: int) -> Iterator[Point]:
+    with suppress(OSError), untrusted.open_regular(file) as stream:
+        begin = stream.seek(max(0, stream.seek(0, 2) - size))
+        lines = stream.read(size).split(b"\n")
+        yield from _recorded(lines[1:] if begin else lines)
+
+
+def _recorded(lines: Iterable[bytes]) -> Iterator[Point]:
+    """Yield what these lines have; one that is cut or damaged has nothing."""
+    for line in filter(None, lines):
+        with suppress(ValueError, RecursionError, AttributeError):
+            entry = json.loads(line)
+            metrics, at = entry.get("metrics"), _number(entry.get("at"))
+            if isinstance(metrics, dict) and at is not None:
+                numbers = {name: number for name, value in metrics.items() if (number := _number(value))}
+                yield Point(at, _number(entry.get("step")), numbers)
+
+
+def _number(value: Any) -> float | None:
+    with suppress(OverflowError):
+        if isinstance(value, int | float) and value is not True and value is not False and isfinite(value):
+            return float(value)
+    return None

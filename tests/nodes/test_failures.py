@@ -1,0 +1,169 @@
+"""The first failure of an attempt, and what its nodes showed: read from files that may be damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.nodes import failures, faults, shown
+from hpcdist.nodes.evidence import Evidence
+from hpcdist.nodes.faults import End, NodeFaults, Sign
+from hpcdist.runs.events import Event
+from tests.nodes.records import ATTEMPT, BEGAN, record_all, run
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
+TEXT = f"""\
+# n1.site
+end 1795460001.500000 134 5 1
+kernel [13039.27] {XID}
+kernel [13039.30] NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, Ch 00000008, intr 00000000. MMU Fault
+counter mlx5_0/1/link_downed 3 5
+counter mlx5_0/1/symbol_error 0 1
+counter mc0/ce_count 7 8
+gpu 2 4 uncorrected memory errors since its driver was loaded
+tool nvidia-smi did not answer within 3 s
+end 1795460000.250000 1 4 0
+"""
+SIGNS = (
+    Sign(f"kernel: {XID}", of_hardware=True),
+    Sign("kernel: NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, Ch 00000008, intr 00000000. MMU Fault"),
+    Sign("the link mlx5_0/1 went down: 2 times", of_hardware=True),
+    Sign("symbol errors on the link mlx5_0/1: once"),
+    Sign("corrected memory errors of mc0: once"),
+    Sign("GPU 2 4 uncorrected memory errors since its driver was loaded", of_hardware=True),
+    Sign("nvidia-smi did not answer within 3 s"),
+)
+NODE = NodeFaults(
+    "n1.site", (End(BEGAN + 0.25, 1, 4, 0, "n1.site"), End(BEGAN + 1.5, 134, 5, 1, "n1.site")), SIGNS
+)
+
+
+def write(folder: Path, node: int, text: str) -> None:
+    place = folder / "jobs" / "12" / "faults"
+    place.mkdir(exist_ok=True)
+    (place / f"0.0.{node}").write_text(text)
+
+
+def test_what_a_node_showed() -> None:
+    assert faults.of_text(TEXT) == NODE
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "end 1795460001.5 1",
+        "end 1795460001.5 1 7 2",
+        "end x 1 7 2\n",
+        "counter mc0/ue_count 8 7\n",
+        "counter unknown 1 2\n",
+        "\x00\nkernel\nkernel \n",
+        "9" * 500 + "\n",
+    ],
+)
+def test_a_line_that_was_cut_short_or_is_none_is_left_out(more: str) -> None:
+    assert faults.of_text(TEXT + more) == NODE
+
+
+def test_control_characters_of_the_kernel_are_not_shown() -> None:
+    node = faults.of_text("# n1\nend 1.5 1 0 0\nkernel [1.2] \x1b[31mlink_down\x07\n")
+    assert node is not None
+    assert node.signs == (Sign("kernel:  [31mlink_down", of_hardware=True),)
+
+
+@pytest.mark.parametrize("text", ["", "# n1\n", "end 1 1 0", "kernel [1.2] link_down\n"])
+def test_without_the_end_of_a_task_there_is_nothing(text: str) -> None:
+    assert faults.of_text(text) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "of_hardware"),
+    [
+        ("mlx5_core 0000:81:00.0: health poll failed", True),
+        ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", True),
+        ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0", False),
+        ("NVRM: Xid (PCI:0000:3b:00): 13, Graphics SM Warp Exception", False),
+        ("NVRM: Xid (PCI:0000:3b:00): 94, Contained ECC error", True),
+        ("ib0: link down", True),
+        ("Memory cgroup out of memory: Killed process 17 (python3)", False),
+        ("nfs: server home not responding, timed out", False),
+    ],
+)
+def test_what_is_of_the_hardware(message: str, *, of_hardware: bool) -> None:
+    node = faults.of_text(f"end 1 1 0 0\nkernel [ 1.25] {message}\n")
+    assert node == NodeFaults("", (End(1.0, 1, 0, 0, ""),), (Sign(f"kernel: {message}", of_hardware),))
+
+
+def test_the_first_is_who_left_its_name_first(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    (tmp_path / "jobs" / "12" / "failure.0.0").write_text("3 2 n0.site\n")
+    write(tmp_path, 0, "# n0.site\nend 1795460000.125 3 2 2\n")
+    write(tmp_path, 1, TEXT)
+    found = failures.of_attempt(directory, ATTEMPT)
+    assert found is not None
+    assert (found.rank, found.host, found.code, found.at) == (2, "n0.site", 3, BEGAN + 0.125)
+    assert found.text == (
+        "rank 2 on n0.site was the first to fail, with exit code 3, 0.125 s before rank 4 on n1.site and 1 "
+        f"others; n1.site: {', '.join(sign.text for sign in SIGNS[:3])} and 4 more"
+    )
+
+
+def test_clocks_that_differ_do_not_change_who_was_first(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    (tmp_path / "jobs" / "12" / "failure.0.0").write_text("3 2 n0.site\n")
+    write(tmp_path, 0, "# n0.site\nend 1795460009.125 3 2 2\n")
+    write(tmp_path, 1, "# n1.site\nend 1795460000.125 1 4 0\n")
+    found = failures.of_attempt(directory, ATTEMPT)
+    assert found is not None
+    assert found.text == (
+        "rank 2 on n0.site was the first to fail, with exit code 3, "
+        "and rank 4 on n1.site next, by whose clock it was 9 s earlier"
+    )
+
+
+def test_what_its_wrapper_knew(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    why = "the kernel killed a process for lack of memory (exit code 137); ask for more"
+    (tmp_path / "jobs" / "12" / "failure.0.0").write_text(f"137 2 n0 {why}\n")
+    found = failures.of_attempt(directory, ATTEMPT)
+    assert found is not None
+    assert found.text == f"rank 2 on n0 was the first to fail, with exit code 137: {why}"
+
+
+def test_without_a_failure_there_is_none(tmp_path: Path) -> None:
+    assert failures.of_attempt(run(tmp_path), ATTEMPT) is None
+
+
+RUN = Evidence(0, "ours", "", "lost", "train-1", 0, "")
+STARTED = Event("started", "12", int(BEGAN), "0")
+ENDED = Event("ended", "12", int(BEGAN) + 50, "1")
+
+
+def test_evidence_is_of_attempts_that_are_over(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    write(tmp_path, 1, TEXT)
+    record_all(directory, 8, lambda rank, step: (step, step, {"step_time": 2.0 if rank == 5 else 1.0}))
+    assert [*shown.evidence(directory, [STARTED], RUN)] == []
+    lost, slow = shown.evidence(directory, [STARTED, ENDED], RUN)
+    assert lost == RUN._replace(at=BEGAN + 0.25, node="n1.site", text="; ".join(NODE.of_hardware[:3]))
+    assert slow._replace(text="") == RUN._replace(at=BEGAN + 39, node="n1.site", kind="slow")
+    assert slow.text.startswith("rank 5 on n1 is slower than its peers by 100%")
+
+
+def test_a_failure_by_the_program_is_no_evidence(tmp_path: Path) -> None:
+    directory = run(tmp_path)
+    write(
+        tmp_path, 1, "# n1\nend 1795460001.5 1 5 1\nkernel [1.5] NVRM: Xid (PCI:0000:3b:00): 31, MMU Fault\n"
+    )
+    assert [*shown.evidence(directory, [STARTED, ENDED], RUN)] == []
+
+
+def test_where_many_nodes_are_slow_none_is_blamed(tmp_path: Path) -> None:
+    directory = run(tmp_path, nodes=("n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"))
+    record_all(
+        directory,
+        16,
+        lambda rank, step: (step, step, {"step_time": 2.0 if 4 <= rank < 8 else 1.0}),
+        per_node=2,
+    )
+    assert [*shown.evidence(directory, [STARTED, ENDED], RUN)] == []
