@@ -20,7 +20,7 @@ class Finding(NamedTuple):
     """The result of one check; ``hint`` is what to do about it, empty where nothing needs to be done.
 
     ``note``: worth knowing; ``warning``: jobs may fail or be slow; ``error``: jobs will fail.
-    ``unknown``: it could not be checked, and ``detail`` has the reason.
+    ``unknown``: it could not be checked, and ``detail`` has the reason. ``numbers``: those of ``detail``.
     """
 
     group: str
@@ -28,6 +28,7 @@ class Finding(NamedTuple):
     status: Status
     detail: str
     hint: str = ""
+    numbers: tuple[tuple[str, float], ...] = ()
 
     @property
     def needs_action(self) -> bool:

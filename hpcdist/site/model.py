@@ -18,6 +18,7 @@ from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.pbs import Pbs
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
+from hpcdist.site.measured import Measured
 from hpcdist.site.nodes import Gpus, NodeType, Partition
 from hpcdist.site.published import Published
 from hpcdist.units import Memory, Walltime
@@ -163,7 +164,8 @@ class Site(Model, frozen=True, kw_only=True):
     ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
     script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p``
     on a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
-    ``published``: the centre's own examples, setting by setting.
+    ``published``: the centre's own examples, setting by setting. ``measured``: the bandwidths of its network,
+    with the day and versions.
     """
 
     name: str
@@ -206,6 +208,7 @@ class Site(Model, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
     published: tuple[Published, ...] = ()
+    measured: tuple[Measured, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:
         """Return this machine's settings of a launcher, empty if it has none."""

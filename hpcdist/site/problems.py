@@ -9,7 +9,7 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
-from hpcdist.site import charges, fabric, published
+from hpcdist.site import charges, fabric, measured, published
 from hpcdist.site.accounts import AccountRule
 from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
 from hpcdist.site.conditions import ConditionalText, text_of
@@ -40,6 +40,7 @@ def problems_of(site: Site) -> Iterator[Problem]:
     yield from _condition_problems(site)
     yield from fabric.problems_of(site.fabric)
     yield from published.problems_of(site.published)
+    yield from measured.problems_of(site.measured)
     for base, runtime in site.containers():
         yield from container.problems_of(runtime, base)
     yield from _charge_problems(site)

@@ -24,6 +24,7 @@ NEED_NO_SOURCE: Final = frozenset(
         "notes",
         "published",
         "fabric.known",
+        "measured",
     )
 )
 """Keys that need no source, because hpcdist itself defines them."""

@@ -74,7 +74,7 @@ def test_as_json_with_the_exit_code(hpcdist: Hpcdist, monkeypatch: pytest.Monkey
     monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
     result_of = hpcdist("doctor", "--site", "local", "--json")
     found = json.loads(result_of.out)
-    assert {tuple(item) for item in found} == {("group", "name", "status", "detail", "hint")}
+    assert {tuple(item) for item in found} == {("group", "name", "status", "detail", "hint", "numbers")}
     assert result_of.code == 3
     assert {
         "group": "variables",
@@ -83,6 +83,7 @@ def test_as_json_with_the_exit_code(hpcdist: Hpcdist, monkeypatch: pytest.Monkey
         "detail": "NCCL_IB_RETRY_CNT=10: NCCL documents 0 to 7 and does not check it",
         "hint": "write a number that is 0 to 7 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/"
         "env.html#nccl-ib-retry-cnt)",
+        "numbers": {},
     } in found
 
 
@@ -152,6 +153,7 @@ def test_a_job_that_does_not_fit_is_a_finding(hpcdist: Hpcdist) -> None:
             "requested by worker 0"
         ),
         "hint": "the most is 8 CPUs a node, on gpu",
+        "numbers": {},
     }
 
 

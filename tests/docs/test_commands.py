@@ -106,6 +106,11 @@ ELSEWHERE: Final = {
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist nodes forget NAME": ("tests/cli/test_nodes.py", "has a node of which something is known"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
+    "hpcdist doctor --job --nodes 4": ("tests/slurm/test_bandwidth.py", "has a slow node"),
+    "hpcdist doctor --job --try NCCL_CROSS_NIC=0,1 --try 'UCX_TLS=rc,sm|tcp'": (
+        "tests/slurm/test_bandwidth.py",
+        "tries settings of Open MPI",
+    ),
     "hpcdist doctor --job --gpus 1 --site odd.yaml": ("tests/slurm/test_doctor.py", "runs it on Slurm"),
 }
 """What is not run here: the file that is nearest to it, and why."""

@@ -17,12 +17,12 @@ from typing import Any, Final
 import pytest
 
 from hpcdist import __version__
-from hpcdist.doctor import allreduce, connectivity, login, records
+from hpcdist.doctor import allreduce, connectivity, login, measurement, records
 from hpcdist.doctor.connectivity import Link, Task
 from hpcdist.doctor.records import Clock, Host
 
 SECRET: Final = b"of this job"
-PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
+PROGRAMS: Final = ("host_info", "connectivity", "allreduce", "bandwidth", "exchanges", "pairing")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -30,7 +30,11 @@ def test_program_is_one_file_for_python_3_8(name: str) -> None:
     tree = ast.parse(login.program(name), feature_version=(3, 8))
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    others = {"horovod.torch", "mpi4py", "torch"} if name == "allreduce" else set()
+    others = {
+        "allreduce": {"horovod.torch", "mpi4py", "torch"},
+        "exchanges": {"mpi4py", "torch"},
+        "bandwidth": {"exchanges", "pairing", "hpcdist.doctor"},
+    }.get(name, set())
     assert {module for module in modules if module.split(".")[0] not in sys.stdlib_module_names} == others
 
 
@@ -246,3 +250,38 @@ def test_clock_offset_is_measured_by_round_trips() -> None:
 
     found = Clock(**connectivity.clock(Slow()))  # type: ignore[arg-type]
     assert abs(found.offset - 100) < 1
+
+
+def bandwidth(folder: Path, kind: str, size: int) -> measurement.Measurement | None:
+    """Return what tasks on nodes of this host measure, as the run directory has their programs."""
+    for name in ("bandwidth", "exchanges", "pairing"):
+        (folder / f"{name}.py").write_text(login.program(name))
+    (folder / "nodes").write_text("".join(f"n{rank}\n" for rank in range(1, size + 1)))
+    port = str(free_port() - 3)  # the store is at the third of the job's ports
+    common = {"HPCDIST_SIZE": str(size), "HPCDIST_LOCAL_RANK": "0", "HPCDIST_HEAD_ADDRESS": "127.0.0.1"}
+    common |= {"HPCDIST_PORT": port, "HPCDIST_JOB_DIR": str(folder), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(folder / "bandwidth.py"), kind, str(folder)],
+            env={**common, "HPCDIST_RANK": str(rank), "HPCDIST_NODE": str(rank)},
+        )
+        for rank in range(size)
+    ]
+    assert [process.wait(240) for process in processes] == [0] * size
+    file = folder / f"bandwidth.1.{kind}.json"
+    return measurement.read(file.read_text()) if file.exists() else None
+
+
+def test_bandwidths_by_gloo_where_no_task_has_a_gpu(tmp_path: Path) -> None:
+    found = bandwidth(tmp_path, "torch", 3)
+    assert found is not None
+    assert (found.library, found.nodes, found.tasks, found.error) == ("gloo", ("n1", "n2", "n3"), 3, "")
+    assert {pair[:2] for pair in found.pairs} == {(0, 1), (0, 2), (1, 2)}
+    assert all(pair.bandwidth > 0 and pair.latency > 0 for pair in found.all_pairs)
+    assert (found.planned, found.wrong, found.is_ring_right, found.done) == (3, (), True, True)
+    assert found.ring > 0
+    assert found.all_reduce > 0
+
+
+def test_a_library_that_is_not_there_leaves_no_measurement(tmp_path: Path) -> None:
+    assert bandwidth(tmp_path, "no_such_library", 2) is None

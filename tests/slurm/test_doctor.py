@@ -91,7 +91,8 @@ def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
         assert re.fullmatch(rf"{by}, 8 MiB over 2 tasks: {SPEED}", detail[f"network: all-reduce by {way}"])
     run = user.directory / "runs" / "doctor-1"
     assert (run / "secret").stat().st_mode & 0o777 == 0o600
-    assert sorted(path.name for path in (run / "outputs").iterdir()) == ["task.0.json", "task.1.json"]
+    written = ["bandwidth.1.mpi.json", "bandwidth.1.torch.json", "task.0.json", "task.1.json"]
+    assert sorted(path.name for path in (run / "outputs").iterdir()) == written
 
 
 def test_a_node_that_cannot_resolve_the_other(user: User) -> None:

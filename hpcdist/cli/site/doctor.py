@@ -16,12 +16,19 @@ from hpcdist import lint
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import one_line
-from hpcdist.cli.options import json_option, override_options, runs_dir_option, site_option, site_path_option
+from hpcdist.cli.options import (
+    assignment,
+    json_option,
+    override_options,
+    runs_dir_option,
+    site_option,
+    site_path_option,
+)
 from hpcdist.cli.session import machine_of
 from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job
 from hpcdist.cli.site.lint_env import FOUND, lint_variables
 from hpcdist.cli.site.sites_init import LoginNode, run_survey
-from hpcdist.doctor import login
+from hpcdist.doctor import candidates, login
 from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
@@ -32,7 +39,8 @@ from hpcdist.loading import preferences
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.surveyors import surveyors
 
-_OF_JOB: Final = ("nodes", "gpus", "account", "partition", "qos", "walltime", "settings", "timeout")
+_OF_JOB: Final = ("tries", "nodes", "gpus", "account", "partition", "qos", "walltime", "settings", "timeout")
+_MOST_NODES: Final = 16
 
 
 @click.command("doctor")
@@ -47,6 +55,14 @@ _OF_JOB: Final = ("nodes", "gpus", "account", "partition", "qos", "walltime", "s
 @click.option("--qos", metavar="NAME", help="Quality of service of the job.")
 @click.option("--walltime", metavar="TIME", help="Time limit of the job; default: 5 minutes.")
 @override_options[1]
+@click.option(
+    "--try",
+    "tries",
+    type=assignment,
+    metavar="NAME=VALUE,...",
+    multiple=True,
+    help="Measure these values of a variable side by side; repeatable. Values with commas: NAME='A,B|C'.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
@@ -70,6 +86,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     qos: str | None,
     walltime: str | None,
     settings: tuple[tuple[str, str], ...],
+    tries: tuple[tuple[str, str], ...],
     timeout: float,
     json: bool,
 ) -> None:
@@ -80,16 +97,17 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if not job:
         _refuse_job_options(ctx)
+    tried = candidates.grid(tries)
     chosen = _chosen(site, site_path)
     services = runs.services()
     found = [*_login(chosen, runs_dir, services)]
     if job:
         batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
         own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
-        wanted = CheckJobOptions(site, site_path, nodes, gpus, partition, (*own, *settings), timeout)
+        wanted = CheckJobOptions(site, site_path, nodes, gpus, partition, (*own, *settings), timeout, tried)
         found = merged(found, [*run_check_job(chosen.site, wanted, runs_dir, services)])
     if json:
-        show.as_json([item._asdict() for item in found])
+        show.as_json([{**item._asdict(), "numbers": dict(item.numbers)} for item in found])
     else:
         print_findings(found)
     if any(item.needs_action for item in found):
@@ -142,11 +160,23 @@ def merged(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]
     return [*(item._replace(hint="") if item.hint == CHECK_NODES else item for item in unresolved), *after]
 
 
+def _shortened(members: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a group; of nodes that are well, which come the slowest first, only so many."""
+    well = [item for item in members if item.numbers and item.status == "ok"]
+    left_out = {*well[_MOST_NODES:]}
+    for item in members:
+        if item not in left_out:
+            yield item
+        elif item == well[_MOST_NODES]:
+            detail = f"best {item.numbers[0][1]:.3g} to {well[-1].numbers[0][1]:.3g} GB/s; --json lists them"
+            yield Finding(item.group, f"{len(left_out)} others", "ok", detail)
+
+
 def print_findings(found: Sequence[Finding]) -> None:
     """Print the findings as a table, and the remedies below it."""
     rows = []
     for group, members in groupby(found, key=lambda item: item.group):
-        for number, item in enumerate(members):
+        for number, item in enumerate(_shortened([*members])):
             rows.append(("" if number else group, item.name, item.status, one_line(item.detail)))
     show.table((), rows)
     remedies = dict.fromkeys(f"{item.status}: {item.name}: {item.hint}" for item in found if item.hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,8 +11,10 @@ from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
+from hpcdist.cli.site import doctor_launches
 from hpcdist.code.prepare import Code
 from hpcdist.doctor import records, tasks
+from hpcdist.doctor.candidates import Candidate
 from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
 from hpcdist.doctor.records import Task
@@ -32,7 +34,7 @@ from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.site.model import Site
 
-_PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
+_PROGRAMS: Final = ("host_info", "connectivity", "allreduce", "bandwidth", "exchanges", "pairing")
 _CHANGE_JOB: Final = "change the job with --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
 _TAIL_LINES: Final = 20
 """Lines at the end of a log that are searched for the last message."""
@@ -42,7 +44,7 @@ _RECORD_TIMEOUT: Final = 10
 
 
 class CheckJobOptions(NamedTuple):
-    """The options of the job; ``settings`` are those of ``--set``, ``timeout`` is in seconds."""
+    """The options of the job; ``settings`` of ``--set``, ``tried`` of ``--try``, ``timeout`` in seconds."""
 
     site: str | None
     site_path: tuple[str, ...]
@@ -51,6 +53,7 @@ class CheckJobOptions(NamedTuple):
     partition: str | None
     settings: tuple[tuple[str, str], ...]
     timeout: float
+    tried: tuple[Candidate, ...] = ((),)
 
 
 def run_check_job(
@@ -61,11 +64,11 @@ def run_check_job(
         str(resources.shipped("templates") / "doctor.yml"),
         wanted.site,
         wanted.site_path,
-        settings=(*sizes(site, wanted), *_pmi(site), *wanted.settings),
+        settings=(*sizes(site, wanted), *_pmi(site), *_walltime(wanted.tried), *wanted.settings),
     )
     try:
         made = planned(options)
-        run = _submit(requests.of(made, options, services.runner), runs_dir, services)
+        run = _submit(requests.of(made, options, services.runner), wanted.tried, runs_dir, services)
         report = _wait(run, wanted.timeout, services)
     except HpcdistError as error:
         print_problems(problem for problem in error.problems if problem.severity != "error")
@@ -73,12 +76,15 @@ def run_check_job(
             yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _CHANGE_JOB)
     else:
         yield from _outcome(made, run, report, services)
+        site = made.machine.site
+        if report.status.state.is_final:
+            yield from doctor_launches.findings(run.directory, wanted.tried, site.measured)
 
 
-def _submit(plain: SubmitRequest, runs_dir: Path, services: Services) -> Run:
+def _submit(plain: SubmitRequest, tried: Sequence[Candidate], runs_dir: Path, services: Services) -> Run:
     """Submit the job with its programs, regardless of earlier submissions."""
     request = plain._replace(
-        files=lambda directory: _with_programs(plain.files(directory)), code=lambda _: Code()
+        files=lambda directory: _with_programs(plain.files(directory), tried), code=lambda _: Code()
     )
     return submit_run(request, runs_dir, services, _print_id, again=True)
 
@@ -115,15 +121,21 @@ def _pmi(site: Site) -> Iterator[tuple[str, str]]:
         yield "batch.launcher", f"{{name: {site.launcher}, args: [--mpi={mpi}]}}"
 
 
+def _walltime(tried: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
+    if len(tried) > 1:
+        yield "batch.walltime", f'"{doctor_launches.walltime(tried)}"'
+
+
 def _pool(site: Site, partition: str | None) -> Pool:
     found = pools(site)
     return next((pool for pool in found if pool.partition == partition), found[0])
 
 
-def _with_programs(files: Mapping[str, str]) -> dict[str, str]:
+def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict[str, str]:
     """Return a run's files with the programs, and the secret by which the tasks authenticate each other."""
     programs = {f"{name}.py": program(name) for name in _PROGRAMS}
-    return {**files, **programs, "secret": secrets.token_hex(32)}
+    own = {"launches": doctor_launches.file_of(tried), "secret": secrets.token_hex(32)}
+    return {**files, **programs, **own, "job.sh": doctor_launches.with_launches(files["job.sh"])}
 
 
 def _wait(run: Run, seconds: float, services: Services) -> Report:

@@ -1,0 +1,64 @@
+"""The bandwidths of `hpcdist doctor --job` on the real Slurm: a slow node, nodes that are well, settings."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+DOCTOR: Final = (PYTHON, "-m", "hpcdist", "doctor", "--job", "--gpus", "1", "--json")
+SLOW: Final = ["tbf", "rate", "20mbit", "burst", "16kb", "latency", "100ms"]
+"""A hundredth of what the machine's bridge gives, or less, however busy it is."""
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    return User(cluster, workdir)
+
+
+@pytest.fixture
+def slow_node(cluster: Cluster) -> Iterator[str]:
+    root = functools.partial(cluster.run, user="root", node="n2", check=True)
+    root(["tc", "qdisc", "add", "dev", "eth0", "root", *SLOW])
+    yield "n2"
+    root(["tc", "qdisc", "del", "dev", "eth0", "root"])
+
+
+def bandwidths(user: User, *options: str) -> list[dict[str, Any]]:
+    """Return the findings about bandwidths and settings."""
+    env = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
+    done = user.cluster.run([*DOCTOR, *options], user=user.name, cwd=user.directory, env=env, timeout=400)
+    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    assert found, done.stderr
+    return [item for item in found if item["group"].startswith(("bandwidth", "settings"))]
+
+
+def test_a_node_that_was_slowed_down_is_named_by_both_libraries(user: User, slow_node: str) -> None:
+    found = bandwidths(user, "--nodes", "4")
+    accused = [item for item in found if item["name"] == "slow node"]
+    assert [(item["group"], item["detail"].split(":")[0]) for item in accused] == [
+        ("bandwidth: mpi", f"{slow_node} is slow"),
+        ("bandwidth: gloo", f"{slow_node} is slow"),
+    ]
+    listed = [item["name"] for item in found if item["group"] == "bandwidth: mpi" and item["numbers"]]
+    assert (listed[0], sorted(listed)) == (slow_node, ["n1", "n2", "n3", "n4"])
+
+
+def test_of_nodes_that_are_well_nobody_is_accused_and_settings_are_compared(user: User) -> None:
+    found = bandwidths(
+        user, "--nodes", "3", "--set", "batch.launcher=mpirun", "--try", "OMPI_MCA_btl=self,tcp|"
+    )
+    assert [item for item in found if item["status"] in ("warning", "error")] == []
+    assert [item["name"] for item in found if item["group"] == "bandwidth: gloo"][-2:] == ["nodes", "ring"]
+    tried = {item["name"]: item for item in found if item["group"] == "settings: mpi"}
+    assert [*tried] == ["as it is", "OMPI_MCA_btl=self,tcp", "best"]
+    assert tried["OMPI_MCA_btl=self,tcp"]["detail"].count(",") == 2
