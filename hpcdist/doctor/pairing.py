@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
-LOWEST, HIGHEST = 0.25, 0.75
-"""Below this share of what is usual it is slow; above that, or less with few values, it is not; between them,
-if it is so many deviations off:"""
+LOWEST, HIGHEST, FEW = 0.125, 0.75, 8
+"""Below the first share of what is usual it is slow, above the second not; between them, if it is so many
+deviations off. Of ``FEW`` values the second is half as large: two nodes have their best pair in common, so
+that the deviation of few values is often none, on a busy machine as well."""
 DEVIATIONS, OF_ONE_PAIR = 5.0, 2.5
 """Of the values themselves, and of single pairs, which show the noise that the best of several hides.
 
@@ -115,7 +116,7 @@ def _limit(values: list[float], margin: float = 0.0) -> float:
     if not values:
         return 0.0
     middle = median(values)
-    highest = HIGHEST * middle * len(values) / (len(values) + 2)
+    highest = HIGHEST * middle * len(values) / (len(values) + FEW)
     return max(LOWEST * middle, min(highest, middle - max(DEVIATIONS * _deviation(values), margin)))
 
 
