@@ -17,8 +17,12 @@ def rows(folder: Path) -> list[list[str]]:
 
 
 def is_done(folder: Path, steps: int) -> bool:
-    """Whether the last step was done, and is in the checkpoint."""
-    return ["saved", str(steps)] in rows(folder)
+    """Whether the last step was done, and is in the checkpoint: its writer or a later attempt says so.
+
+    A kill may come after the checkpoint is in its place and before its writer has said so.
+    """
+    last = str(steps)
+    return any(row == ["saved", last] or (row[0] == "begin" and row[2:] == [last]) for row in rows(folder))
 
 
 def lost_work(lines: Sequence[Sequence[str]]) -> list[int]:
