@@ -21,6 +21,11 @@ class File(NamedTuple):
     born: str
     path: str
 
+    @property
+    def state(self) -> tuple[int, str]:
+        """What names the file as it was then: a later one may have its inode."""
+        return self.inode, self.changed
+
 
 class Look(NamedTuple):
     """The files that were there at a time, in seconds since 1970."""
@@ -43,8 +48,8 @@ class Attempt(NamedTuple):
 
     ``kind``: how it was to be ended. ``looks``: the checkpoints whenever they had changed; the first one is
     what the attempt found. ``untried``: nodes on which nothing could be ended. ``is_enough``: it was the last
-    one, and was ended since it had shown what it could. ``read``: the inodes that were read, None where the
-    file system does not show that.
+    one, and was ended since it had shown what it could. ``read``: the files that were read, as `File.state`
+    names them, None where the file system does not show that.
     """
 
     number: int
@@ -57,7 +62,7 @@ class Attempt(NamedTuple):
     is_enough: bool = False
     ended: float | None = None
     code: int | None = None
-    read: frozenset[int] | None = None
+    read: frozenset[tuple[int, str]] | None = None
 
     @property
     def found(self) -> tuple[File, ...]:
@@ -93,7 +98,7 @@ def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
     found: Attempt | None = None
     endings: list[Ending] = []
     untried: list[str] = []
-    inodes: set[int] = set()
+    states: set[tuple[int, str]] = set()
     for at, what, words in events:
         match what, words:
             case "begin", [tracking, kind]:
@@ -102,12 +107,12 @@ def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
                 endings.append(Ending(at, kind, node.strip("-"), rank.strip("-")))
             case "untried", [_, node]:
                 untried.append(node)
-            case "read", [inode, *_] if inode.isdigit():
-                inodes.add(int(inode))
+            case "read", [inode, changed, *_] if inode.isdigit():
+                states.add((int(inode), changed))
             case "enough", []:
                 found = found and found._replace(is_enough=True)
             case "seen", ["yes"]:
-                found = found and found._replace(read=frozenset(inodes))
+                found = found and found._replace(read=frozenset(states))
             case "end", [code] if code.isdigit():
                 found = found and found._replace(ended=at, code=int(code))
     return found and found._replace(endings=tuple(endings), untried=tuple(untried))

@@ -86,7 +86,7 @@ def _number(path: str) -> tuple[int, ...]:
 
 def _by_reading(own: Attempt) -> bool | None:
     """Return whether it read a checkpoint; one that wrote none may have been ended before it could."""
-    found = {file.inode for file in own.found}
+    found = {file.state for file in own.found}
     if own.read is None or not found:
         return None
     return True if own.read & found else False if checkpoints.writes(own) else None

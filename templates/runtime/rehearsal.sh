@@ -7,7 +7,7 @@
 #   untried MS KIND NODE    there was nothing to end, or no way to it
 #   enough MS               the last attempt has shown what it can
 #   end MS CODE             the program ended
-#   read MS INODE PATH      a checkpoint that it read, where `seen MS yes` says that the file system shows that
+#   read MS INODE CHANGED PATH   a checkpoint that it read, where `seen MS yes` says that the file system shows that
 
 # Starts watching the attempt whose program has started.
 hpcdist_begin_rehearsal() {
@@ -22,6 +22,7 @@ hpcdist_rehearse_next() {
   wait "$hpcdist_watcher"
   hpcdist_write_seen end "$hpcdist_status"
   hpcdist_find_read
+  hpcdist_try_reading
   hpcdist_files=$(hpcdist_list_checkpoints)
   unset hpcdist_at_limit
   [[ ! ${hpcdist_told_to_end:-} ]] || return
@@ -33,17 +34,20 @@ hpcdist_rehearse_next() {
   ((hpcdist_status != 0)) && grep -q '^end_by ' "$hpcdist_seen"
 }
 
-# Which files of the checkpoints were read since hpcdist_age_files made them look as if nobody had for two days: most file
-# systems write down the first reading after a day (relatime). A file of our own shows whether this one does.
+# Records which files of the checkpoints were read, and makes them look as if nobody had for two days: most file systems write
+# down the first reading after a day (relatime). The next checkpoint may replace a file that was read.
 hpcdist_find_read() {
-  local now file=$HPCDIST_CHECKPOINTS/.hpcdist-$$ seen=no
+  local now
   hpcdist_now
-  find "$HPCDIST_CHECKPOINTS" -type f -newerat '1 day ago' -printf "read $now %i %P\n" >>"$hpcdist_seen" 2>/dev/null
+  find "$HPCDIST_CHECKPOINTS" -type f -newerat '1 day ago' -exec stat -c "read $now %i %.Y %n" {} + -exec touch -a -d '2 days ago' {} + >>"$hpcdist_seen"
+} 2>/dev/null
+# A file of our own shows whether the file system writes that down.
+hpcdist_try_reading() {
+  local file=$HPCDIST_CHECKPOINTS/.hpcdist-$$ seen=no
   echo read >"$file" && touch -a -d '2 days ago' "$file" && cat "$file" >/dev/null
   [[ ! $(find "$file" -newerat '1 day ago') ]] || seen=yes
   rm -f "$file"
   hpcdist_write_seen seen "$seen"
-  find "$HPCDIST_CHECKPOINTS" -type f -exec touch -a -d '2 days ago' {} +
 } 2>/dev/null
 hpcdist_list_checkpoints() { (cd "$HPCDIST_CHECKPOINTS" && find . -type f -exec stat -c '+ %i %s %.Y %.W %n' {} + 2>/dev/null); }
 hpcdist_now() {
@@ -125,6 +129,7 @@ hpcdist_hasten() {
 # long the one before it took.
 hpcdist_look() {
   local files
+  hpcdist_find_read
   files=$(hpcdist_list_checkpoints)
   hpcdist_now
   [[ $files != "${hpcdist_files-}" ]] || return

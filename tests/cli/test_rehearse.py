@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,21 @@ def test_a_training_that_goes_on_passes(real: Hpcdist) -> None:
     done = real("rehearse", "--report", "train-rehearsal-1")
     assert (done.code, done.out.splitlines()[-1]) == (0, "train-rehearsal-1: passes")
     assert "(The Llama 3 Herd of Models, arXiv:2407.21783)" in done.out
+
+
+@pytest.mark.parametrize(("went_on", "code"), [(True, 0), (False, 84)])
+def test_without_tracked_steps_the_reading_of_a_file_that_is_replaced_later_shows_it(
+    real: Hpcdist, code: int, *, went_on: bool
+) -> None:
+    """A file that replaces another one may have the inode of one before."""
+    file = written()
+    unread = re.sub(r"step = int.*", "step = 0", TRAIN)
+    text = TRAIN if went_on else unread
+    Path("train.py").write_text(text.replace("    log_metrics(step=step, loss=1 / step)\n", ""))
+    done = real("rehearse", file, "--minutes", "60", "--seed", "1", "--json")
+    assert done.code == code, done.out + done.err
+    attempts = [(each["went_on"], each["shown_by"]) for each in json.loads(done.out)["attempts"]]
+    assert attempts[1] == (went_on, "reading")
 
 
 def test_a_training_that_writes_in_place_is_refused(real: Hpcdist) -> None:

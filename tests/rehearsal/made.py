@@ -35,7 +35,7 @@ def attempt(
     end = {"notice": Ending(at, "notice"), "last": Ending(at, "last")}.get(kind, Ending(at, kind, "n1", "0"))
     return Attempt(
         number, f"7/0.{number}", kind, began, seen, (end,), is_enough=kind == "last", ended=at + 1, code=code,
-        read=frozenset(each.inode for look in seen[:1] for each in look.files),
+        read=frozenset(each.state for look in seen[:1] for each in look.files),
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ untried 1003000 write n2
 end_by 1003000 write n1 0,1
 enough 1004000
 end 1005000 137
-read 1005100 12 a checkpoint.pt
+read 1005100 12 1000.4 ./a checkpoint.pt
 seen 1005200 yes
 """
 
@@ -43,7 +43,7 @@ def test_an_attempt_is_read_and_damaged_lines_are_left_out() -> None:
         is_enough=True,
         ended=1005.0,
         code=137,
-        read=frozenset({12}),
+        read=frozenset({OLD.state}),
     )
 
 

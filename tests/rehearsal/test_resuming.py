@@ -64,6 +64,7 @@ def test_numbers_of_ranks_show_nothing() -> None:
         (TWO[1], True),
         (TWO[1]._replace(read=frozenset()), False),
         (TWO[1]._replace(read=None), None),
+        (TWO[1]._replace(read=frozenset({(TWO[1].found[0].inode, "later")})), False),  # one with its inode
         (attempt(1, (file("c", 2, 2),))._replace(read=frozenset()), None),  # ended before it could
     ],
 )
