@@ -55,3 +55,38 @@ def test_a_node_that_crashed_twice_is_left_out_until_it_is_forgotten(cluster: Cl
     assert done.returncode == 5
     assert "Invalid node name" in done.stderr
     assert "`hpcdist nodes forget NAME`" in done.stderr
+
+
+TRAIN = """\
+import os, pathlib, socket, time
+from hpcdist_tracking import log_metrics
+own = 0.15 if socket.gethostname() == "n2" else 0.01
+for step in range(1, 41):
+    begun = time.time()
+    time.sleep(own)
+    log_metrics(step=step, compute_seconds=time.time() - begun, all_ranks=True)
+pathlib.Path("done." + os.environ["HPCDIST_RANK"]).touch()
+while len(list(pathlib.Path().glob("done.*"))) < 4:
+    time.sleep(0.1)
+if os.environ["HPCDIST_RANK"] == "2":
+    raise SystemExit(7)
+time.sleep(30)
+"""
+"""On one node each step takes far longer; a rank fails when all have done theirs."""
+
+
+def test_the_slow_node_and_the_first_task_to_fail_are_named(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    (user.directory / "train.py").write_text(TRAIN)
+    environment = {"replicas": {"n_workers": 3, "per_node": 1}}
+    batch = {"partition": "gpu"}
+    command = {"run": {"cmd": "python3 train.py"}, "environment": environment, "batch": batch}
+    file = user.write("slow", {"framework": "pytorch", **command})
+    assert user.hpcdist("submit", file, "--wait").returncode == 7
+    found = user.json("describe", "slow-1")
+    slowness, failure = found["slowness"], found["first_failure"]
+    assert (slowness["by"], [each["host"] for each in slowness["slow"]]) == ("compute_seconds", ["n2"])
+    assert (failure["rank"], failure["host"], failure["code"]) == (2, "n3", 7)
+    assert "rank 1 on n2 is slower than its peers by" in user.hpcdist("describe", "slow-1").stdout
+    [node] = user.json("nodes")
+    assert (node["node"], [one["kind"] for one in node["evidence"]]) == ("n2", ["slow"])
