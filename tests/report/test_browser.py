@@ -366,4 +366,4 @@ def test_without_scripts_everything_but_the_plots_is_there(harmless: Path, opene
 def test_a_link_to_a_run_opens_it(harmless: Path, opened: Open) -> None:
     with opened(harmless) as shown:
         shown.get_by_role("link", name="train-2").click()
-        assert shown.locator("#run-1 > details").get_attribute("open") is not None
+        shown.wait_for_selector("#run-1 > details[open]", state="attached")  # after the event of the link

@@ -91,6 +91,9 @@ def test_the_line_that_check_gives(
             r"; write `([^`]+)`", user.hpcdist("check", "own.yml", env=path).stderr
         )
     assert lines == commands
-    done = user.hpcdist("submit", "own.yml", f"--set=run.cmd={[*lines.values()][-1]}", "--follow", env=path)
+    words = ("submit", "own.yml", f"--set=run.cmd={[*lines.values()][-1]}", "--follow")
+    done = user.hpcdist(*words, env=path)
+    if "terminate called without an active exception" in done.stdout:
+        done = user.hpcdist(*words, env=path)  # of PyTorch 2.13, seen once: a process aborted at its very end
     assert done.returncode == 0, done.stderr + done.stdout
     assert world in done.stdout
