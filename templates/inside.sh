@@ -1,13 +1,6 @@
 # Runs a command beside the tasks of a job, on one of its nodes, in the environment of the job's processes there:
 # bash -c TEXT hpcdist JOB_DIR RANK WORD... (RANK is empty for the first task there, or the first process of the job).
 
-# Prints the processes of job $1 on this node that have a variable of pattern $2, the oldest first.
-hpcdist_processes() {
-  local pid
-  grep -lszxF -e "HPCDIST_JOB_DIR=$1" /proc/[0-9]*/environ | cut -d/ -f3 | sort -n | while read -r pid; do
-    ! grep -qsze "^$2" "/proc/$pid/environ" || echo "$pid"
-  done
-}
 # Takes on the variables of process $1. An MPI program must not take itself for the task: what its launcher has set for
 # MPI is left out. Nothing of it is on a command line, which everybody on the node could read.
 hpcdist_take_environment() {

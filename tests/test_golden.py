@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from hpcdist.documents import source
-from hpcdist.host.resources import template, template_folders
+from hpcdist.host.resources import template_folders
 from hpcdist.loading import load
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
+from hpcdist.runs import inside
 from hpcdist.script.renderer import render_job, runtime
 from tests import published
 from tests.sites import SHIPPED, shipped_site, site_named
@@ -196,6 +197,7 @@ def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
     shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES))
     whole = tmp_path / "whole.sh"
     whole.write_text(f"{rendered(CASES['heterogeneous.testbed'])}\n{runtime(template_folders())}")
-    beside = tmp_path / "inside.sh"
-    beside.write_text(f"#!/bin/bash\n{template('inside.sh')}")
-    shellcheck(whole, beside)
+    beside = [tmp_path / name for name in ("inside.sh", "stacks.sh")]
+    for file in beside:
+        file.write_text(f"#!/bin/bash\n{inside.text(file.name)}")
+    shellcheck(whole, *beside)

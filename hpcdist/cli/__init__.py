@@ -48,6 +48,7 @@ VERBS = {
     "describe": Verb("jobs.describe", "Show the details of a job."),
     "logs": Verb("jobs.logs", "Print the output of a job."),
     "exec": Verb("jobs.exec_", "Run a command on a node of a running job."),
+    "debug": Verb("jobs.debug", "Show where the ranks of a running job are."),
     "metrics": Verb("jobs.metrics", "Show the metrics of a run."),
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
     "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),

@@ -5,7 +5,7 @@ control interrupted cancelling stopping removing services    submit, stop and re
 elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
 accounting attempt attempt_files attempts packed history    what happened to it
 requests this_machine    a plan becomes a request for `control`; the services of this machine
-inside    where to run a command beside a job
+inside stacks    where to run a command beside a job; the stacks of its ranks
 code_record job_code job_files copying    what its program is made of, the files of its jobs, copies
 shareable    its files without values that look like secrets
 """

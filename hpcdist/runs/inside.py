@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.host import resources
 from hpcdist.runs import attempt_files, endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.runs.stored_plan import Nodes as Group
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.inside import Nodes, StartsInside
 from hpcdist.schedulers.job import JobState
 
 
 class Job(NamedTuple):
-    """A job of a run, or an element of its array, that runs; ``folder`` is its own in the run directory."""
+    """A job of a run, or an element of its array, that runs; ``folder`` is its own in the run directory.
+
+    ``parts``: its nodes, those of each component of a heterogeneous job by themselves. ``tasks``: their
+    number; None where the command starts them by itself.
+    """
 
     run: Run
     folder: str
     nodes: Nodes
+    parts: tuple[Nodes, ...]
+    tasks: int | None
 
     def on(self, number: int) -> Nodes:
         """Return the node with this number."""
-        return self.nodes._replace(names=(self.nodes.names[number],), numbers=(number,))
+        part = next(part for part in self.parts if number in part.numbers)
+        return part._replace(names=(self.nodes.names[number],), numbers=(number,))
 
-    def words(self, text: str, rank: int | None, command: Sequence[str]) -> tuple[str, ...]:
+    def words(self, rank: int | None, command: Sequence[str]) -> tuple[str, ...]:
         """Return the words that run a command by the shell text ``templates/inside.sh``."""
-        return ("bash", "-c", text, "hpcdist", self.folder, "" if rank is None else str(rank), *command)
+        own = "" if rank is None else str(rank)
+        return ("bash", "-c", text("inside.sh"), "hpcdist", self.folder, own, *command)
+
+
+def text(name: str) -> str:
+    """Return a shell text of ``templates`` for the nodes of a job, with what finds its processes."""
+    return resources.template("processes.sh") + resources.template(name)
+
+
+def starter(run: Run) -> StartsInside:
+    """Return the run's scheduler, which can start programs inside its jobs.
+
+    Raises:
+        SchedulerError: if it cannot.
+    """
+    name = run.record.scheduler
+    scheduler = schedulers.get(name)
+    if not isinstance(scheduler, StartsInside):
+        raise SchedulerError(Problem(f"hpcdist knows no way into the running jobs of {name}"))
+    return scheduler
 
 
 def running(report: Report, element: str = "") -> Job:
@@ -49,8 +78,21 @@ def running(report: Report, element: str = "") -> Job:
     if attempts:
         folder, system_id = attempts[-1].job, attempts[-1].system_id or attempts[-1].job
     names = _nodes(run, folder)
+    nodes = Nodes(system_id, names, tuple(range(len(names))))
     path = str(run.directory.path / "jobs" / folder)
-    return Job(run, path, Nodes(system_id, names, tuple(range(len(names)))))
+    components = plan.groups if schedulers.get(run.record.scheduler).has_components else ()
+    return Job(run, path, nodes, tuple(_parts(nodes, components)), plan.tasks)
+
+
+def _parts(nodes: Nodes, components: Sequence[Group]) -> Iterator[Nodes]:
+    """Yield the nodes of each component, which Slurm numbers from 0: ``12+1``."""
+    if len(components) < 2:  # noqa: PLR2004
+        yield nodes
+        return
+    ends = [*(group.node for group in components[1:]), len(nodes.names)]
+    for number, (group, end) in enumerate(zip(components, ends, strict=True)):
+        part = slice(group.node, end)
+        yield Nodes(f"{nodes.job}+{number}", nodes.names[part], nodes.numbers[part])
 
 
 def _nodes(run: Run, folder: str) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ Verbs:
   describe    Show the details of a job.
   logs        Print the output of a job.
   exec        Run a command on a node of a running job.
+  debug       Show where the ranks of a running job are.
   metrics     Show the metrics of a run.
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.

@@ -98,6 +98,13 @@ def test_an_array_needs_an_element_whose_own_id_counts(tmp_path: Path) -> None:
     )
 
 
+def test_components_are_parts_of_their_own(tmp_path: Path) -> None:
+    groups = [{"node": 0, "nodes": 1, "gpus": 0}, {"node": 1, "nodes": 2, "gpus": 1}]
+    job = inside.running(report(tmp_path, placement={"rows": ROWS, "groups": groups}))
+    assert job.parts == (Nodes("7+0", ("n1",), (0,)), Nodes("7+1", ("n2", "n3"), (1, 2)))
+    assert job.on(2) == Nodes("7+1", ("n3",), (2,))
+
+
 def test_a_script_that_has_not_begun_has_no_nodes(tmp_path: Path) -> None:
     found = report(tmp_path)
     attempt(found, "0", "8 0.0 8\n")

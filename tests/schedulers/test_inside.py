@@ -37,6 +37,10 @@ def test_a_step_of_an_element_asks_for_its_own_number() -> None:
     assert 'squeue -h -j "$1" -o %A' in text
 
 
+def test_a_step_of_a_component_names_its_place_in_the_job() -> None:
+    assert argv("slurm", TWO._replace(job="12+1")) == [("srun", "--jobid=12", "--het-group=1", *STEP)]
+
+
 @pytest.mark.parametrize(
     ("name", "terminal", "expected"),
     [

@@ -97,3 +97,61 @@ def test_an_element_of_an_array(user: User) -> None:
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert user.hpcdist("exec", "array-1", "--", "true").returncode == 2
     assert user.hpcdist("cancel", "array-1").returncode == 0
+
+
+HANGS: Final = """\
+import os, pathlib, time
+from mpi4py import MPI
+
+def load_batch():
+    time.sleep(1000)
+
+def main():
+    rank = MPI.COMM_WORLD.Get_rank()
+    pathlib.Path(f"up.{rank}").touch()
+    if rank == 2:
+        load_batch()
+    MPI.COMM_WORLD.allreduce(rank)
+
+main()
+"""
+
+
+def test_debug_names_the_rank_that_does_not_join_the_allreduce(user: User) -> None:
+    (user.directory / "hangs.py").write_text(HANGS)
+    file = user.write("hangs", WAITS | {"run": {"cmd": "python hangs.py"}})
+    assert user.hpcdist("submit", file).returncode == 0
+    until(lambda: len([*user.directory.glob("up.*")]) == 5, "all ranks to begin")
+    done = user.hpcdist("debug", "hangs-1")
+    stacks = done.stdout.split("\n\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [stack.splitlines()[0] for stack in stacks] == [
+        "hangs-1: 5 ranks on 2 nodes, 2 stacks",
+        "ranks 0-1,3-4",
+        "rank 2",
+    ]
+    assert "main (hangs.py:12)" in stacks[1]
+    assert "load_batch (hangs.py:5)" in stacks[2]
+    user.hpcdist("cancel", "hangs-1")
+
+
+def test_both_components_of_a_heterogeneous_job_are_reached(user: User) -> None:
+    environment = {
+        "resources": {"cpu": {"requests": 2}},
+        "node_selector": {"partition": "cpu"},
+        "env_vars": {"ODD": "x"},
+        "replicas": {
+            "n_workers": 3,
+            "default_worker": {"resources": {"gpu": {"requests": 1}}, "node_selector": {"partition": "v100"}},
+        },
+    }
+    assert user.hpcdist("submit", user.write("het", WAITS | {"environment": environment})).returncode == 0
+    until(lambda: len([*user.directory.glob("up.*")]) == 4, "all ranks to begin")
+    for rank in ("0", "3"):
+        done = user.hpcdist("exec", "het-1", "--rank", rank, "--", "printenv", "HPCDIST_RANK")
+        assert (done.returncode, done.stdout) == (0, f"{rank}\n"), done.stderr
+    found = user.json("debug", "het-1")
+    assert [(one["ranks"], one["frames"][0].partition(":")[0]) for one in found["stacks"]] == [
+        ([0, 1, 2, 3], "sleep"),
+    ]
+    user.hpcdist("cancel", "het-1")

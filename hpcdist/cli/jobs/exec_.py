@@ -10,12 +10,8 @@ import click
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.errors import Problem, SchedulerError
-from hpcdist.host import resources
 from hpcdist.host.shell import Shell
 from hpcdist.runs import finding, inside, states
-from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.inside import StartsInside
 
 
 @click.command("exec")
@@ -43,20 +39,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     [report] = states.status([run], runs.services())
     found = inside.running(report, element)
     number = inside.node_of(found, rank, node)
-    text = resources.template("inside.sh")
-    starts = starting_inside(run.record.scheduler)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    [start] = starts.inside(found.on(number), found.words(text, rank, words), terminal=terminal)
+    [start] = inside.starter(run).inside(found.on(number), found.words(rank, words), terminal=terminal)
     ctx.exit(Shell().attach(start))
-
-
-def starting_inside(name: str) -> StartsInside:
-    """Return the scheduler, which can start programs inside its jobs.
-
-    Raises:
-        SchedulerError: if it cannot.
-    """
-    scheduler = schedulers.get(name)
-    if not isinstance(scheduler, StartsInside):
-        raise SchedulerError(Problem(f"hpcdist knows no way into the running jobs of {name}"))
-    return scheduler

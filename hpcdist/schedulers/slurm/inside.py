@@ -1,7 +1,7 @@
 """Commands in a job of Slurm that runs: steps that share its resources with the others.
 
-Sources: srun(1) of 22.05, and a real 22.05.8, whose ``--jobid`` takes no element of an array (``2_0``). Of a
-heterogeneous job only the first component is reached.
+Sources: srun(1) of 22.05, and a real 22.05.8, whose ``--jobid`` takes no element of an array (``2_0``). A
+component of a heterogeneous job (``2+1``) is reached by the job's own number and ``--het-group``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def inside(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Command:
         *(["--pty"] if terminal else []),
         *words,
     )
-    element = "_" in nodes.job
-    start = ("bash", "-c", _OF_ELEMENT, "hpcdist", nodes.job) if element else ("srun", f"--jobid={nodes.job}")
+    job, is_component, component = nodes.job.partition("+")
+    group = (f"--het-group={component}",) if is_component else ()
+    start = ("bash", "-c", _OF_ELEMENT, "hpcdist", job) if "_" in job else ("srun", f"--jobid={job}", *group)
     return Command((*start, *options), drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"))
