@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpcdist.api.experiments import Experiment, define, load
-    from hpcdist.api.functions import call
+    from hpcdist.api.functions import call, call_each
     from hpcdist.api.plans import Plan
     from hpcdist.api.results import Metrics, Series, Trial
     from hpcdist.api.runs import Run, Runs, find_run, find_runs, wait, wait_async
@@ -87,6 +87,7 @@ __all__ = [
     "Trial",
     "WaitTimeout",
     "call",
+    "call_each",
     "define",
     "find_run",
     "find_runs",
@@ -97,7 +98,7 @@ __all__ = [
 
 _MODULES = {
     "api.experiments": ("Experiment", "define", "load"),
-    "api.functions": ("call",),
+    "api.functions": ("call", "call_each"),
     "api.plans": ("Plan",),
     "api.results": ("Metrics", "Series", "Trial"),
     "api.runs": ("Run", "Runs", "find_run", "find_runs", "wait", "wait_async"),

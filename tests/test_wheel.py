@@ -144,7 +144,7 @@ def test_the_wheel_is_the_package_with_its_data(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     data = {f"hpcdist/{name}" for name in files("templates", "site_configs")}
-    assert names == files("hpcdist") | data | {"hpcdist_tracking.py"}
+    assert names == files("hpcdist", "hydra_plugins") | data | {"hpcdist_tracking.py"}
 
 
 def test_the_sdist_makes_the_wheel_that_the_tree_makes(built: Built) -> None:
@@ -155,9 +155,10 @@ def test_the_sdist_has_what_its_tests_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     texts = {"LICENSE", "README.md", "Makefile", "pyproject.toml", "tools/setup"}
-    assert texts | files("hpcdist", "templates", "site_configs", "tests", "examples") <= names
+    assert texts | files(*SOURCES) <= names
 
 
+SOURCES: Final = ("hpcdist", "hydra_plugins", "templates", "site_configs", "tests", "examples")
 EXTRA = re.compile(r"^Requires-Dist: ([\w,\[\]-]+).*; extra == '(all|horovod|mpi|pyslurm)'$", re.MULTILINE)
 PYTHON = re.compile(r"^Classifier: Programming Language :: Python :: (3\.\d+)$", re.MULTILINE)
 

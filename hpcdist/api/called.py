@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, JobFailed, Problem
 from hpcdist.host import untrusted
-from hpcdist.runs import logs
+from hpcdist.runs import logs, this_machine
 from hpcdist.runs.rundir import Run, RunDirectory
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.runs.services import renewed
+from hpcdist.schedulers.job import JobState
+from hpcdist.sweeps import looking
 
-_RAISED: Final = re.compile(r"call\.raised\.([0-9]{1,9})")
+_RAISED: Final = re.compile(r"(call(?:\.[0-9]{1,9})?)\.raised\.([0-9]{1,9})")
 _OTHERS_WRITE: Final = 0o022
 
 
@@ -24,26 +26,47 @@ class RemoteTraceback(Exception):  # noqa: N818 - as of concurrent.futures: the 
         return f'\n"""\n{self.args[0]}"""'
 
 
-def result(run: Run, status: Status) -> Any:
+class End(NamedTuple):
+    """How a call ended: ``trial`` is its number in a run of `hpcdist.call_each`, ``state`` its own then."""
+
+    state: str
+    reason: str = ""
+    trial: int | None = None
+
+
+def ends(run: Run) -> dict[int, End]:
+    """Return how each call of a run of `hpcdist.call_each` ended, by its number, with one query for all.
+
+    Raises:
+        ConfigError: if it is a run of one call.
+    """
+    found = looking.look(renewed(run), this_machine.services()).trials
+    return {trial.number: End(trial.state, trial=trial.number) for trial in found}
+
+
+def result(run: Run, end: End) -> Any:
     """Return what rank 0 returned, or raise what the lowest rank that failed raised.
 
     Raises:
         JobFailed: if the job ended otherwise, without a result, or with one that cannot be read here.
         ConfigError: if others could have written the files.
     """
-    names = (file.name for file in run.directory.path.iterdir())
-    numbers = [int(match[1]) for name in names if (match := _RAISED.fullmatch(name))]
+    own, shown = "call", run.name
+    if end.trial is not None:
+        own, shown = f"call.{end.trial}", f"{run.name}/{end.trial}"
+    found = (_RAISED.fullmatch(file.name) for file in run.directory.path.iterdir())
+    numbers = [int(match[2]) for match in found if match and match[1] == own]
     if numbers:
         rank = min(numbers)
-        error, text = _loaded(run, f"call.raised.{rank}")
+        error, text = _loaded(run, f"{own}.raised.{rank}")
         if isinstance(error, Exception):  # not SystemExit: that would end this process
-            raise error from RemoteTraceback(f"rank {rank} of {run.name}:\n{text}")
-        raise JobFailed(Problem(f"rank {rank} of {run.name} failed:\n{text}"))
-    if status.state is JobState.COMPLETED and (run.directory.path / "call.returned").exists():
-        return _loaded(run, "call.returned")
-    why = logs.failure_reason(run.directory) or status.reason or "it wrote no result"
-    hint = f"`hpcdist logs {run.name}` has its output"
-    raise JobFailed(Problem(f"{run.name} is {status.state.value}: {why}", hint=hint))
+            raise error from RemoteTraceback(f"rank {rank} of {shown}:\n{text}")
+        raise JobFailed(Problem(f"rank {rank} of {shown} failed:\n{text}"))
+    if end.state == JobState.COMPLETED.value and (run.directory.path / f"{own}.returned").exists():
+        return _loaded(run, f"{own}.returned")
+    why = logs.failure_reason(run.directory) or end.reason or "it wrote no result"
+    hint = f"`hpcdist logs {shown}` has its output"
+    raise JobFailed(Problem(f"{shown} is {end.state}: {why}", hint=hint))
 
 
 def _loaded(run: Run, name: str) -> Any:

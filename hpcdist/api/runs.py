@@ -78,15 +78,23 @@ class Run:
         """
         return (await waiting.wait_async([self._run], timeout))[0]
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None, *, trial: int | None = None) -> Any:
         """Wait for a run of `call`, and return what its function returned, or raise what it raised.
+
+        ``trial``: of a run of `call_each`, the number of the arguments, from 1.
 
         Raises:
             JobFailed: if the job ended without a result.
             WaitTimeout: as `wait`.
             ConfigError: if others could have written the result: unpickling it runs what is in it.
         """
-        return called.result(self._run, self.wait(timeout))
+        status = self.wait(timeout)
+        if trial is None:
+            return called.result(self._run, called.End(status.state.value, status.reason))
+        end = called.ends(self._run).get(trial)
+        if end is None:
+            raise ConfigError(Problem(f"{self.name} has no trial {trial}", hint="the first one is 1"))
+        return called.result(self._run, end)
 
     def logs(
         self, *, rank: int | None = None, trial: int | None = None, follow: bool = False

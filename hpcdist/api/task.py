@@ -1,7 +1,8 @@
 """The program of `hpcdist.call`: each task calls the function once; it needs cloudpickle alone.
 
 It stands in the run directory as ``call.py``, beside ``call.txt`` with the function. Results are files there,
-readable by their owner only: ``call.returned`` of rank 0, and of each rank that failed ``call.raised.RANK``.
+readable by their owner only: ``call.returned`` of rank 0, and of each rank that failed ``call.raised.RANK``;
+of the calls of `hpcdist.call_each` they begin with ``call.TRIAL``.
 """
 
 from __future__ import annotations
@@ -17,25 +18,29 @@ from pathlib import Path
 RANKS = ("RANK", "HOROVOD_RANK", "HPCDIST_RANK")
 
 
-def main(digest: str) -> int:
-    """Call the function that has this digest, and keep what it returned or raised."""
+def main(digest: str, trial: str = "") -> int:
+    """Call the function that has this digest, and keep what it returned or raised.
+
+    ``trial``: the number of the arguments, from 1, where there are several.
+    """
     folder = Path(os.environ["HPCDIST_RUN_DIR"])
     rank = int(next(filter(None, map(os.environ.get, RANKS)), "0"))
-    failed = folder / f"call.raised.{rank}"
+    name = f"call.{trial}" if trial else "call"
+    failed = folder / f"{name}.raised.{rank}"
     if failed.exists():  # of an earlier attempt
         failed.unlink()
     sys.path.insert(0, str(Path.cwd()))
     try:
-        value = _called((folder / "call.txt").read_text(encoding="ascii"), digest)
+        value = _called((folder / "call.txt").read_text(encoding="ascii"), digest, trial)
         if rank == 0:
-            _keep(folder / "call.returned", _pickled(value))
+            _keep(folder / f"{name}.returned", _pickled(value))
     except BaseException as error:
         _keep(failed, _failure(error))
         raise
     return 0
 
 
-def _called(text: str, digest: str) -> object:
+def _called(text: str, digest: str, trial: str) -> object:
     version, _, encoded = text.partition(" ")
     here = ".".join(map(str, sys.version_info[:2]))
     if version != here:
@@ -43,7 +48,7 @@ def _called(text: str, digest: str) -> object:
     if hashlib.sha256(encoded.encode()).hexdigest() != digest:
         raise RuntimeError("call.txt is not what was submitted")
     function, arguments = pickle.loads(base64.b64decode(encoded))  # noqa: S301 - the user's own
-    return function(*arguments)
+    return function(*(arguments[int(trial) - 1] if trial else arguments))
 
 
 def _pickled(value: object) -> bytes:
@@ -70,4 +75,4 @@ def _keep(file: Path, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

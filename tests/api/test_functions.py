@@ -88,6 +88,42 @@ def test_what_others_could_have_written_is_not_read(folder: Path) -> None:
         run.result()
 
 
+def test_each_call_is_a_trial(folder: Path) -> None:
+    """A trial on this machine is packed; one of several tasks waits for those before it."""
+    assert hpcdist.call_each(divmod, [(7, 2), (9, 5)], on=HERE, concurrency=2) == [(3, 1), (1, 4)]
+    run = hpcdist.find_run("here-1")
+    assert (run.result(trial=2), [trial.state for trial in run.trials()]) == ((1, 4), ["completed"] * 2)
+    with pytest.raises(hpcdist.ConfigError, match="here-1 has no trial 3"):
+        run.result(trial=3)
+    assert hpcdist.call_each(len, [], on=HERE) == []
+    assert sorted(file.name for file in (folder / "runs/here-1").glob("call.*")) == [
+        "call.1.returned",
+        "call.2.returned",
+        "call.py",
+        "call.txt",
+    ]
+
+
+def test_calls_that_fail_leave_the_others_alone() -> None:
+    arguments = [(1, 0), (6, 3), (1, "x")]
+    found = hpcdist.call_each(divmod, arguments, on=HERE, return_exceptions=True)
+    assert [type(each) for each in found] == [ZeroDivisionError, tuple, TypeError]
+    with pytest.raises(ZeroDivisionError) as caught:
+        hpcdist.call_each(divmod, arguments, on=HERE)
+    assert "rank 0 of here-2/1:\n" in str(caught.value.__cause__)
+    [killed] = hpcdist.call_each(os._exit, [(3,)], on=HERE, return_exceptions=True)
+    assert isinstance(killed, hpcdist.JobFailed)
+    assert str(killed).startswith("here-3/1 is failed: ")
+
+
+def test_calls_have_no_trials_of_their_own() -> None:
+    on = hpcdist.define(
+        name="own", hptuning={"matrix": {"lr": {"values": [1, 2]}}}, env={"LR": "{{ lr }}"}, site="slurm"
+    )
+    with pytest.raises(hpcdist.ConfigError, match="own has elements or trials of its own, beside those of"):
+        hpcdist.call_each(len, [([],)], on=on)
+
+
 def test_what_cannot_be_called() -> None:
     with pytest.raises(hpcdist.ConfigError, match="cannot be pickled: TypeError: "):
         hpcdist.call(len, threading.Lock(), on=HERE)

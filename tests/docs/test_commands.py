@@ -36,6 +36,10 @@ ELSEWHERE: Final = {
     "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
     "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),
     "source venv/bin/activate": ("tests/layers/frameworks/test_torchrun_start.py", "gives it a venv"),
+    "python train.py --multirun lr=0.1,0.2,0.4": (
+        "tests/hydra_plugins/test_hpcdist_launcher.py",
+        "has Hydra",
+    ),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
     **dict.fromkeys(
         ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),

@@ -85,8 +85,8 @@ def test_a_run_from_its_submission_to_its_outputs(folder: Path, capsys: pytest.C
 
 
 def test_a_call(capsys: pytest.CaptureFixture[str]) -> None:
-    run("python call")
-    assert capsys.readouterr() == ("0.2\n", "")
+    found = run("python call", "python call each")
+    assert (capsys.readouterr(), found["results"]) == (("0.2\n", ""), [0.2, 0.4])
 
 
 def test_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
