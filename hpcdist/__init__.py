@@ -18,6 +18,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
     code    what a job's program is made of: its state, and copies of it
     runs    submit, status, logs, cancel, wait: one directory per run
+    remotes    machines that are reached by ssh: runs go there, and their files come back
     tracking    the metrics that a run recorded
     usage    what jobs used of what they had, and advice from it
     nodes    which nodes failed or were slow, over all runs of a user

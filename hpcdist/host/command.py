@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from hpcdist import words
@@ -11,16 +12,18 @@ class Command(NamedTuple):
     """A process to start: its argv (never a string), environment, standard input and timeout.
 
     ``drop_environment``: prefixes of variables that are removed from the environment, except those in
-    ``keep_environment``; ``environment`` is added last; ``timeout`` is in seconds.
+    ``keep_environment``; ``environment`` is added last; ``timeout`` is in seconds. ``stdin``: text, or the
+    file that is read. ``stdout``: the file that is written in place of the result's text.
     """
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     drop_environment: tuple[str, ...] = ()
     keep_environment: tuple[str, ...] = ()
-    stdin: str = ""
+    stdin: str | Path = ""
     cwd: str = ""
     timeout: float = 60.0
+    stdout: Path | None = None
 
     def __str__(self) -> str:
         return words.join(self.argv)

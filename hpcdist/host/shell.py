@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from hpcdist.host.command import Command, Completed
 
@@ -50,17 +52,32 @@ class Shell(NamedTuple):
         return code if code >= 0 else 128 - code
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            command.argv,
-            env=environment_of(command, self.environment),
-            cwd=command.cwd or None,
-            stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="backslashreplace",
-            start_new_session=True,
-        )
+        with _stdin(command) as stdin, _stdout(command) as stdout:
+            return subprocess.Popen(
+                command.argv,
+                env=environment_of(command, self.environment),
+                cwd=command.cwd or None,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="backslashreplace",
+                start_new_session=True,
+            )
+
+
+def _stdin(command: Command) -> contextlib.AbstractContextManager[int | IO[bytes]]:
+    if isinstance(command.stdin, Path):
+        return command.stdin.open("rb")
+    return contextlib.nullcontext(subprocess.PIPE if command.stdin else subprocess.DEVNULL)
+
+
+def _stdout(command: Command) -> contextlib.AbstractContextManager[int | IO[bytes]]:
+    return command.stdout.open("wb") if command.stdout else contextlib.nullcontext(subprocess.PIPE)
+
+
+def _text_for(command: Command) -> str | None:
+    return command.stdin or None if isinstance(command.stdin, str) else None
 
 
 def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +107,8 @@ def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
         signal.SIGTERM: passed_on,
         signal.SIGHUP: passed_on,
     }
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}  # signal(2) is the main thread's
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -121,14 +140,14 @@ def _killed_with_parent(group: int) -> Iterator[None]:
 
 def _finish(process: subprocess.Popen[str], command: Command) -> Completed:
     try:
-        out, err = process.communicate(command.stdin or None, command.timeout)
+        out, err = process.communicate(_text_for(command), command.timeout)
     except subprocess.TimeoutExpired:
         out, err = _kill(process)
         return Completed(command, 124, out, err, timed_out=True)
     except BaseException:
         _kill(process)
         raise
-    return Completed(command, process.returncode, out, err)
+    return Completed(command, process.returncode, out or "", err)
 
 
 def _kill(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -136,9 +155,10 @@ def _kill(process: subprocess.Popen[str]) -> tuple[str, str]:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:
-        return process.communicate(timeout=1)
+        out, err = process.communicate(timeout=1)
     except subprocess.TimeoutExpired as error:
         return _text(error.stdout), _text(error.stderr)
+    return out or "", err
 
 
 def _text(output: bytes | str | None) -> str:

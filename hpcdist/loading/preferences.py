@@ -7,13 +7,15 @@ experiment, which would not run for a colleague without it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from hpcdist import words
 from hpcdist.documents import fields, source, text_checks
 from hpcdist.documents.fields import Model
 from hpcdist.documents.tree import Document, Map
@@ -26,6 +28,11 @@ from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
+
+REMOTE_PATH: Final = re.compile(
+    r"(?:~(?=/)|\$\{?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}?|(?=/))(?P<rest>(?:/[^\n\0]*)?)"
+)
+"""A path on a remote: an absolute one, or one that begins with ``~`` or a variable there."""
 
 
 class BatchDefaults(Model, frozen=True, kw_only=True):
@@ -44,6 +51,21 @@ class BatchDefaults(Model, frozen=True, kw_only=True):
     exclude_bad_nodes: bool | None = None
 
 
+class RemoteMachine(Model, frozen=True, kw_only=True):
+    """A machine that is reached by ssh, for `--on NAME`.
+
+    ``host``: as `ssh` takes it, such as ``user@login.example.org`` or a name of your ssh config.
+    ``directory``: the folder of runs there; it may begin with ``~`` or with a variable there, such as
+    ``$SCRATCH/hpcdist``. ``site``: its site, if that has not the remote's name. ``python``: the Python there
+    whose folder jobs find first in PATH.
+    """
+
+    host: str
+    directory: str
+    site: str | None = None
+    python: str | None = None
+
+
 class Config(Model, frozen=True, kw_only=True):
     """The user's config file.
 
@@ -52,7 +74,7 @@ class Config(Model, frozen=True, kw_only=True):
     ``sites``: defaults for single sites, by name; they override ``defaults``, key by key. ``trusted_runs``:
     folders of runs to which others may write, as absolute paths, or with ``~``; all of these users could
     replace what your jobs run. ``nodes_ledger``: a file in which a group keeps what is known against
-    nodes, as an absolute path, or with ``~``.
+    nodes, as an absolute path, or with ``~``. ``remotes``: machines that are reached by ssh, by name.
     """
 
     site: str | None = None
@@ -60,6 +82,7 @@ class Config(Model, frozen=True, kw_only=True):
     sites: dict[str, BatchDefaults] = {}
     trusted_runs: tuple[str, ...] = ()
     nodes_ledger: str | None = None
+    remotes: dict[str, RemoteMachine] = {}
 
 
 class Preferences(NamedTuple):
@@ -125,6 +148,7 @@ def _problems_of(config: Config) -> Iterator[Problem]:
         if most is not None and not 0 < most < MOST_GPU_HOURS:
             where = (*path, "max_gpu_hours")
             yield Problem(f"{most:g} is out of range", where, "write a number of GPU-hours")
+    yield from _remote_problems(config.remotes)
     for number, text in enumerate(config.trusted_runs):
         if not text.startswith(("/", "~")):
             message = f"{text!r} is relative to the current folder"
@@ -132,6 +156,21 @@ def _problems_of(config: Config) -> Iterator[Problem]:
     if config.nodes_ledger is not None and not config.nodes_ledger.startswith(("/", "~")):
         message = f"{config.nodes_ledger!r} is relative to the current folder"
         yield Problem(message, ("nodes_ledger",), "write an absolute path")
+
+
+def _remote_problems(remotes: Mapping[str, RemoteMachine]) -> Iterator[Problem]:
+    """Yield what is wrong with remotes: ssh takes a host that begins with a dash for an option."""
+    for name, remote in remotes.items():
+        path: Keys = ("remotes", Key(name))
+        if not words.RUN_NAME.fullmatch(name):
+            yield Problem(f"{name!r} is not a valid name of a remote", path, words.RUN_NAME_FORM)
+        if not re.fullmatch(r"[A-Za-z0-9_.@:\[\]%+][-A-Za-z0-9_.@:\[\]%+/]*", remote.host):
+            hint = "write USER@HOST, or a name of your ssh config"
+            yield Problem(f"{remote.host!r} is not a host", (*path, "host"), hint)
+        for key, text in (("directory", remote.directory), ("python", remote.python)):
+            if text is not None and not REMOTE_PATH.fullmatch(text):
+                hint = "begin with /, ~/ or a variable there, such as $SCRATCH/hpcdist"
+                yield Problem(f"{text!r} is no absolute path", (*path, key), hint)
 
 
 def unknown_sites(own: Preferences, known: Collection[str]) -> Iterator[Problem]:

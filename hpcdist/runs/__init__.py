@@ -1,7 +1,7 @@
 """Runs: each is one submission with its directory, record, event log, state and output.
 
 rundir record stored_plan events finding    the files of a run, and runs by their names
-control interrupted cancelling stopping removing services    submit, stop and remove, and what they need
+control submission interrupted cancelling stopping removing services    submit, stop, remove; their needs
 elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
 accounting attempt attempt_files attempts packed history    what happened to it
 requests this_machine    a plan becomes a request for `control`; the services of this machine

@@ -60,7 +60,8 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
     if kept is not None or run.job is None or not isinstance(scheduler, HasAccounting):
         return kept or ()
     accounting = scheduler.accounting()
-    answers = [(services.runner.run(command), run.job) for command in accounting.commands(run.job)]
+    runner = services.at([run]).runner
+    answers = [(runner.run(command), run.job) for command in accounting.commands(run.job)]
     found = tuple(usage for answer in answers for usage in accounting.read(*answer) if _is_valid(usage))
     is_late = all(completed.ok for completed, _ in answers) and _has_been_over(run, services.now())
     if run.record.ended and (is_late or _is_complete(run, found)):

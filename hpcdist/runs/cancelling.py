@@ -55,7 +55,7 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
         message = f"{scheduler.name} cannot cancel an element of an array alone"
         raise SchedulerError(Problem(message, hint=f"`hpcdist cancel {job.name}` cancels all of them"))
     at = services.now()
-    completed = services.runner.run(scheduler.cancel_element(job, index))
+    completed = services.at([report.run]).runner.run(scheduler.cancel_element(job, index))
     if not completed.ok:
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
@@ -65,10 +65,11 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
 
 def _groups(reports: Sequence[Report]) -> list[list[Report]]:
     """Group the jobs to cancel by command; unlisted ones apart, so that they cannot fail the others."""
-    groups: dict[tuple[str, bool], list[Report]] = {}
+    groups: dict[tuple[str, str, bool], list[Report]] = {}
     for report in reports:
         if report.run.job is not None and _can_be_cancelled(report):
-            groups.setdefault((report.run.record.scheduler, report.is_missing), []).append(report)
+            record = report.run.record
+            groups.setdefault((record.remote, record.scheduler, report.is_missing), []).append(report)
     return list(groups.values())
 
 
@@ -86,7 +87,8 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
     jobs = [report.run.job for report in group if report.run.job is not None]
     at = services.now()
     try:
-        completed = services.runner.run(schedulers.get(name).cancel(jobs))
+        runner = services.at([report.run for report in group]).runner
+        completed = runner.run(schedulers.get(name).cancel(jobs))
     except SchedulerError as error:
         yield from error.problems
         return

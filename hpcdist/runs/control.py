@@ -17,7 +17,7 @@ of them is completed in the same way: the next `submit` submits those that are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +32,7 @@ from hpcdist.runs.interrupted import Interrupted
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, find_tokens, status
+from hpcdist.runs.submission import SubmitRequest
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import Scheduler, Submission, schedulers
 
@@ -52,31 +53,6 @@ _LIMIT: Final = 120.0
 
 _BUSY: Final = "another `hpcdist submit` of the same experiment is running; waiting for it to finish"
 _LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)
-
-
-class SubmitRequest(NamedTuple):
-    """What to submit; ``files`` returns the run's files (name and text) for its directory.
-
-    ``code`` puts the code of the job into the run directory, or records that of the current folder.
-    ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
-    `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
-    goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
-    in whatever way, before the first one begins. ``restart_of``, ``copy_of``: as in `Record`.
-    """
-
-    name: str
-    site: str
-    scheduler: str
-    experiment: str
-    files: Callable[[RunDirectory], Mapping[str, str]]
-    code: Callable[[RunDirectory], Code] = lambda _: Code()
-    options: tuple[str, ...] = ()
-    jobs: Sequence[str] = ("",)
-    one_by_one: bool = False
-    followed: bool = False
-    after: str = ""
-    restart_of: str = ""
-    copy_of: str = ""
 
 
 class Output(NamedTuple):
@@ -200,6 +176,8 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> t
         trials=request.jobs[0],
         restart_of=request.restart_of,
         copy_of=request.copy_of,
+        remote=request.remote,
+        there=f"{request.there}/{directory.name}" if request.remote else "",
     )
     run = Run(directory, record, tuple(_further(directory, record, request, services)))
     try:
@@ -209,6 +187,7 @@ def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> t
             directory.write(name, text)
         for job in reversed(run.jobs):
             services.save(job.directory, job.record)
+        services.send(run)
     except (Exception, KeyboardInterrupt):
         removing.remove_directory(directory)
         raise
@@ -274,7 +253,7 @@ def submit_command(scheduler: Scheduler, submission: Submission, folder: str) ->
 def _run_submit(run: Run, scheduler: Scheduler, command: Command, services: Services) -> str:
     """Submit the script and return the job id."""
     try:
-        return scheduler.read_submit(services.runner.run(command))
+        return scheduler.read_submit(services.start(run, command))
     except SubmissionUnknown as error:
         return _look_up_job(run, scheduler, services, error)
     except SchedulerError as error:

@@ -62,6 +62,8 @@ class Record(NamedTuple):
     record of its first one. ``trials``: those of the elements, as in `Job`. ``goes_on``: this job and
     later ones do again what those before it did not complete, so that their ends are not that of the run.
     ``restart_of``, ``copy_of``: the run whose experiment it was made from, of a copy with its outputs.
+    ``remote``: the name of the remote that has its jobs, and ``there`` its directory there; empty for this
+    machine.
     """
 
     name: str
@@ -82,10 +84,13 @@ class Record(NamedTuple):
     goes_on: bool = False
     restart_of: str = ""
     copy_of: str = ""
+    remote: str = ""
+    there: str = ""
 
     def further(self, token: str, created_at: str, trials: str) -> Record:
         """Return the record of a further job of its run."""
-        return Record(self.name, token, self.site, self.scheduler, self.digest, created_at, trials=trials)
+        own = Record(self.name, token, self.site, self.scheduler, self.digest, created_at, trials=trials)
+        return own._replace(remote=self.remote, there=self.there)
 
     def changed(self, **changes: Any) -> Record:
         """Return the record with these changes, or unchanged if they would set back its phase."""

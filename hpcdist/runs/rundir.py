@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host import ownership, untrusted
-from hpcdist.host.ownership import Trust
+from hpcdist.host.ownership import Trust, trust_none
 from hpcdist.runs import events, record, stored_plan
 from hpcdist.runs.events import Event
 from hpcdist.runs.record import Phase, Record, encode
@@ -232,8 +232,8 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Path:
     return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
 
 
-def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.trust_none) -> RunDirectory:
-    """Make the next free directory ``<name>-<n>``, with mode 0700; concurrent submissions get different ones.
+def create(runs_dir: Path, name: str, *, above: int = 0, trusts: Trust = trust_none) -> RunDirectory:
+    """Make the next free directory ``<name>-<n>`` above a number, with mode 0700; concurrent calls differ.
 
     Raises:
         ConfigError: if other users could replace files of the runs directory (`ownership.check`).
@@ -242,7 +242,7 @@ def create(runs_dir: Path, name: str, *, trusts: Trust = ownership.trust_none) -
     ownership.make(runs_dir)
     with untrusted.folder(runs_dir) as runs:
         ownership.check(runs_dir, runs, trusts=trusts)
-        stem, number = _next(runs, name)
+        stem, number = _next(runs, name, above)
         while True:
             run = f"{stem}-{number}"
             with contextlib.suppress(FileExistsError):
@@ -258,11 +258,11 @@ def next_name(runs_dir: Path, name: str) -> str:
     return f"{stem}-{number}"
 
 
-def _next(runs: int | Path, name: str) -> tuple[str, int]:
+def _next(runs: int | Path, name: str, above: int = 0) -> tuple[str, int]:
     begin = f"{words.slug(name)}-"
     with os.scandir(runs) as entries:
         ends = [entry.name.removeprefix(begin) for entry in entries if entry.name.startswith(begin)]
-    return begin[:-1], 1 + max((int(text) for text in ends if _NUMBER.fullmatch(text)), default=0)
+    return begin[:-1], 1 + max([above, *(int(text) for text in ends if _NUMBER.fullmatch(text))])
 
 
 def save(directory: RunDirectory, record: Record) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import locks
-from hpcdist.host.command import Runner
+from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Record, Run, RunDirectory
 
@@ -23,8 +23,42 @@ def new_token() -> str:
     return secrets.token_hex(8)
 
 
+@runtime_checkable
+class Elsewhere(Runner, Protocol):
+    """A runner on another machine, whose run directories are mirrored here."""
+
+    def start(self, run: Run, command: Command) -> Completed:
+        """Run the command that submits the run, once however often this is called."""
+        ...
+
+    def send(self, run: Run) -> None:
+        """Make the directory of a new run there, with its files."""
+        ...
+
+    def look(self, runs: Sequence[Run], services: Services) -> Runner:
+        """Bring these runs up to date here, and return a runner that has the answers about their jobs."""
+        ...
+
+    def pull(self, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
+        """Bring the files of these runs up to date here; ``whole``: however long that takes."""
+        ...
+
+
+def no_remotes(runs: Sequence[Run]) -> Elsewhere:
+    """Refuse runs that are on another machine.
+
+    Raises:
+        ConfigError: always.
+    """
+    message = f"{runs[0].name} is on {runs[0].record.remote}, which cannot be asked for here"
+    raise ConfigError(Problem(message, hint="use the verbs of the command line"))
+
+
 class Services(NamedTuple):
-    """The real services need only a ``Shell``; tests pass their own functions."""
+    """The real services need only a ``Shell``; tests pass their own functions.
+
+    ``remote`` returns the machine that has these runs, which is the same for all.
+    """
 
     runner: Runner
     now: Callable[[], float] = time.time
@@ -33,6 +67,7 @@ class Services(NamedTuple):
     save: Callable[[RunDirectory, Record], None] = rundir.save
     create: Callable[[Path, str], RunDirectory] = rundir.create
     host: str = os.uname().nodename
+    remote: Callable[[Sequence[Run]], Elsewhere] = no_remotes
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Save these changes of the run's record and return the changed run.
@@ -45,11 +80,71 @@ class Services(NamedTuple):
             self.save(run.directory, record)
         return run._replace(record=record)
 
+    def at(self, runs: Sequence[Run]) -> Services:
+        """Return the services of the machine that has these runs, which is the same for all.
+
+        Raises:
+            ConfigError: if that is another one, which is not known here any more.
+        """
+        return self._replace(runner=self.remote(runs)) if runs and runs[0].record.remote else self
+
+    def looking(self, runs: Sequence[Run]) -> Services:
+        """Return the services of these runs' machine, with what is there now; a failure is an answer, too."""
+        try:
+            services = self.at(runs)
+        except ConfigError as error:
+            return self._replace(runner=_Unknown(str(error)))
+        if not isinstance(services.runner, Elsewhere):
+            return services
+        return services._replace(runner=services.runner.look(runs, services))
+
+    def start(self, run: Run, command: Command) -> Completed:
+        """Run the command that submits the run.
+
+        Raises:
+            SchedulerError: if it was certainly not run on another machine.
+            SubmissionUnknown: if no answer came from there.
+        """
+        if isinstance(self.runner, Elsewhere):
+            return self.runner.start(run, command)
+        return self.runner.run(command)
+
+    def send(self, run: Run) -> None:
+        """Bring a new run to the machine where it is submitted, if that is another one.
+
+        Raises:
+            ConfigError: if it cannot be written there.
+            SchedulerError: without an answer.
+        """
+        if isinstance(self.runner, Elsewhere):
+            self.runner.send(run)
+
+    def pull(self, runs: Sequence[Run], *, whole: bool = False) -> None:
+        """Bring the files of these runs up to date, if they are on another machine; as `Elsewhere.pull`.
+
+        Raises:
+            ConfigError: as `at`.
+            SchedulerError: without an answer.
+        """
+        services = self.at(runs)
+        if isinstance(services.runner, Elsewhere):
+            services.runner.pull(runs, services, whole=whole)
+
     def try_update(self, run: Run, **changes: Any) -> Run:
         """As `update`, but if the record cannot be written, only the returned run has the changes."""
         with contextlib.suppress(OSError):
             return self.update(run, **changes)
         return run._replace(record=run.record.changed(**changes))
+
+
+class _Unknown(NamedTuple):
+    """A runner on a machine that is not known: every command fails with the reason."""
+
+    reason: str
+
+    def run(self, command: Command) -> Completed:
+        """Return the failure."""
+        return Completed(command, 255, stderr=self.reason)
 
 
 def reread(run: Run) -> Run:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.estimates import HasStarts
-from hpcdist.schedulers.job import Job, JobState
+from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
+    from hpcdist.runs.rundir import Run
     from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
 
@@ -19,15 +20,17 @@ def expected(reports: Iterable[Report], services: Services) -> Mapping[str, floa
 
     One query to each batch system; one that does not answer has no estimates.
     """
-    waiting: dict[str, list[Job]] = {}
+    waiting: dict[tuple[str, str], list[Run]] = {}
     for report in reports:
         if report.status.state is JobState.PENDING and report.run.job:
-            waiting.setdefault(report.run.record.scheduler, []).append(report.run.job)
+            where = report.run.record.remote, report.run.record.scheduler
+            waiting.setdefault(where, []).append(report.run)
     found: dict[str, float] = {}
-    for name, jobs in waiting.items():
+    for (_, name), runs in waiting.items():
         scheduler = schedulers.get(name)
         if isinstance(scheduler, HasStarts):
+            jobs, runner = [run.job for run in runs if run.job], services.at(runs).runner
             starts = scheduler.starts()
             for command in starts.commands(jobs):
-                found.update(starts.read(services.runner.run(command), jobs))
+                found.update(starts.read(runner.run(command), jobs))
     return found

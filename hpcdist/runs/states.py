@@ -68,10 +68,11 @@ def status(runs: Sequence[Run], services: Services) -> list[Report]:
     its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
     Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.deadline`).
     """
-    by_scheduler: dict[str, list[Run]] = {}
+    by_scheduler: dict[tuple[str, str], list[Run]] = {}
     for run in itertools.chain.from_iterable(run.jobs for run in runs):
-        by_scheduler.setdefault(run.record.scheduler, []).append(run._replace(later=()))
-    calls = [partial(_of_scheduler, name, group, services) for name, group in by_scheduler.items()]
+        where = run.record.remote, run.record.scheduler
+        by_scheduler.setdefault(where, []).append(run._replace(later=()))
+    calls = [partial(_of_scheduler, name, group, services) for (_, name), group in by_scheduler.items()]
     found = itertools.chain.from_iterable(run_parallel(calls))
     reports = {report.run.directory: report for report in found}
     return [_of_run([reports[job.directory] for job in run.jobs]) for run in runs]
@@ -100,7 +101,9 @@ def _whole(run: Run, jobs: Sequence[Report]) -> Status:
 
 
 def _of_scheduler(name: str, runs: Sequence[Run], services: Services) -> list[Report]:
-    """Query one scheduler for all its runs, within one deadline."""
+    """Query one scheduler of one machine for all its runs, within one deadline."""
+    if live := [run for run in runs if run.record.ended is None]:
+        services = services.looking(live)
     services = services._replace(runner=with_deadline(services.runner, services.now))
     settled, answered = find_lost_jobs(runs, services)
     jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]

@@ -30,7 +30,7 @@ def services() -> Services:
         from hpcdist.schedulers.slurm import reader  # imports the Slurm code
 
         runner = reader.over(runner)
-    return Services(runner, create=partial(rundir.create, trusts=_trusts))
+    return Services(runner, create=partial(rundir.create, trusts=trusts))
 
 
 def check(runs_dir: Path) -> None:
@@ -46,7 +46,7 @@ def check(runs_dir: Path) -> None:
         raise ConfigError(Problem(f"the path {runs_dir} is not valid UTF-8", hint=hint)) from None
     if runs_dir.is_dir():
         with untrusted.folder(runs_dir) as handle:
-            ownership.check(runs_dir, handle, trusts=_trusts)
+            ownership.check(runs_dir, handle, trusts=trusts)
 
 
 def submit(
@@ -68,7 +68,8 @@ def submit(
         raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error
 
 
-def _trusts(runs_dir: Path) -> bool:
+def trusts(runs_dir: Path) -> bool:
+    """Return whether the user trusts this folder of runs, to which others may write, by the config."""
     from hpcdist.loading import preferences  # rarely needed
 
     return preferences.trusts(preferences.read(os.environ), runs_dir)

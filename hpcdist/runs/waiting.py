@@ -161,7 +161,8 @@ class PollTimer:
         if self._refused or not isinstance(scheduler, Waits):
             return 0.0
         began = self._services.now()
-        completed = self._services.runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
+        runner = self._services.at(runs).runner
+        completed = runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
         self._refused = not completed.ok and not completed.timed_out
         self._ending |= {runs[0].directory.path} if completed.ok else set()
         waited = max(0.0, self._services.now() - began)

@@ -41,7 +41,7 @@ def answers(answer: Answer) -> Services:
 
 
 def by_nodes(command: Command) -> Completed:
-    nodes = 2 if "#SBATCH --nodes=2" in command.stdin else 1
+    nodes = 2 if "#SBATCH --nodes=2" in str(command.stdin) else 1
     return Completed(
         command, 0, stderr=f"sbatch: Job 5 to start at {1000 * nodes} using 8 processors on n1\n"
     )

@@ -51,6 +51,10 @@ ELSEWHERE: Final = {
     "pip install '.[debug]'": ("pyproject.toml", "the extra is part of what tests need"),
     "hpcdist exec train-1 --rank 3 -- nvidia-smi": ("tests/cli/test_exec.py", "has such a job"),
     "hpcdist exec train-1 --node 1 -- bash": ("tests/cli/test_exec.py", "has such a job"),
+    "hpcdist submit exp.yml --on perlmutter --set batch.code=snapshot --follow": (
+        "tests/remotes/test_over_ssh.py",
+        "has another machine",
+    ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (
         "tests/slurm/test_rehearse.py",

@@ -108,8 +108,9 @@ def test_parts_of_a_site(name: str, sections: str) -> None:
     assert problems(Site, plain | part) == []
 
 
-def test_a_config() -> None:
-    assert problems(Config, source.parse(block("config"), "config").data) == []
+@pytest.mark.parametrize("name", ["config", "remotes"])
+def test_a_config(name: str) -> None:
+    assert problems(Config, source.parse(block(name), "config").data) == []
 
 
 def problems(model: type[Model], data: Any) -> list[Any]:

@@ -40,6 +40,7 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
     there, errors = finding.list_runs(runs_dir)
     if not jobs:
         runs.warn_unreadable(errors)
+        runs.pull(run for run in there if run.record.ended is None)
         yield from there
         return
     found: dict[Path, Run] = {}
@@ -48,6 +49,7 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
             finding.find(runs_dir, job)
         ]
         found |= {run.directory.path: run for run in matching}
+    runs.pull(found.values())
     yield from found.values()
 
 

@@ -36,6 +36,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if rank is not None and node is not None:
         raise click.UsageError("--rank and --node exclude each other.")
     run, element = finding.find_element(runs_dir, job)
+    runs.check_here(run, "exec")
     [report] = states.status([run], runs.services())
     found = inside.running(report, element)
     number = inside.node_of(found, rank, node)

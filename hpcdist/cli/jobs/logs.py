@@ -15,7 +15,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.runs import attempt_files, finding, logs
+from hpcdist.runs import attempt_files, logs
 
 
 @click.command("logs")
@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
-    run, element = finding.find_element(runs_dir, jobs)
+    run, element = runs.find_pulled(runs_dir, jobs, whole=not following)
     if element and following:
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
     only: Filter = iter

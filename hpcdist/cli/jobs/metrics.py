@@ -21,7 +21,7 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
-from hpcdist.runs import finding, logs
+from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
@@ -59,7 +59,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if json + as_csv + following > 1:
         raise click.UsageError("use one of --json, --csv and --follow.")
-    run, element = finding.find_element(runs_dir, jobs)
+    run, element = runs.find_pulled(runs_dir, jobs)
     if element and following:
         raise click.UsageError("--follow shows all elements of an array; name the run alone.")
     if following:

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from hpcdist.cli import show
+from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, warning
-from hpcdist.runs import finding
 from hpcdist.tracking import outputs, series
 
 
@@ -26,7 +26,7 @@ def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bo
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
     array.
     """
-    run, element = finding.find_element(runs_dir, jobs)
+    run, element = runs.find_pulled(runs_dir, jobs)
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
     found = [

@@ -36,6 +36,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 
     run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
+    runs.check_here(run, "resume")
     services, output = runs.services(), runs.added(run, json=json)
     if run.directory.plan().trials is None:
         continuing.go_on(run, services, output, changes)

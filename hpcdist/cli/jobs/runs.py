@@ -12,6 +12,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
+from hpcdist.remotes import here
 from hpcdist.runs import finding, this_machine
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
 
-services, check = this_machine.services, this_machine.check
+services, check = here.services, this_machine.check
 
 Found = TypeVar("Found")
 
@@ -60,6 +61,41 @@ def _each(jobs: Iterable[str], find_one: Callable[[str], Found]) -> tuple[list[F
         raise ConfigError(*problems)
     print_problems(problems)
     return found, ConfigError.exit_code if problems else 0
+
+
+def check_here(run: Run, verb: str) -> None:
+    """Refuse a run of a remote, which a verb does not reach.
+
+    Raises:
+        ConfigError: with the remote's name.
+    """
+    if remote := run.record.remote:
+        message = f"{run.name} is on {remote}, where `hpcdist {verb}` does not reach it"
+        raise ConfigError(Problem(message, hint=f"its directory there is {run.record.there}"))
+
+
+def pull(found: Iterable[Run], *, whole: bool = False) -> None:
+    """Bring runs of remotes up to date here; of a remote that does not answer, warn how old its files are."""
+    by_remote: dict[str, list[Run]] = {}
+    for run in found:
+        if run.record.remote:
+            by_remote.setdefault(run.record.remote, []).append(run)
+    for group in by_remote.values():
+        try:
+            services().pull(group, whole=whole)
+        except (ConfigError, SchedulerError) as error:
+            print_problems(problem._replace(severity="warning") for problem in error.problems)
+
+
+def find_pulled(runs_dir: Path, job: str, *, whole: bool = False) -> tuple[Run, str]:
+    """Return a run and the number of an element, as `finding.find_element`, with what its remote has now.
+
+    Raises:
+        ConfigError: as `finding.find_element`.
+    """
+    run, element = finding.find_element(runs_dir, job)
+    pull([run], whole=whole)
+    return run, element
 
 
 def warn_unreadable(errors: Sequence[ConfigError]) -> None:

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,7 @@ from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.cli.session import planned
+from hpcdist.errors import Place
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
@@ -25,10 +27,14 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.words import quote
 
+if TYPE_CHECKING:
+    from hpcdist.remotes.submitting import Target
+
 
 @click.command("submit")
 @experiment_options
 @runs_dir_option
+@click.option("--on", metavar="REMOTE", help="Submit on this remote of your config, over ssh.")
 @click.option(
     "--follow",
     "following",
@@ -53,17 +59,24 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     dry_run: bool,
     again: bool,
     json: bool,
+    on: str | None,
 ) -> None:
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
+    remote = target(on, options) if on else None
+    if remote and not options.site:
+        options = options._replace(site=remote.site)
     made = planned(options, runs_dir=runs_dir, saves=not dry_run)
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:
         prepare = functools.partial(job_code.prepared, made, runner=services.runner, dry=True)
-        _dry_run(request._replace(code=prepare), runs_dir, json=json)
+        request = request._replace(code=prepare)
+        _dry_run(remote.dry(request) if remote else request, runs_dir, json=json)
         return
+    if remote:
+        request, services = remote.prepare(request, made, runs_dir, services)
     result: Callable[[Run], object] = functools.partial(print_result, made=made, runs_dir=runs_dir)
     if json:
         result = _print_id_as_note if following or waiting else functools.partial(print_as_json, made=made)
@@ -72,6 +85,20 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _note_balance(made, services)
     if following or waiting:
         _follow_or_wait(ctx, run, following=following, json=json)
+
+
+def target(name: str, options: ExperimentOptions) -> Target:
+    """Return the remote of this name.
+
+    Raises:
+        ConfigError: if the config has none.
+    """
+    from hpcdist.loading import preferences  # with the user's config, and what ssh needs
+    from hpcdist.remotes import machines
+    from hpcdist.remotes.submitting import Target
+
+    machine = machines.named(preferences.read(os.environ), name, Place(f"--on={name}", 0, 0))
+    return Target(name, machine, Path(options.file).parent)
 
 
 def submit_run(
@@ -105,7 +132,13 @@ def print_result(run: Run, made: Planned, runs_dir: Path) -> None:
     name = run.name if is_found else quote(run.directory.path)
     jobs = f"job{'s' * bool(run.later)} {runs.ids_of(run)}"
     click.echo(f"{run.name}: {jobs} on site {run.record.site}, {made.plan.summary}")
-    rows = [("directory", str(run.directory.path)), *costs.rows(made), ("next", f"hpcdist logs {name} -f")]
+    there = [("there", f"{run.record.remote}:{run.record.there}")] if run.record.remote else []
+    rows = [
+        ("directory", str(run.directory.path)),
+        *there,
+        *costs.rows(made),
+        ("next", f"hpcdist logs {name} -f"),
+    ]
     show.table((), rows)
     show.flush()
 

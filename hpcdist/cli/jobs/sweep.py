@@ -98,6 +98,7 @@ def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
     """
     run = finding.find(runs_dir, jobs)
     _trials_of(run)
+    runs.check_here(run, "sweep stop")
     services = runs.services()
     [report] = states.status([run], services)
     if not (has_ended := report.status.state.is_final):
@@ -123,6 +124,7 @@ def resume(jobs: str, runs_dir: Path, json: bool) -> None:
 
     run = finding.find(runs_dir, jobs)
     _trials_of(run)
+    runs.check_here(run, "sweep resume")
     continuing.resume(run, runs.services(), runs.added(run, json=json))
 
 
@@ -138,6 +140,7 @@ def extend(jobs: str, runs_dir: Path, json: bool, more: int) -> None:
 
     run = finding.find(runs_dir, jobs)
     _trials_of(run)
+    runs.check_here(run, "sweep extend")
     continuing.extend(run, more, runs.services(), runs.added(run, json=json))
 
 
@@ -154,6 +157,7 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
 
     run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
     _trials_of(run)
+    runs.check_here(run, "sweep advance")
     if not by_job or states.status([run], services)[0].is_over:
         run, why = generations.advance(run, services, runs.added(run, json=json), wait=waiting)
     if why:

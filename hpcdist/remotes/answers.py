@@ -1,0 +1,109 @@
+"""What a remote has answered: sections behind a random word, whatever its login shell prints before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.host.command import Command, Completed, Runner
+
+_NOT_FOUND: Final = 127
+"""The exit code of a shell for a program that is not there."""
+
+
+class Section(NamedTuple):
+    """One section: its kind, the words of its head, and its contents."""
+
+    kind: str
+    words: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The contents as text."""
+        return self.data.decode("utf-8", "backslashreplace")
+
+
+class Incomplete(ValueError):  # noqa: N818 - what it is
+    """The answer has no beginning or no end: ``began`` is whether the program ran at all."""
+
+    def __init__(self, printed: bytes, *, began: bool) -> None:
+        super().__init__("incomplete answer")
+        self.printed = printed.decode("utf-8", "backslashreplace")
+        self.began = began
+
+
+def read(output: bytes, mark: str) -> list[Section]:
+    """Return the sections between the beginning and the end.
+
+    Raises:
+        Incomplete: if one of them is missing.
+    """
+    begin = f"\n{mark} begin\n".encode()
+    _, found, rest = (b"\n" + output).partition(begin)
+    if not found:
+        raise Incomplete(output, began=False)
+    sections: list[Section] = []
+    for section in _sections(b"\n" + rest, f"\n{mark} ".encode()):
+        if section.kind == "end":
+            return sections
+        sections.append(section)
+    raise Incomplete(output, began=True)
+
+
+def _sections(rest: bytes, mark: bytes) -> Iterator[Section]:
+    """Yield each section; one of a file has the length that its head names."""
+    position = rest.find(mark)
+    while position >= 0:
+        end = rest.find(b"\n", position + len(mark))
+        if end < 0:
+            return
+        kind, _, words = rest[position + len(mark) : end].decode("utf-8", "surrogateescape").partition(" ")
+        start = end + 1
+        position = rest.find(mark, end if kind != "file" else start + _length(words))
+        if kind == "file" and position != start + _length(words):
+            return
+        yield Section(kind, words, rest[start : position if position >= 0 else len(rest)])
+
+
+def _length(words: str) -> int:
+    """Return the bytes of a file's part: its head is the run, the offset, the length, the size, the name."""
+    _, _, length, *_ = (*words.split(" "), "", "", "")
+    return int(length) if length.isdecimal() else 0
+
+
+def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[Completed]:
+    """Return the results of these commands, each of which printed its output, then its errors."""
+    texts = [section for section in sections if section.kind in {"out", "err"}]
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return [
+        _completed(command, out.text, int(err.words), err.text)
+        for command, (out, err) in zip(commands, pairs, strict=True)
+    ]
+
+
+def _completed(command: Command, out: str, code: int, err: str) -> Completed:
+    return Completed(command, code, out, err, missing=code == _NOT_FOUND)
+
+
+class Answers(NamedTuple):
+    """A runner that has answers already; other commands are run by the runner below it."""
+
+    known: Sequence[Completed]
+    runner: Runner
+
+    def run(self, command: Command) -> Completed:
+        """Return the answer to the command, or to one that asked for more jobs besides."""
+        for done in self.known:
+            if covers(done.command, command):
+                return done._replace(command=command)
+        return self.runner.run(command)
+
+
+def covers(known: Command, asked: Command) -> bool:
+    """Return whether the answer to one command has that to another, which names fewer jobs."""
+    return known.argv[0] == asked.argv[0] and _words(asked) <= _words(known)
+
+
+def _words(command: Command) -> frozenset[str]:
+    return frozenset(part for word in command.argv for part in word.split(","))

@@ -1,0 +1,70 @@
+"""One round trip: a program goes to a remote, and the sections that it printed come back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Problem
+from hpcdist.host.command import Command, Completed
+from hpcdist.remotes import answers, failures, program
+from hpcdist.remotes.answers import Incomplete, Section
+from hpcdist.remotes.connection import Connection
+from hpcdist.remotes.failures import Unreachable
+
+_PAUSES: Final = (0.5, 2.0, 5.0)
+"""Seconds before a request is sent again whose answer was cut off."""
+
+_SSH_FAILED: Final = 255
+"""The exit code of ssh for its own failures (ssh(1))."""
+
+
+class Channel(NamedTuple):
+    """Sends requests over a connection."""
+
+    connection: Connection
+
+    def call(
+        self, lines: Sequence[str], timeout: float, needs: Sequence[str] = (), data: Path | None = None
+    ) -> list[Section]:
+        """Run these lines there and return what they printed; the data follow them on stdin.
+
+        A session that ssh lost is begun again, so what the lines do must be done once at most by itself.
+        ``needs``: as `program.request`.
+
+        Raises:
+            Unreachable: if no complete answer came.
+        """
+        pauses = [*_PAUSES]
+        while True:
+            sent = program.request(lines, needs)
+            done, output = self._session(sent, timeout, data)
+            try:
+                return answers.read(output, sent.mark)
+            except Incomplete as error:
+                if done.returncode != _SSH_FAILED or not pauses:
+                    raise Unreachable(self._problem(done, error)) from error
+            self.connection.sleep(pauses.pop(0))
+
+    def _session(self, sent: program.Request, timeout: float, data: Path | None) -> tuple[Completed, bytes]:
+        with tempfile.TemporaryDirectory(prefix="hpcdist-") as folder:
+            stdin, stdout = Path(folder, "in"), Path(folder, "out")
+            with stdin.open("wb") as file:
+                file.write(sent.text.encode())
+                if data:
+                    with data.open("rb") as rest:
+                        shutil.copyfileobj(rest, file)
+            command = Command((), stdin=stdin, stdout=stdout, timeout=timeout, keep_environment=("LC_ALL",))
+            done = self.connection.session(sent.line, command)
+            return done, stdout.read_bytes() if stdout.exists() else b""
+
+    def _problem(self, done: Completed, error: Incomplete) -> Problem:
+        name, host = self.connection.name, self.connection.host
+        if done.timed_out:
+            return failures.slow(name, done.command.timeout)
+        if error.began and done.returncode != _SSH_FAILED:
+            return failures.broken(name, done.returncode, done.stderr)
+        return failures.no_answer(name, host, done.returncode, done.stderr, error.printed)

@@ -1,0 +1,198 @@
+"""One connection of OpenSSH for all sessions with a remote: opened once, with prompts on the terminal.
+
+Everything of the user's ssh config counts: keys, agent, ProxyJump, known hosts. Nothing is forwarded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.host.command import Command, Completed
+from hpcdist.remotes import failures
+from hpcdist.remotes.failures import Unreachable
+
+KEPT: Final = "4h"
+"""How long an unused connection stays open, so that passwords and codes are asked for once."""
+
+_OPEN_LIMIT: Final = 60.0
+_SESSIONS: Final = 8
+"""Sessions at once through one connection: sshd refuses more than ten (sshd_config(5), MaxSessions)."""
+
+_SHORT: Final = 50
+"""Characters of a path that leave room for the name of a socket."""
+
+_PAUSE: Final = 0.05
+_OPTIONS: Final = (
+    "-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none",
+    "-oServerAliveInterval=15", "-oServerAliveCountMax=4", "-oConnectTimeout=20",
+)  # fmt: skip
+"""Nothing is forwarded or run beside; a dead line is noticed within a minute."""
+
+_prompting = threading.Lock()
+
+
+class Starter(Protocol):
+    """What starts processes: ``hpcdist.host.shell.Shell``."""
+
+    def run(self, command: Command) -> Completed:
+        """Run the command to its end."""
+        ...
+
+    def attach(self, command: Command) -> int:
+        """Run the command with this process's terminal."""
+        ...
+
+
+class Connection(NamedTuple):
+    """The connection to a host; ``folder`` has its socket, and only its user can use it.
+
+    ``name``: the remote's, for messages. ``config``: options in front of all others, for tests.
+    """
+
+    name: str
+    host: str
+    shell: Starter
+    folder: Path
+    config: tuple[str, ...] = ()
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def socket(self) -> Path:
+        """The socket of the connection; its path must be short (unix(7): 108 bytes, of which ssh uses 17)."""
+        words = "\0".join((self.host, *self.config))
+        return self.folder / hashlib.sha256(words.encode()).hexdigest()[:12]
+
+    def argv(self, *options: str) -> tuple[str, ...]:
+        """Return ssh with the options of every call."""
+        return ("ssh", *self.config, f"-oControlPath={self.socket}", *_OPTIONS, *options)
+
+    def session(self, words: str, command: Command) -> Completed:
+        """Run words of the login shell there, with the command's input, output and timeout.
+
+        Raises:
+            Unreachable: if there is no connection, and none can be opened.
+        """
+        self.open()
+        argv = self.argv("-oControlMaster=no", "-oBatchMode=yes", "--", self.host, words)
+        with self._slot():
+            return self.shell.run(command._replace(argv=argv))
+
+    def open(self) -> None:
+        """Open the connection unless it is open; passwords and codes are asked for on the terminal.
+
+        Raises:
+            Unreachable: if it cannot be opened; with ssh's own words and what to do.
+        """
+        if self._is_open():
+            return
+        with _locked(Path(f"{self.socket}.lock"), self.sleep):
+            if not self._is_open():
+                self._open()
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        self.shell.run(Command(self.argv("-O", "exit", "--", self.host), timeout=10))
+
+    def _is_open(self) -> bool:
+        if not self.socket.exists():
+            return False
+        return self.shell.run(Command(self.argv("-O", "check", "--", self.host), timeout=10)).ok
+
+    def _open(self) -> None:
+        handle, log = tempfile.mkstemp(dir=self.folder)
+        os.close(handle)
+        try:
+            master = ("-oControlMaster=yes", f"-oControlPersist={KEPT}", "-N", "-f", "-E", log)
+            code = self._start(self.argv(*master, "--", self.host))
+            said = Path(log).read_text(encoding="utf-8", errors="replace")
+        finally:
+            Path(log).unlink()
+        if code or not self.socket.exists():
+            raise Unreachable(failures.problem(self.name, self.host, said, terminal=has_terminal()))
+
+    def _start(self, argv: tuple[str, ...]) -> int:
+        """Run ssh until the connection stands; then it goes on in the background, with no pipe of ours."""
+        if has_terminal():
+            with _prompting:
+                return self.shell.attach(Command(argv))
+        words = ("/bin/sh", "-c", 'exec "$@" </dev/null >/dev/null 2>&1', "hpcdist", *argv)
+        done = self.shell.run(Command(words, timeout=_OPEN_LIMIT, keep_environment=("LC_ALL",)))
+        return done.returncode
+
+    @contextlib.contextmanager
+    def _slot(self) -> Iterator[None]:
+        """Wait until few enough sessions are open."""
+        files = [Path(f"{self.socket}.{number}") for number in range(_SESSIONS)]
+        while True:
+            for file in files:
+                with _lock(file) as is_free:
+                    if is_free:
+                        yield
+                        return
+            self.sleep(_PAUSE)
+
+
+def has_terminal() -> bool:
+    """Return whether ssh can ask on a terminal."""
+    with contextlib.suppress(OSError):
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+        return True
+    return False
+
+
+def folder_of(environment: Mapping[str, str]) -> Path:
+    """Return the folder of sockets, which is made if it is missing; nobody else can use it.
+
+    Raises:
+        ConfigError: if another user has made it.
+    """
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    is_short = runtime.startswith("/") and len(runtime) < _SHORT and os.access(runtime, os.W_OK)
+    own = Path(runtime) if is_short else Path("/tmp")  # noqa: S108 - checked below
+    folder = own / f"hpcdist-ssh-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        hint = "remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+        raise ConfigError(Problem(f"others can use {folder}, where connections of ssh are kept", hint=hint))
+    return folder
+
+
+@contextlib.contextmanager
+def _lock(file: Path) -> Iterator[bool]:
+    """Lock a file, and yield whether that was possible at once; it is released whenever this process ends."""
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _locked(file: Path, sleep: Callable[[float], None]) -> Iterator[None]:
+    while True:
+        with _lock(file) as is_free:
+            if is_free:
+                yield
+                return
+        sleep(_PAUSE)

@@ -1,0 +1,177 @@
+"""Looking at runs on a remote: one round trip asks for their jobs and brings their mirrors up to date."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from hpcdist.errors import SchedulerError, SubmissionUnknown
+from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.remotes import answers, mirror, program, runner
+from hpcdist.remotes.answers import Answers, Section
+from hpcdist.remotes.failures import Unreachable
+from hpcdist.remotes.mirror import Seen
+from hpcdist.remotes.runner import RemoteRunner
+from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import GRACE, age
+from hpcdist.schedulers import schedulers
+
+_TIMEOUT: Final = 120.0
+_MOST: Final = 50
+"""Times that one call looks, while files come in parts."""
+
+
+class Silent(NamedTuple):
+    """A runner on a remote that cannot be reached: every command fails with the reason."""
+
+    reason: str
+
+    def run(self, command: Command) -> Completed:
+        """Return the failure."""
+        return Completed(command, 255, stderr=self.reason)
+
+
+def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids: bool = False) -> Runner:
+    """Bring the mirrors of these runs up to date; return a runner that has the answers about their jobs.
+
+    Without an answer of the remote, the runner fails each command with the reason and the age of the last
+    answer. ``voids``: give up submissions in which the batch system was not called yet.
+    """
+    commands = [*queries(runs)]
+    try:
+        sections = _asked(there, runs, commands, services, voids=voids)
+    except Unreachable as error:
+        return Silent(f"{error}; {_age(runs, services.now)}")
+    _keep(_directories(runs), sections, services.now)
+    _settle(runs, sections, services)
+    return Answers(answers.completed(sections, commands), there)
+
+
+def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
+    """Bring the mirrors of these runs up to date; ``whole``: also large logs, which come in parts.
+
+    Raises:
+        Unreachable: without an answer; with the age of the last one.
+    """
+    for _ in range(_MOST if whole else 1):
+        try:
+            sections = _asked(there, runs, (), services)
+        except Unreachable as error:
+            said = _age(runs, services.now)
+            changed = [one._replace(message=f"{one.message}; {said}") for one in error.problems]
+            raise Unreachable(*changed) from error
+        if not _keep(_directories(runs), sections, services.now):
+            return
+
+
+def queries(runs: Sequence[Run]) -> Iterator[Command]:
+    """Yield the commands by which `hpcdist.runs.states` may ask for these runs' jobs, all of one scheduler.
+
+    Those that ask for one job each are left out.
+    """
+    scheduler = schedulers.get(runs[0].record.scheduler)
+    if any(run.record.phase is Phase.SUBMITTING for run in runs):
+        yield from scheduler.find()
+    jobs = [run.job for run in runs if run.job and run.record.ended is None]
+    for query in scheduler.queries() if jobs else ():
+        if not query.one_by_one:
+            yield from query.commands(jobs)
+
+
+def _asked(
+    there: RemoteRunner,
+    runs: Sequence[Run],
+    commands: Sequence[Command],
+    services: Services,
+    *,
+    voids: bool = False,
+) -> list[Section]:
+    lines = [*itertools.chain.from_iterable(map(there.lines, commands))]
+    for number, run in enumerate(runs):
+        if run.record.phase is Phase.SUBMITTING:
+            if voids or age(run, services) > GRACE:
+                lines.append(program.call("hpcdist_void", runner.claim(run)))
+            lines.append(program.call("hpcdist_claimed", number, runner.claim(run)))
+    # After the queries: the files of a job that has ended then are complete.
+    lines += ['hpcdist_say now "$(date +%s)"', program.known(_sizes(runs))]
+    for number, run in enumerate(_directories(runs)):
+        since = mirror.seen(run).since
+        lines.append(f"({program.call('hpcdist_changed', number, run.record.there, since)})")
+    return there.channel.call(lines, _TIMEOUT, runner.needs(commands[:1]))
+
+
+def _directories(runs: Sequence[Run]) -> list[Run]:
+    """Return one run of each directory."""
+    return [*{run.directory.path: run for run in reversed(runs)}.values()][::-1]
+
+
+def _sizes(runs: Sequence[Run]) -> dict[str, int]:
+    return {
+        f"{number}/{name}": size
+        for number, run in enumerate(_directories(runs))
+        for name, size in mirror.sizes(run.directory).items()
+    }
+
+
+def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float]) -> bool:
+    """Write what came into the mirrors; return whether more is to come, which is then asked for again."""
+    at = 0
+    behind: set[int] = set()
+    for section in sections:
+        if section.kind == "now" and section.words.isdecimal():
+            at = int(section.words)
+        elif section.kind == "file":
+            number, offset, length, size, name = section.words.split(" ", 4)
+            if int(offset) + int(length) < int(size):
+                behind.add(int(number))
+            mirror.write(runs[int(number)].directory, name, int(offset), section.data)
+    for place, run in enumerate(runs):
+        with suppress(OSError):
+            seen = Seen(mirror.seen(run).there if place in behind else at, now())
+            mirror.save_seen(run.directory, seen)
+    return bool(behind)
+
+
+def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services) -> None:
+    """Record what became of submissions whose answer was lost on its way here."""
+    errors = {section.words: section.text for section in sections if section.kind == "errors"}
+    for section in sections:
+        if section.kind == "answer":
+            number, _, code = section.words.partition(" ")
+            run = runs[int(number)]
+            if code == runner.VOID:
+                why = "its submission was cut off before the batch system was called"
+                services.try_update(run, phase=Phase.REFUSED, message=why)
+            elif code.isdecimal():
+                done = Completed(Command(()), int(code), section.text, errors.get(number, ""))
+                _accept(run, done, services)
+
+
+def _accept(run: Run, done: Completed, services: Services) -> None:
+    try:
+        job_id = schedulers.get(run.record.scheduler).read_submit(done)
+    except SubmissionUnknown:
+        return
+    except SchedulerError as error:
+        services.try_update(run, phase=Phase.REFUSED, message=str(error))
+        return
+    services.try_update(run, phase=Phase.ACCEPTED, job_id=job_id, message="")
+
+
+def _age(runs: Sequence[Run], now: Callable[[], float] = time.time) -> str:
+    """Return how long ago the remote last answered about one of these runs."""
+    last = max((mirror.seen(run).here for run in runs), default=0.0)
+    if not last:
+        return "it has not answered yet"
+    return f"its last answer was {_span(max(0.0, now() - last))} ago"
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,99 @@
+"""Running commands on a remote, in whose paths the run directories here stand for those there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.host.command import Command, Completed
+from hpcdist.remotes import answers, failures, program
+from hpcdist.remotes.answers import Section
+from hpcdist.remotes.channel import Channel
+from hpcdist.remotes.failures import Unreachable
+from hpcdist.runs.rundir import Run
+
+_CLAIM: Final = ".submit-"
+VOID: Final = "void"
+"""In place of an exit code: the submission was given up before the batch system was called."""
+
+
+class RemoteRunner(NamedTuple):
+    """Runs commands on a remote.
+
+    ``roots``: pairs of a folder here and the one there. ``python``: as in the config.
+    """
+
+    channel: Channel
+    roots: tuple[tuple[str, str], ...] = ()
+    python: str = ""
+
+    @property
+    def name(self) -> str:
+        """The remote's name."""
+        return self.channel.connection.name
+
+    def run(self, command: Command) -> Completed:
+        """Run the command there; without an answer, it fails with the reason."""
+        try:
+            sections = self.channel.call(self.lines(command), command.timeout, needs([command]))
+        except Unreachable as error:
+            return Completed(command, 255, stderr=str(error))
+        return answers.completed(sections, [command])[0]
+
+    def start(self, run: Run, command: Command) -> Completed:
+        """Run the command that submits a run, once however often this is called.
+
+        Raises:
+            SchedulerError: if it was certainly not run.
+            SubmissionUnknown: if its answer did not come.
+        """
+        moved = self.there(command)
+        if moved.cwd == command.cwd:  # a folder of this machine
+            moved = moved._replace(cwd=run.record.there)
+        once = program.call("hpcdist_once", claim(run), "hpcdist_command")
+        try:
+            lines = [program.command(moved, self.python), once]
+            sections = self.channel.call(lines, command.timeout, needs([command]))
+        except Unreachable as error:
+            raise SubmissionUnknown(*error.problems) from error
+        return self._started(run, command, sections)
+
+    def _started(self, run: Run, command: Command, sections: Sequence[Section]) -> Completed:
+        words = {section.kind: section.words for section in sections}
+        if "unwritten" in words:
+            raise SchedulerError(failures.unwritten(self.name, words["unwritten"]))
+        if words.get("err") == VOID:
+            raise SchedulerError(Problem(f"{run.name} was given up by another `hpcdist submit`"))
+        if "claimed" in words:
+            message = f"the batch system of {self.name} was called, and has not answered yet"
+            raise SubmissionUnknown(Problem(message))
+        return answers.completed(sections, [command])[0]
+
+    def lines(self, command: Command) -> list[str]:
+        """Return the lines of a program that run the command."""
+        return [program.command(self.there(command)), "hpcdist_run hpcdist_command"]
+
+    def there(self, command: Command) -> Command:
+        """Return the command with the paths of run directories as they are there."""
+        return command._replace(
+            argv=tuple(map(self._path, command.argv)),
+            cwd=self._path(command.cwd),
+            environment=tuple((name, self._path(value)) for name, value in command.environment),
+        )
+
+    def _path(self, word: str) -> str:
+        for here, there in self.roots:
+            if word == here or word.startswith(f"{here}/"):
+                return f"{there}{word[len(here) :]}"
+        return word
+
+
+def claim(run: Run) -> str:
+    """Return the folder there that whoever submits the run's job makes first."""
+    return f"{run.record.there}/{_CLAIM}{run.record.token}"
+
+
+def needs(commands: Sequence[Command]) -> list[str]:
+    """Return the lines that try a login shell where a program of these commands is not found."""
+    return [program.call("hpcdist_need", name) for name in dict.fromkeys(one.argv[0] for one in commands)]

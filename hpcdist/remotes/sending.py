@@ -1,0 +1,102 @@
+"""A new run goes to a remote: its directory there, and the files of the one here."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.remotes import failures, program
+from hpcdist.remotes.answers import Section
+from hpcdist.remotes.channel import Channel
+from hpcdist.runs.rundir import Run
+from hpcdist.words import quote, slug
+
+_TIMEOUT: Final = 60.0
+_SLOWEST: Final = 20_000
+"""Bytes a second that a connection has at least; a slower one counts as broken."""
+
+_WHOLE: Final = ".sent"
+"""The last file of an archive: without it, something is missing. It has the run's token."""
+
+
+class Place(NamedTuple):
+    """The folder of all runs on a remote, and the highest number there of runs of one name."""
+
+    folder: str
+    highest: int
+
+
+def hello(channel: Channel, directory: str, name: str) -> Place:
+    """Make the folder of runs, ``directory`` of the config, and return where it is.
+
+    Raises:
+        ConfigError: if it cannot be made or written there, or others could replace what is in it.
+        Unreachable: without an answer.
+    """
+    remote, variable = channel.connection.name, program.variable(directory)
+    needs = [f'[ "${{{variable}-}}" ] || [ "${{hpcdist_login-}}" ] || hpcdist_log_in'] if variable else []
+    line = f"hpcdist_hello {program.path(directory)} {quote(slug(name))}"
+    if variable:
+        line = f'if [ "${{{variable}-}}" ]; then {line}; else hpcdist_say unset; fi'
+    words = _words(channel.call([line], _TIMEOUT, needs))
+    if "unset" in words:
+        hint = f"write the path itself as `remotes.{remote}.directory` in your config"
+        raise ConfigError(Problem(f"${variable} is not set on {remote}", hint=hint))
+    if "open" in words:
+        hint = f"run `chmod go-w` on it there, or choose another `remotes.{remote}.directory`"
+        message = f"others could replace what your jobs run: they can write to {words['open']} on {remote}"
+        raise ConfigError(Problem(message, hint=hint))
+    if "hello" not in words:
+        raise ConfigError(failures.unwritten(remote, words.get("unwritten", "")))
+    highest, _, folder = words["hello"].partition(" ")
+    return Place(folder, int(highest))
+
+
+def send(channel: Channel, run: Run) -> None:
+    """Send the files of a new run; a call that is repeated does no more.
+
+    Raises:
+        ConfigError: if they cannot be written there, or another run of this name came first.
+        Unreachable: without an answer.
+    """
+    folder, name = os.path.split(run.record.there)
+    with tempfile.TemporaryDirectory(prefix="hpcdist-") as work:
+        archive = Path(work, "run.tar")
+        _pack(run, archive)
+        timeout = _TIMEOUT + archive.stat().st_size / _SLOWEST
+        line = program.call("hpcdist_receive", folder, name, run.record.token)
+        words = _words(channel.call([line], timeout, data=archive))
+    remote = channel.connection.name
+    if "taken" in words:
+        message = f"there is another run {name} on {remote}, which was made just now"
+        raise ConfigError(Problem(message, hint="submit it again"))
+    if "received" not in words:
+        raise ConfigError(failures.unwritten(remote, words.get("unwritten", "")))
+
+
+def _words(sections: Sequence[Section]) -> dict[str, str]:
+    """Return the words of each section by its kind; a message may have several lines."""
+    return {section.kind: f"{section.words}\n{section.text}".strip() for section in sections}
+
+
+def _pack(run: Run, archive: Path) -> None:
+    """Write all of a run directory into an archive, without owners; its last file shows that it is whole."""
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(run.directory.path.iterdir()):
+            tar.add(path, path.name, filter=_anonymous)
+        mark = tarfile.TarInfo(_WHOLE)
+        token = run.record.token.encode()
+        mark.size, mark.mode = len(token), 0o600
+        tar.addfile(mark, io.BytesIO(token))
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info

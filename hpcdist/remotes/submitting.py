@@ -1,0 +1,92 @@
+"""Submitting to a remote: planning is done here, with its site; the run directory here is the mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcdist.code.prepare import Code
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading.planning import Planned
+from hpcdist.loading.preferences import RemoteMachine
+from hpcdist.planner import script_advice
+from hpcdist.remotes import machines, sending
+from hpcdist.remotes.machines import Remote
+from hpcdist.remotes.runner import RemoteRunner
+from hpcdist.remotes.sending import Place
+from hpcdist.runs import rundir, this_machine
+from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.services import Services
+
+
+class Target(NamedTuple):
+    """A remote to submit to, and the folder of the experiment file, beside which its program is."""
+
+    name: str
+    machine: RemoteMachine
+    folder: Path
+
+    @property
+    def site(self) -> str:
+        """The name of its site."""
+        return self.machine.site or self.name
+
+    def dry(self, request: SubmitRequest) -> SubmitRequest:
+        """Return the request as it would be there, without asking the remote."""
+        return _there(request, self, Place(self.machine.directory, 0))
+
+    def prepare(
+        self, request: SubmitRequest, made: Planned, runs_dir: Path, services: Services
+    ) -> tuple[SubmitRequest, Services]:
+        """Return the request for the remote and the services that submit it; this connects to it.
+
+        Raises:
+            ConfigError: if the job would not find its program there, or the remote's folder cannot be used.
+            Unreachable: if the remote does not answer.
+        """
+        check_code(made, self)
+        channel = machines.channel(self.name, self.machine)
+        place = sending.hello(channel, self.machine.directory, request.name)
+        runner = RemoteRunner(channel, ((str(runs_dir), place.folder),), self.machine.python or "")
+        changed = services._replace(
+            runner=Remote(runner, voids=True),
+            create=partial(rundir.create, above=place.highest, trusts=this_machine.trusts),
+            remote=partial(machines.of_runs, voids=True),
+        )
+        return _there(request, self, place), changed
+
+
+def check_code(made: Planned, target: Target) -> None:
+    """Refuse a job that runs a file of this folder which is not taken along.
+
+    Raises:
+        ConfigError: with what to write.
+    """
+    script = script_advice.script_of(made.plan.identity.command)
+    if (made.experiment.batch.code or "here") != "here" or not script:
+        return
+    if any((folder / script).is_file() for folder in (Path.cwd(), target.folder)):
+        message = f"{script} is in this folder, which {target.name} does not have"
+        hint = (
+            "write `batch: {code: snapshot}` to take a copy of the folder along, or `code: git` for a commit"
+        )
+        raise ConfigError(made.document.locate(Problem(message, ("batch", "code"), hint)))
+
+
+def _there(request: SubmitRequest, target: Target, place: Place) -> SubmitRequest:
+    """Return the request with scripts for its directory there; without code, the job starts in that."""
+
+    def files(directory: RunDirectory) -> Mapping[str, str]:
+        return request.files(directory._replace(path=Path(place.folder, directory.name)))
+
+    def code(directory: RunDirectory) -> Code:
+        found = request.code(directory)
+        if found.folder:
+            return found
+        note = f"the job starts in its run directory on {target.name}, without the files of this folder"
+        return found._replace(folder=str(directory.path), notes=(note,))
+
+    return request._replace(files=files, code=code, remote=target.name, there=place.folder)

@@ -1,0 +1,166 @@
+#!/bin/sh
+# What hpcdist runs on a remote, sent in front of each request; any POSIX shell reads it.
+# Answers stand behind lines that begin with $hpcdist_mark, a random word: what a login shell prints is ignored.
+
+exec 4>&1
+: "${hpcdist_mark:?}"
+
+hpcdist_say() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
+
+# PROGRAM: go on in a login shell where it is not found, since many sites set PATH only there.
+hpcdist_need() {
+  command -v "$1" >/dev/null 2>&1 || [ "${hpcdist_login-}" ] || hpcdist_log_in
+}
+
+hpcdist_log_in() {
+  command -v bash >/dev/null 2>&1 || return 0
+  export hpcdist_program
+  exec bash -l -c 'exec <&3 3<&-; hpcdist_login=1; eval "$hpcdist_program"' 3<&0 </dev/null
+}
+
+# PREFIXES NAMES: unset variables that begin with one of these prefixes, except those named.
+hpcdist_drop() {
+  for hpcdist_name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
+    case " $2 " in *" $hpcdist_name "*) continue ;; esac
+    for hpcdist_prefix in $1; do
+      case $hpcdist_name in "$hpcdist_prefix"*) unset "$hpcdist_name" ;; esac
+    done
+  done
+}
+
+# WORDS: run a command; print its output, its exit code and its errors.
+hpcdist_run() {
+  hpcdist_say out
+  hpcdist_errors=$("$@" 2>&1 >&4 4>&- </dev/null)
+  hpcdist_say err "$?"
+  printf '%s' "$hpcdist_errors"
+}
+
+# FOLDER WORDS: run a command unless that was done before, whose answer is then printed. The folder is the
+# claim: one process can make it, and a request that comes late, or a second time, finds it.
+hpcdist_once() {
+  hpcdist_claim=$1
+  shift
+  if mkdir "$hpcdist_claim" 2>/dev/null; then
+    # By a pipe: what goes on in the background may print the answer.
+    { "$@" 2>"$hpcdist_claim/err" </dev/null 4>&-; echo "$?" >"$hpcdist_claim/code.new"; } | cat >"$hpcdist_claim/out" &&
+      mv "$hpcdist_claim/code.new" "$hpcdist_claim/code"
+  elif [ ! -d "$hpcdist_claim" ]; then
+    hpcdist_say unwritten "$(mkdir "$hpcdist_claim" 2>&1)"
+    return
+  fi
+  hpcdist_waited=0 # another process may be at it
+  while [ ! -f "$hpcdist_claim/code" ] && [ "$hpcdist_waited" -lt 30 ]; do
+    sleep 1
+    hpcdist_waited=$((hpcdist_waited + 1))
+  done
+  if [ -f "$hpcdist_claim/code" ]; then
+    hpcdist_say out
+    cat "$hpcdist_claim/out"
+    hpcdist_say err "$(cat "$hpcdist_claim/code")"
+    cat "$hpcdist_claim/err"
+  else
+    hpcdist_say claimed
+  fi
+}
+
+# FOLDER: claim what nobody has claimed yet, so that nobody can any more.
+hpcdist_void() {
+  mkdir "$1" 2>/dev/null && printf '' >"$1/out" && printf '' >"$1/err" && echo void >"$1/code"
+}
+
+# JOB FOLDER: print the answer of what was run under a claim.
+hpcdist_claimed() {
+  [ -f "$2/code" ] || return 0
+  hpcdist_say answer "$1" "$(cat "$2/code")"
+  cat "$2/out"
+  hpcdist_say errors "$1"
+  cat "$2/err"
+}
+
+# FOLDER NAME: make the folder of all runs; print its path, and the highest number of a run of this name.
+hpcdist_hello() {
+  if ! hpcdist_problem=$( (umask 077 && mkdir -p "$1" && cd "$1" && echo >".hpcdist-$$" && rm ".hpcdist-$$") 2>&1); then
+    hpcdist_say unwritten "${hpcdist_problem:-$1: no file can be written}"
+    return
+  fi
+  cd "$1" || return
+  if [ "$(find . -prune \( ! -user "$(id -u)" -o -perm -020 -o -perm -002 \) -print)" ]; then
+    hpcdist_say open "$(pwd)"
+    return
+  fi
+  hpcdist_highest=0
+  for hpcdist_name in "$2"-*; do
+    hpcdist_number=${hpcdist_name#"$2"-}
+    case $hpcdist_number in *[!0-9]* | '' | 0* | ??????????*) continue ;; esac
+    [ "$hpcdist_number" -le "$hpcdist_highest" ] || hpcdist_highest=$hpcdist_number
+  done
+  hpcdist_say hello "$hpcdist_highest" "$(pwd)"
+}
+
+# FOLDER NAME TOKEN: unpack an archive from stdin into a new folder; it is whole when its last file is there.
+hpcdist_receive() {
+  hpcdist_folder=$1/$2
+  umask 077
+  if ! hpcdist_problem=$(mkdir "$hpcdist_folder" 2>&1); then
+    if [ ! -d "$hpcdist_folder" ]; then
+      hpcdist_say unwritten "$hpcdist_problem"
+    elif [ -f "$hpcdist_folder/.sent" ] && [ "$(cat "$hpcdist_folder/.sent")" = "$3" ]; then
+      cat >/dev/null
+      hpcdist_say received
+    else
+      hpcdist_say taken
+    fi
+    return
+  fi
+  if ! command -v tar >/dev/null 2>&1; then
+    hpcdist_problem='there is no tar'
+  elif hpcdist_problem=$(cd "$hpcdist_folder" && tar xof - 2>&1) && [ -f "$hpcdist_folder/.sent" ]; then
+    hpcdist_say received
+    return
+  fi
+  rm -rf "$hpcdist_folder"
+  hpcdist_say unwritten
+  printf '%s\n' "${hpcdist_problem:-it came incomplete}"
+}
+
+# RUN FOLDER SINCE: print what changed in a run's small files since a time in UTC, as touch -t reads it.
+hpcdist_changed() {
+  if ! cd "$2" 2>/dev/null; then
+    hpcdist_say gone "$1"
+    return
+  fi
+  hpcdist_since=${TMPDIR:-/tmp}/hpcdist-since-$$
+  if [ "$3" ] && (umask 077 && set -C && printf '' >"$hpcdist_since" && TZ=UTC0 touch -t "$3" "$hpcdist_since") 2>/dev/null; then
+    hpcdist_found -newer "$hpcdist_since"
+  else
+    hpcdist_found
+  fi | while IFS= read -r hpcdist_file; do hpcdist_part "$1" "${hpcdist_file#./}"; done
+  rm -f "$hpcdist_since"
+}
+
+hpcdist_found() {
+  find . \( -path ./outputs -o -path ./checkpoints -o -path ./code -o -path ./python -o -path './record*.json' \
+    -o -path './plan*.json' -o -path './job*.sh' -o -path ./experiment.yml -o -name '.*' ! -name . \) -prune \
+    -o -type f "$@" -print
+}
+
+# RUN FILE: print a file from the byte on that hpcdist_known names, some MiB at most.
+hpcdist_part() {
+  hpcdist_size=$(wc -c <"$2" 2>/dev/null) || return 0
+  hpcdist_size=$((hpcdist_size))
+  hpcdist_from=$(hpcdist_known "$1/$2")
+  [ "$hpcdist_from" -le "$hpcdist_size" ] || hpcdist_from=0
+  hpcdist_length=$((hpcdist_size - hpcdist_from))
+  [ "$hpcdist_length" -gt 0 ] || return 0
+  [ "$hpcdist_length" -le 4194304 ] || hpcdist_length=4194304
+  hpcdist_say file "$1" "$hpcdist_from" "$hpcdist_length" "$hpcdist_size" "$2"
+  tail -c "+$((hpcdist_from + 1))" "$2" | head -c "$hpcdist_length"
+}
+
+# FOLDER: print the sizes and names of the files of a run's outputs.
+hpcdist_outputs() {
+  hpcdist_say out
+  cd "$1/outputs" 2>/dev/null && find . -type f -exec wc -c {} \; | sed 's,^ *\([0-9]*\) \./,\1 ,'
+  hpcdist_say err 0
+}

@@ -1,0 +1,201 @@
+"""Verbs over a real ssh and sshd: what was submitted there is seen here, and was submitted once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.remotes.server import Laptop, events, trust
+
+pytestmark = pytest.mark.real
+
+
+def ended(here: Laptop, run: str) -> str:
+    """Return the state in which a run ended."""
+    state: str = here.json("wait", run)[0]["state"]
+    return state
+
+
+def test_a_run_there_is_seen_here(here: Laptop) -> None:
+    here.write("hello", 'echo "from $PWD"; echo model >"$HPCDIST_OUTPUTS/model"; exit 3')
+    done = here.hpcdist("submit", "hello.yml", "--on", "box")
+    assert f"there      box:{here.there}/hello-1" in done.stdout
+    assert here.calls() == 3  # the folder there, the files, the submission
+    assert ended(here, "hello-1") == "failed"
+    before = here.calls()
+    [state] = here.json("status")
+    assert (state["state"], state["exit_code"], here.calls()) == ("failed", 3, before)
+    assert f"from {here.there}/hello-1\n" in here.hpcdist("logs", "hello-1").stdout
+    listed = here.hpcdist("list").stdout
+    assert "hello-1" in listed
+    assert "failed" in listed
+    assert (here.there.stat().st_mode & 0o777, (here.there / "hello-1").stat().st_mode & 0o777) == (
+        0o700,
+        0o700,
+    )
+
+
+def test_a_snapshot_of_the_folder_goes_along(here: Laptop) -> None:
+    (here.work / "train.py").write_text("print('trained')\n")
+    here.write("train", "python3 train.py")
+    refused = here.hpcdist("submit", "train.yml", "--on", "box", code=2).stderr
+    assert "train.py is in this folder, which box does not have" in refused
+    assert here.calls() == 0
+    done = here.hpcdist("submit", "train.yml", "--on", "box", "--set", "batch.code=snapshot", "--follow")
+    assert "trained" in done.stdout
+
+
+def test_follow_prints_what_comes_and_ends_with_the_code_of_the_job(here: Laptop) -> None:
+    here.write("slow", "for i in 1 2 3; do echo line $i; sleep 1; done; exit 4")
+    done = here.hpcdist("submit", "slow.yml", "--on", "box", "--follow", code=4)
+    assert [line for line in done.stdout.splitlines() if line.startswith("line")] == [
+        "line 1",
+        "line 2",
+        "line 3",
+    ]
+
+
+def test_cancel_ends_the_job_there(here: Laptop) -> None:
+    here.write("long", "echo begun; sleep 600")
+    here.hpcdist("submit", "long.yml", "--on", "box")
+    assert "requested to cancel" in here.hpcdist("cancel", "long-1").stdout
+    assert ended(here, "long-1") == "cancelled"
+
+
+def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop) -> None:
+    here.write("once", "true")
+    chance = random.Random()  # noqa: S311 - when a line is cut
+    for number in range(1, 7):
+        which = chance.randrange(3)
+        here.cut(*[0.0] * which, chance.uniform(0.02, 0.4))
+        here.hpcdist("submit", "once.yml", "--on", "box", "--set", f"tags=[t{number}]")
+        assert events(here.there).count("submitted") == number
+
+
+def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(here: Laptop) -> None:
+    here.write("once", "true")
+    chance = random.Random()  # noqa: S311 - when a line is cut
+    for number in range(1, 5):
+        words = [
+            sys.executable,
+            "-m",
+            "hpcdist",
+            "submit",
+            "once.yml",
+            "--on",
+            "box",
+            "--set",
+            f"tags=[t{number}]",
+        ]
+        killed = ["timeout", "-s", "KILL", str(chance.uniform(0.5, 1.5)), *words]
+        first = subprocess.run(killed, cwd=here.work, env=here.environment, check=False, capture_output=True)
+        if first.returncode:
+            here.hpcdist(*words[3:])
+        assert events(here.there).count("submitted") == number
+
+
+def test_a_machine_that_cannot_be_reached_is_named_and_its_runs_are_unknown(here: Laptop) -> None:
+    here.write("long", "sleep 600")
+    here.hpcdist("submit", "long.yml", "--on", "box")
+    here.hpcdist("status")
+    here.close()
+    proxy = (here.folder / "proxy").read_text()
+    (here.folder / "proxy").write_text("#!/bin/sh\nexit 1\n")
+    [state] = here.json("status")
+    assert state["state"] == "unknown"
+    assert "box cannot be reached" in state["reason"]
+    assert "its last answer was" in state["reason"]
+    (here.folder / "proxy").write_text(proxy)
+    here.hpcdist("cancel", "long-1")
+    assert ended(here, "long-1") == "cancelled"
+
+
+def test_another_host_key_is_refused_with_what_to_do(here: Laptop) -> None:
+    here.write("hello", "true")
+    trust(here, "key")
+    said = here.hpcdist("submit", "hello.yml", "--on", "box", code=5).stderr
+    assert "its host key is not the one that ssh knows" in said
+    assert "ssh-keygen -R" in said
+    (here.folder / "known").write_text("")
+    assert (
+        "ssh does not know its host key yet"
+        in here.hpcdist("submit", "hello.yml", "--on", "box", code=5).stderr
+    )
+    assert not (here.work / "runs").exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "tcsh"])
+def test_what_a_login_shell_prints_is_ignored(here: Laptop, shell: str) -> None:
+    noise = 'echo "Welcome to hpcdist-0000 begin"; echo oops >&2; printf "no newline"'
+    here.server(login=f'#!/bin/sh\n{noise}\nexec {shell} -c "$SSH_ORIGINAL_COMMAND"\n')
+    here.write("hello", "echo done")
+    assert "done" in here.hpcdist("submit", "hello.yml", "--on", "box", "--follow").stdout
+
+
+def test_a_login_shell_that_ends_at_once_is_named(here: Laptop) -> None:
+    here.server(login="#!/bin/sh\necho 'conda: not found' >&2\nexit 3\n")
+    here.write("hello", "true")
+    said = here.hpcdist("submit", "hello.yml", "--on", "box", code=5).stderr
+    assert (
+        "the login shell on box ended with exit code 3 before it ran anything (conda: not found; no answer)"
+        in said
+    )
+    assert "~/.bashrc" in said
+
+
+def test_a_full_disk_there_is_named_and_nothing_is_submitted(here: Laptop) -> None:
+    far = here.there.parent
+    here.server(before=f"sh -c 'mount -t tmpfs -o size=64k tmpfs {far} && exec \"$@\"' sh")
+    here.write("hello", "true")
+    said = here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    assert "the run cannot be written on box" in said
+    assert "No space left on device" in said
+    assert here.json("list") == []
+
+
+def test_a_folder_that_cannot_be_made_there_is_named(here: Laptop) -> None:
+    here.configure(box={"host": "there", "directory": "/proc/runs", "site": "local"})
+    here.write("hello", "true")
+    assert (
+        "the run cannot be written on box"
+        in here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    )
+    here.configure(box={"host": "there", "directory": "$NOWHERE/runs", "site": "local"})
+    assert "$NOWHERE is not set on box" in here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    far = here.there.parent / "open"
+    far.mkdir(mode=0o777)
+    far.chmod(0o777)
+    here.configure(box={"host": "there", "directory": str(far), "site": "local"})
+    assert (
+        "others could replace what your jobs run"
+        in here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    )
+
+
+def test_many_submissions_at_once_go_through_one_connection(here: Laptop) -> None:
+    here.write("hello", "true")
+    words = [sys.executable, "-m", "hpcdist", "submit", "hello.yml", "--on", "box", "--again"]
+    started = [
+        subprocess.Popen(
+            words, cwd=here.work, env=here.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(30)
+    ]
+    assert [(process.communicate()[1].decode(), process.returncode)[1] for process in started] == [0] * 30
+    assert here.calls("master") == 1
+    assert events(here.there).count("submitted") == 30
+
+
+def test_remotes_that_are_not_in_the_config_are_refused(here: Laptop) -> None:
+    here.write("hello", "true")
+    said = here.hpcdist("submit", "hello.yml", "--on", "bxo", code=2).stderr
+    assert "there is no remote 'bxo' in your config" in said
+    assert "box" in said
+    Path(here.folder / "config.yml").write_text("remotes: {box: {host: -oProxyCommand=x, directory: runs}}\n")
+    said = here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    assert "is not a host" in said
+    assert "'runs' is no absolute path" in said
