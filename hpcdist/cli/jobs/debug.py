@@ -45,6 +45,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     be read.
     """
     run, element = finding.find_element(runs_dir, jobs)
+    runs.check_here(run, "debug")
     services = runs.services()
     [report] = states.status([run], services)
     job = inside.running(report, element)
