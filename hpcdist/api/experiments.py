@@ -13,9 +13,11 @@ from hpcdist.api.values import joined, plain, texts
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.experiment import writing
+from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.runs import awaited, rundir, this_machine
+from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"
 """Where problems of an experiment without a file are."""
@@ -33,13 +35,21 @@ class Experiment:
     _document: Document = field(repr=False)
 
     def plan(self) -> Plan:
-        """Decide what runs where, as `hpcdist plan`; the batch system is not asked.
+        """Decide what runs where, as `hpcdist plan`; the batch system is asked of awaited runs alone.
+
+        Runs that ``batch.dependency`` names are those of $HPCDIST_RUNS_DIR, else ``runs``.
 
         Raises:
             ConfigError: if the experiment, the site file or the user's config is invalid.
             PlanError: if the experiment does not fit the site.
         """
-        return Plan(planning.plan_experiment(self._options, document=self._document), self._options)
+        runs_dir = rundir.choose(None, os.environ)
+
+        def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
+            return awaited.resolved(experiment, site, runs_dir, this_machine.services())
+
+        made = planning.plan_experiment(self._options, document=self._document, awaiting=awaiting)
+        return Plan(made, self._options)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.

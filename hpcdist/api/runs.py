@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,7 +14,7 @@ from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
-from hpcdist.runs import cancelling, finding, logs, rundir, states, this_machine
+from hpcdist.runs import awaited, cancelling, finding, logs, rundir, states, this_machine
 from hpcdist.runs.control import Output as Notes
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
@@ -187,7 +188,9 @@ class Run:
         """
         changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
         options, services, notes = anew.options(self._run, changes), this_machine.services(), list[str]()
-        made, runs_dir = planning.plan_experiment(options), self.directory.parent
+        runs_dir = self.directory.parent
+        awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)
+        made = planning.plan_experiment(options, awaiting=awaiting)
         new = anew.Anew(self._run, options, made, update=update_code)
         request = new.request(runs_dir, services.runner)
         run = this_machine.submit(request, runs_dir, services, Notes(note=notes.append))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document
+from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
 from hpcdist.loading import machine
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.loading.preferences import Preferences
+from hpcdist.site.model import Site
 
 
 def planned(
@@ -23,19 +26,27 @@ def planned(
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
-    ``runs_dir``: by what the runs there recorded, it does without suspect nodes; ``saves``: this is written
-    into the ledger of nodes.
+    ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
+    names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    made = plan_experiment(options, document=document)
+    made = plan_experiment(options, document=document, awaiting=partial(_awaiting, runs_dir, saves))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.cli import suspects  # nothing is known yet in a new folder
 
         made = suspects.avoided(made, runs_dir, saves=saves)
     print_problems(made.problems)
     return made
+
+
+def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:
+    if not runs_dir or not experiment.batch.dependency:
+        return experiment
+    from hpcdist.runs import awaited, this_machine  # with what asks batch systems, rarely needed
+
+    return awaited.resolved(experiment, site, runs_dir, this_machine.services() if saves else None)
 
 
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:

@@ -43,10 +43,10 @@ class Batch(Model, frozen=True):
     distributed evenly; by default the fewest that hold them. ``exclusive``: no other job on its
     nodes, and in Slurm all their memory where replicas set none.
     ``launcher``: the program that starts the tasks: a name, or keys. ``dependency``: the jobs that it waits
-    for: an id, ``afterok:ID:ID``, ``singleton`` and others. ``array``: the indices of a job array:
-    ``0-15``, ``0-15:4``, ``1,3,5``, with ``%4`` to run at most 4 at once. ``signal``: the signal that the
-    program gets before the time limit, and how many seconds before: ``USR1@120``. ``requeue``: the job may
-    be requeued after a node failure. ``kill_on_failure``: if false, the other tasks go on when one fails,
+    for: an id or a run, ``afterok:ID:RUN/3``, ``singleton`` and others. ``array``: the indices of a job
+    array: ``0-15``, ``0-15:4``, ``1,3,5``, with ``%4`` to run at most 4 at once. ``signal``: the signal that
+    the program gets before the time limit, and how many seconds before: ``USR1@120``. ``requeue``: the job
+    may be requeued after a node failure. ``kill_on_failure``: if false, the other tasks go on when one fails,
     and the job fails at its end. ``output``: the file of its output, instead of one in its run
     (``logs/%x-%j.out``; ``%j`` is the job's id, ``%A`` its array's, ``%a`` its element, ``%x`` its name,
     ``%u`` the user), whose folder is made. ``error``: the same for standard error, which then is apart.

@@ -32,9 +32,11 @@ _SIGNAL: Final = re.compile(r"(?:(?P<options>[BR]+):)?(?P<name>\w{1,18})(?:@(?P<
 
 _FLUX_JOB: Final = "[f\u0192][1-9A-HJ-NP-Za-km-z]{4,11}"
 _PBS_JOB: Final = r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9-]+)*"
-_JOB: Final = re.compile(
-    rf"(?P<number>\d+)(?:_(?P<element>\d+|\*))?(?:\+(?P<delay>{_NUMBER}))?|{_FLUX_JOB}|{_PBS_JOB}", re.ASCII
-)
+_RUN: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]*-\d{1,9}(?:/[A-Za-z0-9_-]+){0,2}"
+"""The name of a run, of an element or trial of it (``tune-1/3``), or of a pipeline's operation."""
+_IS_RUN: Final = re.compile(_RUN, re.ASCII)
+_ID: Final = rf"(?P<number>\d+)(?:_(?P<element>\d+|\*))?|(?P<run>{_RUN})"
+_JOB: Final = re.compile(rf"(?:{_ID})(?:\+(?P<delay>{_NUMBER}))?|{_FLUX_JOB}|{_PBS_JOB}", re.ASCII)
 _KINDS: Final = ("after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer")
 
 
@@ -138,7 +140,7 @@ class SignalSpec(msgspec.Struct, frozen=True):
 
 
 class AwaitedJob(msgspec.Struct, frozen=True):
-    """A job in a dependency: ``12``, ``12_3``, ``12_*``, ``12+5``, or an id of Flux or PBS.
+    """A job in a dependency: ``12``, ``12_3``, ``12_*``, ``12+5``, an id of Flux or PBS, or a run's name.
 
     ``element``: which one of an array, ``*`` for each. ``delay``: minutes after its start.
     """
@@ -150,6 +152,11 @@ class AwaitedJob(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         element = "" if self.element is None else f"_{self.element}"
         return f"{self.id}{element}" if self.delay is None else f"{self.id}{element}+{self.delay}"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is named by its run, whose jobs are looked up when the plan is made."""
+        return _IS_RUN.fullmatch(self.id) is not None
 
 
 class WaitCondition(msgspec.Struct, frozen=True):
@@ -174,7 +181,7 @@ class Dependency(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Dependency:
-        """Read ``4711``, ``afterok:4711:4712``, ``after:4711+5``, ``singleton``; ``,`` is and, ``?`` is or.
+        """Read ``4711``, ``afterok:4711:train-1``, ``after:4711+5``, ``singleton``; ``,``: and, ``?``: or.
 
         Raises:
             ValueError: when it is not a dependency.
@@ -210,7 +217,7 @@ def _condition(text: str) -> WaitCondition | None:
 
 def _job(match: re.Match[str]) -> AwaitedJob:
     delay = int(match["delay"]) if match["delay"] else None
-    return AwaitedJob(match["number"] or match[0], match["element"], delay)
+    return AwaitedJob(match["number"] or match["run"] or match[0], match["element"], delay)
 
 
 def array_problems(text: str, path: Path) -> Iterator[Problem]:
@@ -254,4 +261,4 @@ def dependency_problems(texts: Iterable[str], path: Path) -> Iterator[Problem]:
         try:
             Dependency.parse(text)
         except ValueError as error:
-            yield Problem(str(error), path, "write an id, afterok:ID:ID or singleton")
+            yield Problem(str(error), path, "write an id or a run, afterok:ID:ID or singleton")

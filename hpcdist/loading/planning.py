@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ import msgspec
 
 from hpcdist.cost.worst_case import Cost, worst_case
 from hpcdist.documents.tree import Document
-from hpcdist.errors import Path, Place, Problem, located, preceded_by, warning
+from hpcdist.errors import ConfigError, Path, Place, Problem, located, preceded_by, warning
+from hpcdist.experiment.batch_specs import Dependency
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, untrusted
 from hpcdist.loading import command_lines, load, machine, preferences, recognition
@@ -24,6 +25,7 @@ from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.planner import script_advice
 from hpcdist.planner.make_plan import make_plan
+from hpcdist.site.model import Site
 from hpcdist.words import slug
 
 
@@ -94,14 +96,34 @@ class Planned(NamedTuple):
         return f"{self.plan.summary} (site {self.plan.identity.site})"
 
 
+Awaiting = Callable[[Experiment, Site], Experiment]
+"""Returns an experiment with the ids of jobs where it waits for runs, which only a runs directory knows."""
+
+
+def _without_runs(experiment: Experiment, site: Site) -> Experiment:
+    """Return the experiment, which must not wait for runs: no runs directory is known.
+
+    Raises:
+        ConfigError: if it does.
+    """
+    del site
+    texts = experiment.batch.dependency
+    for text in (texts,) if isinstance(texts, str) else texts:
+        if any(job.is_run for wait in Dependency.parse(text).conditions for job in wait.jobs):
+            message = f"{text!r} names a run, whose jobs are not looked up here"
+            raise ConfigError(Problem(message, ("batch", "dependency"), "write the id of its job"))
+    return experiment
+
+
 def plan_experiment(
     options: ExperimentOptions,
     environment: Mapping[str, str] = os.environ,
     document: Document | None = None,
+    awaiting: Awaiting = _without_runs,
 ) -> Planned:
     """Load the experiment, choose the site and make the plan.
 
-    ``document``: the contents of a file that does not exist yet.
+    ``document``: the contents of a file that does not exist yet. ``awaiting``: `runs.awaited.resolved`.
 
     Raises:
         ConfigError: when the experiment, the site file or the user's config is invalid.
@@ -115,10 +137,11 @@ def plan_experiment(
     loaded = _named(preferences.with_defaults(loaded, own, chosen.site))
     document = loaded.document
     with preceded_by(so_far), located(lambda problem: _located(problem, document)):
-        plan = make_plan(loaded.experiment, chosen.site, origins(document))
+        experiment = awaiting(loaded.experiment, chosen.site)
+        plan = make_plan(experiment, chosen.site, origins(document))
     warned = (note for note in plan.notes if note.severity == "warning")
     warnings = located_once((*warned, *_script_warnings(options.file, plan)), document)
-    return Planned(document, loaded.experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
+    return Planned(document, experiment, chosen, plan, (*so_far, *warnings), loaded.trials, own)
 
 
 def loaded(options: ExperimentOptions, document: Document | None = None) -> Loaded:

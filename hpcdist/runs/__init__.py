@@ -4,6 +4,7 @@ rundir record stored_plan events finding    the files of a run, and runs by thei
 control submission interrupted cancelling stopping removing services    submit, stop, remove; their needs
 elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
 accounting attempt attempt_files attempts packed history    what happened to it
+awaited    the jobs of runs that a dependency names
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 inside stacks    where to run a command beside a job; the stacks of its ranks
 code_record job_code job_files copying    what its program is made of, the files of its jobs, copies

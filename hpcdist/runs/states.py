@@ -75,10 +75,10 @@ def status(runs: Sequence[Run], services: Services) -> list[Report]:
     calls = [partial(_of_scheduler, name, group, services) for (_, name), group in by_scheduler.items()]
     found = itertools.chain.from_iterable(run_parallel(calls))
     reports = {report.run.directory: report for report in found}
-    return [_of_run([reports[job.directory] for job in run.jobs]) for run in runs]
+    return [of_jobs([reports[job.directory] for job in run.jobs]) for run in runs]
 
 
-def _of_run(jobs: Sequence[Report]) -> Report:
+def of_jobs(jobs: Sequence[Report]) -> Report:
     """Return the report on a run by those on its jobs; an end does not count where another job went on."""
     first, *later = jobs
     if not later:

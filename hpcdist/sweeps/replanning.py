@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,8 +15,9 @@ from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.replica import blocks
 from hpcdist.experiment.search.model import Search
 from hpcdist.loading import planning
-from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs import awaited
 from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison
 
@@ -39,14 +41,21 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
     search = loaded.experiment.hptuning
     if search and (search.is_adaptive or more):
         own = ("hptuning", json.dumps(_of_trials(search, [*known.values(), *more])))
-        return planning.plan_experiment(options._replace(settings=(*options.settings, own)))
+        return planning.plan_experiment(
+            options._replace(settings=(*options.settings, own)), awaiting=_awaiting(run)
+        )
     if (count or len(known)) != len(loaded.trials):
         name = next((name for name in _COUNTS if search and getattr(search, name)), "grid_search")
         own = (f"hptuning.{name}.n_experiments", str(count or len(known)))
         options = options._replace(settings=(*options.settings, own))
-    made = planning.plan_experiment(options)
+    made = planning.plan_experiment(options, awaiting=_awaiting(run))
     _check_same(run, known, made.trials)
     return made
+
+
+def _awaiting(run: Run) -> Awaiting:
+    """Return how runs are found for which the run waits; those that have completed are left out."""
+    return partial(awaited.resolved, runs_dir=run.directory.path.parent, services=None)
 
 
 class Changes(NamedTuple):
@@ -75,11 +84,12 @@ def changed(run: Run, changes: Changes) -> Planned:
     options = options._replace(
         params=(*options.params, *changes.params), settings=(*options.settings, *changes.settings)
     )
-    made = planning.plan_experiment(options)
+    made = planning.plan_experiment(options, awaiting=_awaiting(run))
     if changes.nodes is None or changes.nodes == made.plan.placement.nodes:
         return made
     spread = _spread(run, made, changes.nodes)
-    return planning.plan_experiment(options._replace(settings=(*options.settings, *spread)))
+    options = options._replace(settings=(*options.settings, *spread))
+    return planning.plan_experiment(options, awaiting=_awaiting(run))
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> tuple[tuple[str, str], ...]:

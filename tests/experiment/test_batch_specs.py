@@ -115,7 +115,7 @@ def test_dependencies(text: str) -> None:
     assert [*dependency_problems([text], ())] == []
 
 
-@pytest.mark.parametrize("text", ["", "after all", "afterwards:1", "afterok:", "afterok", "resnet-1"])
+@pytest.mark.parametrize("text", ["", "after all", "afterwards:1", "afterok:", "afterok", "resnet-x"])
 def test_invalid_dependencies(text: str) -> None:
     assert len([*dependency_problems([text], ())]) == 1
 

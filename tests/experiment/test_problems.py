@@ -137,7 +137,7 @@ TOO_LONG = "195 KiB; Linux accepts at most 120 KiB in one argument or variable; 
         ({"logging": {"level": "INFOO"}}, ["logging.level: there is no log level 'INFOO'; did you mean 'INFO'?"]),
         ({"batch": {"array": "x y"}}, ["batch.array: 'x y' is not a job array; write 0-15, 0-15:4, 1,3,5 or 0-15%4"]),
         ({"batch": {"signal": "B:BOGUS", "dependency": ["after all"], "mail": {"user": "me", "events": ["end", "finish"]}}}, [
-            "batch.dependency: 'after all' is not a dependency; write an id, afterok:ID:ID or singleton",
+            "batch.dependency: 'after all' is not a dependency; write an id or a run, afterok:ID:ID or singleton",
             "batch.signal: there is no signal 'BOGUS'; known: ABRT, ALRM, CONT, HUP, INT, KILL, QUIT, STOP, TERM, TSTP, TTIN, TTOU, URG, USR1, USR2",
             "batch.mail.events[1]: 'finish' is not a mail event; known: all, array_tasks, begin, end, fail, invalid_depend, none, requeue, stage_out, time_limit, time_limit_50, time_limit_80, time_limit_90",
         ]),

@@ -1,0 +1,198 @@
+"""Dependencies that name runs: they become the ids of jobs when a plan is made.
+
+A plan is made on any machine, but only the runs directory knows which jobs a run has. What a run that has
+ended fulfils is left out, since a batch system forgets its jobs; what it can never fulfil is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from hpcdist.errors import ConfigError, Problem, comma_list
+from hpcdist.experiment.batch_specs import AwaitedJob, Dependency, WaitCondition
+from hpcdist.experiment.model import Experiment
+from hpcdist.runs import elements, endings, finding
+from hpcdist.runs.elements import Elements
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report, of_jobs, status
+from hpcdist.schedulers.job import JobState, Status
+from hpcdist.site.model import Site
+
+_PATH: Final = ("batch", "dependency")
+_NEEDS_GOOD: Final = ("afterok", "aftercorr", "afterburstbuffer")
+
+Alternatives = Sequence[Sequence[WaitCondition]]
+"""What is waited for: all conditions of one of these; none are never fulfilled, an empty one always is."""
+
+
+class _Awaited(NamedTuple):
+    """A run, or an element of it, that an experiment waits for, and the jobs that may still count."""
+
+    name: str
+    run: Run
+    element: str
+    report: Report
+
+    @property
+    def end(self) -> Status | None:
+        """How it ended; None while it lives."""
+        found = self.report.status
+        if self.element and found.state.is_final and found.state is not JobState.COMPLETED:
+            ends, others = endings.read(self._job.job, _numbers(self._job)) if self._job.job else ({}, None)
+            found = ends.get(int(self.element), others or found)
+        return found if found.state.is_final else None
+
+    @property
+    def _job(self) -> Run:
+        """The last job that has the element."""
+        having = (job for job in reversed(self.run.jobs) if int(self.element) in _numbers(job))
+        return next(having, self.run)
+
+    def ids(self) -> list[AwaitedJob]:
+        """Return the jobs that live, those of the element alone if one is named."""
+        if self.element:
+            index = elements.numbers(self._job.record.trials).place(int(self.element)) or int(self.element)
+            return [AwaitedJob(self._job.event_id, str(index))]
+        alive = [job.run for job in self.report.jobs if not job.status.state.is_final]
+        return [AwaitedJob(job.event_id) for job in alive if job.event_id]
+
+
+def resolved(experiment: Experiment, site: Site, runs_dir: Path, services: Services | None) -> Experiment:
+    """Return the experiment with the ids of jobs where its dependency names runs.
+
+    ``services``: they are asked for the states of those runs, by one query; without them the records count.
+
+    Raises:
+        ConfigError: if there is no such run, it is on another machine, or it never fulfils the condition.
+    """
+    texts = experiment.batch.dependency
+    waits = [Dependency.parse(text) for text in ([texts] if isinstance(texts, str) else texts)]
+    names = {job.id for one in waits for wait in one.conditions for job in wait.jobs if job.is_run}
+    if not names:
+        return experiment
+    found = _found(names, site, runs_dir, services)
+    kept = [text for one in waits if (text := _text(one, found))]
+    return replace(experiment, batch=replace(experiment.batch, dependency=tuple(kept)))
+
+
+def _found(names: set[str], site: Site, runs_dir: Path, services: Services | None) -> Mapping[str, _Awaited]:
+    """Return the runs of these names with their states.
+
+    Raises:
+        ConfigError: with all problems of these runs.
+    """
+    runs: dict[str, tuple[Run, str]] = {}
+    problems: list[Problem] = []
+    for name in sorted(names):
+        try:
+            runs[name] = finding.find_element(runs_dir, name)
+        except ConfigError as error:
+            problems += (problem._replace(path=_PATH, word=name) for problem in error.problems)
+    problems += (problem for name, one in runs.items() for problem in _unfit(name, *one, site))
+    if problems:
+        raise ConfigError(*problems)
+    reports = _reports({run.directory: run for run, _ in runs.values()}, services)
+    return {
+        name: _Awaited(name, run, element, reports[run.directory]) for name, (run, element) in runs.items()
+    }
+
+
+def _unfit(name: str, run: Run, element: str, site: Site) -> Iterator[Problem]:
+    """Yield why no job of this site can wait for this run."""
+    if (run.record.site, run.record.scheduler) != (site.name, site.scheduler):
+        message = f"{name} is on site {run.record.site} ({run.record.scheduler}), and this job on {site.name}"
+        yield Problem(message, _PATH, "a batch system waits for its own jobs alone", word=name)
+    elif all(job.job is None for job in run.jobs):
+        yield Problem(f"{name} has no job", _PATH, f"see `hpcdist status {run.name}`", word=name)
+    elif element and run.directory.plan().workers:
+        message = f"{name} shares its job with other trials, so that no batch system can wait for it alone"
+        yield Problem(message, _PATH, f"wait for all of {run.name}", word=name)
+
+
+def _reports(runs: Mapping[RunDirectory, Run], services: Services | None) -> Mapping[RunDirectory, Report]:
+    if services is not None:
+        return dict(zip(runs, status([*runs.values()], services), strict=True))
+    unknown = Status(JobState.UNKNOWN)
+    recorded = {
+        where: [Report(job._replace(later=()), job.record.ended or unknown) for job in run.jobs]
+        for where, run in runs.items()
+    }
+    return {where: of_jobs(jobs) for where, jobs in recorded.items()}
+
+
+def _text(one: Dependency, found: Mapping[str, _Awaited]) -> str:
+    """Return a dependency without names of runs; empty if it is fulfilled.
+
+    Raises:
+        ConfigError: if it never will be.
+    """
+    left: list[Sequence[WaitCondition]] = []
+    never: list[Problem] = []
+    for conditions in one.alternatives:
+        all_of: Alternatives = [()]
+        for wait in conditions:
+            each, problems = _condition(wait, found)
+            never += problems
+            all_of = [(*before, *after) for before in all_of for after in each]
+        left += all_of
+    if not left:
+        raise ConfigError(*never)
+    if any(not conditions for conditions in left):
+        return ""
+    return str(Dependency(tuple(tuple(conditions) for conditions in left)))
+
+
+def _condition(wait: WaitCondition, found: Mapping[str, _Awaited]) -> tuple[Alternatives, list[Problem]]:
+    """Return what a condition comes to, and why it is never fulfilled."""
+    own = tuple(job for job in wait.jobs if not job.is_run)
+    alternatives: Alternatives = [(WaitCondition(wait.kind, own),)] if own or not wait.jobs else [()]
+    for job in (job for job in wait.jobs if job.is_run):
+        each, problem = _of_run(wait, job, found[job.id])
+        if problem:
+            return (), [problem]
+        alternatives = [_joined(before, after) for before in alternatives for after in each]
+    return alternatives, []
+
+
+def _joined(before: Sequence[WaitCondition], after: Sequence[WaitCondition]) -> Sequence[WaitCondition]:
+    """Return both conditions, those of one kind as one: ``afterok:12:13``."""
+    if before and after and before[-1].kind == after[0].kind:
+        last = WaitCondition(before[-1].kind, (*before[-1].jobs, *after[0].jobs))
+        return (*before[:-1], last, *after[1:])
+    return (*before, *after)
+
+
+def _of_run(wait: WaitCondition, job: AwaitedJob, one: _Awaited) -> tuple[Alternatives, Problem | None]:
+    """Return what waiting for a run comes to, or why that never ends."""
+    kind, end = wait.awaited, one.end
+    if end is not None:
+        is_good = end.state is JobState.COMPLETED
+        never = (kind in _NEEDS_GOOD and not is_good) or (kind == "afternotok" and is_good)
+        return ((), _never(wait, one, end)) if never else ([()], None)
+    ids = [replace(each, delay=job.delay) for each in one.ids()]
+    if not one.run.is_followed or len(ids) == 1 or kind == "afterany":
+        return [(WaitCondition(wait.kind, tuple(ids)),)], None
+    if kind not in _NEEDS_GOOD:
+        names = comma_list([each.id for each in ids])
+        message = f"{one.name} has several attempts as jobs ({names}): {kind} of them is no one condition"
+        return (), Problem(message, _PATH, f"write `afterany:{one.name}`, or the id of one", word=job.id)
+    # The attempt that completes the training cancels those behind it: any one is enough.
+    return [(WaitCondition(wait.kind, (each,)),) for each in ids], None
+
+
+def _never(wait: WaitCondition, one: _Awaited, end: Status) -> Problem:
+    code = f" with exit code {end.exit_code}" if end.exit_code else ""
+    message = f"the job would never start: {one.name} is {end.state.value}{code}, and this waits for"
+    message += " its failure" if wait.awaited == "afternotok" else " its success"
+    hint = f"wait for a later run of it, or write `afterany:{one.name}`"
+    return Problem(message, _PATH, hint, word=one.name)
+
+
+def _numbers(job: Run) -> Elements:
+    """Return the elements or trials of a job."""
+    return endings.elements(job.job) if job.job else Elements()

@@ -1,0 +1,106 @@
+"""Dependencies that name runs, with a Slurm made of a few functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.experiment.batch import Batch
+from hpcdist.experiment.model import Experiment
+from hpcdist.runs import awaited, control
+from hpcdist.runs.rundir import Run
+from tests.experiments import experiment
+from tests.runs.test_control import REQUEST, Queue
+from tests.sites import site
+
+HERE = replace(site(), name="testbed", scheduler="slurm")
+OWN = "a batch system waits for its own jobs alone"
+ARRAY = '{"request": {"array": {"ranges": [{"first": 1, "last": 9}]}}}'
+
+
+def waiting(*texts: str) -> Experiment:
+    return replace(experiment(), batch=Batch(dependency=texts))
+
+
+def resolved(queue: Queue, runs: Path, *texts: str) -> object:
+    return awaited.resolved(waiting(*texts), HERE, runs, queue.services).batch.dependency
+
+
+def refused(queue: Queue, runs: Path, *texts: str) -> tuple[Problem, ...]:
+    with pytest.raises(ConfigError) as error:
+        resolved(queue, runs, *texts)
+    return error.value.problems
+
+
+def submitted(queue: Queue, runs: Path, name: str = "train", plan: str = "{}", **changes: object) -> Run:
+    files = {"job.sh": "#!/bin/bash\n", "plan.json": plan}
+    request = REQUEST._replace(name=name, experiment=name, files=lambda _: files)
+    return control.submit(request._replace(**changes), runs, queue.services)  # type: ignore[arg-type]
+
+
+def test_without_names_nothing_is_read(tmp_path: Path) -> None:
+    one = waiting("12", "afterany:13,singleton")
+    assert awaited.resolved(one, HERE, tmp_path / "none", None) is one
+
+
+def test_runs_and_elements_become_jobs(tmp_path: Path) -> None:
+    queue = Queue()
+    submitted(queue, tmp_path)
+    submitted(queue, tmp_path, "tune", ARRAY)
+    assert resolved(queue, tmp_path, "train-1") == ("100",)
+    assert resolved(queue, tmp_path, "afterok:7:train-1:tune-1/3", "afterany:train-1+5") == (
+        "afterok:7:100:101_3",
+        "afterany:100+5",
+    )
+    assert resolved(queue, tmp_path, "singleton,aftercorr:tune-1") == ("singleton,aftercorr:101",)
+    assert awaited.resolved(waiting("train-1"), HERE, tmp_path, None).batch.dependency == ("100",)
+
+
+def test_all_jobs_of_a_run_count(tmp_path: Path) -> None:
+    queue = Queue()
+    submitted(queue, tmp_path, "tune", jobs=("1-2", "3-4"))
+    submitted(queue, tmp_path, "long", jobs=("", "", ""), followed=True)
+    assert resolved(queue, tmp_path, "afterok:tune-1") == ("afterok:100:101",)
+    assert resolved(queue, tmp_path, "afterany:long-1") == ("afterany:102:103:104",)
+    assert resolved(queue, tmp_path, "afterok:long-1") == ("afterok:102?afterok:103?afterok:104",)
+    [problem] = refused(queue, tmp_path, "afternotok:long-1")
+    assert problem.message == (
+        "long-1 has several attempts as jobs (102, 103, 104): afternotok of them is no one condition"
+    )
+    queue.jobs["102"] = queue.jobs["103"] = "TIMEOUT"
+    assert resolved(queue, tmp_path, "afterok:long-1") == ("afterok:104",)
+
+
+def test_what_has_ended_is_left_out_or_refused(tmp_path: Path) -> None:
+    queue = Queue()
+    for name in ("good", "bad", "runs"):
+        submitted(queue, tmp_path, name)
+    queue.jobs |= {"100": "COMPLETED", "101": "CANCELLED"}
+    assert resolved(queue, tmp_path, "afterok:good-1:runs-1") == ("afterok:102",)
+    assert resolved(queue, tmp_path, "good-1", "afterany:bad-1", "afternotok:bad-1") == ()
+    assert resolved(queue, tmp_path, "afterok:bad-1?afterok:runs-1") == ("afterok:102",)
+    assert resolved(queue, tmp_path, "afterok:good-1?afterok:runs-1") == ()
+    assert refused(queue, tmp_path, "afterok:runs-1:bad-1", "good-1") == (
+        Problem(
+            "the job would never start: bad-1 is cancelled, and this waits for its success",
+            ("batch", "dependency"),
+            "wait for a later run of it, or write `afterany:bad-1`",
+            word="bad-1",
+        ),
+    )
+    [problem] = refused(queue, tmp_path, "afternotok:good-1")
+    assert problem.message == "the job would never start: good-1 is completed, and this waits for its failure"
+
+
+def test_unknown_runs_and_those_elsewhere_are_refused_at_once(tmp_path: Path) -> None:
+    queue = Queue()
+    submitted(queue, tmp_path, "there", site="elsewhere")
+    found = refused(queue, tmp_path, "there-1", "afterany:gone-3")
+    assert [str(problem) for problem in found] == [
+        f"batch.dependency: there is no run 'gone-3' in {tmp_path}; known: there-1",
+        f"batch.dependency: there-1 is on site elsewhere (slurm), and this job on testbed; {OWN}",
+    ]
+    assert {problem.word for problem in found} == {"gone-3", "there-1"}
