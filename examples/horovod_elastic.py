@@ -1,7 +1,8 @@
 """Elastic Horovod and PyTorch: training goes on with the remaining ranks when a node is lost.
 
 ``horovodrun -np 2 --min-np 1 --network-interface lo --host-discovery-script "echo localhost:2" python
-examples/horovod_elastic.py``. Every batch is committed: at most one is done again.
+examples/horovod_elastic.py``. Every batch is committed: when a rank is lost at most one is done again. With
+``--checkpoint=FILE`` a later job goes on after the last epoch that an earlier one finished.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from pathlib import Path
 
 import horovod.torch as hvd
 import torch
@@ -46,6 +48,24 @@ def train_epoch(
         state.commit()  # when a rank is lost the others go on from here; and here they hear of new hosts
 
 
+def save(file: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+    """Write what the ranks have in memory alone; a job that is killed meanwhile leaves the old checkpoint."""
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+    new = file.with_suffix(".new")
+    torch.save(state, new)
+    new.replace(file)
+
+
+def load(file: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Load the checkpoint, if there is one; return the epoch that comes next."""
+    if not file.exists():
+        return 1
+    state = torch.load(file, weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["epoch"])
+
+
 def evaluate(model: nn.Module, data: Dataset, device: torch.device) -> float:
     """Return the accuracy, by this rank alone: after the training no rank may wait for one that is lost."""
     x, y = (part.to(device) for part in data[:])
@@ -61,6 +81,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--pause", type=float, default=0, help="seconds to sleep after each batch")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="read and written, by rank 0")
     return parser.parse_args()
 
 
@@ -76,7 +97,9 @@ def main() -> None:
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    first = load(args.checkpoint, model, optimizer) if args.checkpoint and hvd.rank() == 0 else 1
     sampler = hvd.elastic.ElasticSampler(train_data, seed=args.seed)
+    sampler.set_epoch(first)
     loader = DataLoader(train_data, args.batch_size, sampler=sampler)
 
     @hvd.elastic.run  # type: ignore[untyped-decorator]
@@ -93,9 +116,11 @@ def main() -> None:
             state.epoch += 1
             state.losses = ()
             state.sampler.set_epoch(state.epoch)
+            if args.checkpoint and hvd.rank() == 0:
+                save(args.checkpoint, state.model, state.optimizer, state.epoch)
             state.commit()
 
-    train(hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=1, losses=()))
+    train(hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, epoch=first, losses=()))
     if hvd.rank() == 0:
         print(f"test accuracy {evaluate(model, test_data, device):.4f}", flush=True)
         print(f"done on {hvd.size()} ranks", flush=True)

@@ -21,8 +21,12 @@ SKIPPED: Final = "skipped"
 
 _ENDS: Final = frozenset({ENDED, REQUEUED})
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
-_REASONS: Final = frozenset({"again", "over"})
-"""The events whose value is why an attempt ended."""
+_AGAIN: Final = "again"
+_OVER: Final = "over"
+"""The events whose value is why an attempt ended: there is to be another one, or none."""
+
+_STATES: Final = {state.value: state for state in (JobState.COMPLETED, JobState.TIMEOUT)}
+"""Of an attempt by why there is none after it; it failed for any other reason."""
 
 
 class Attempt(NamedTuple):
@@ -109,11 +113,18 @@ class Log(NamedTuple):
             yield with_gpus(failed._replace(exit_code=_count(event), why="failure"), self.plan, self.now)
             began = queued = float(event.at)
         last = Attempt(self.job, (number, len(restarts)), REQUEUED, queued, began)
-        ended = next((event for event in log if event.what in _ENDS), None)
-        why = next((event.value for event in log if event.what in _REASONS), "")
-        if ended:
+        if ended := next((event for event in log if event.what in _ENDS), None):
+            why = next((event.value for event in log if event.what in (_AGAIN, _OVER)), "")
             last = last._replace(ended=float(ended.at), exit_code=_count(ended), why=why)
-        yield with_gpus(self._with_end(last, log) if is_last else last, self.plan, self.now)
+        elif not is_last or self._has_failed():
+            last = _as_its_script_last_wrote(last, log)
+        is_open = is_last and last.state == REQUEUED
+        yield with_gpus(self._with_end(last, log) if is_open else last, self.plan, self.now)
+
+    def _has_failed(self) -> bool:
+        """Whether the job ended, and not well; an element of an array is not known to have."""
+        known = self.status if self.job == self.run.event_id else None
+        return known is not None and known.state.is_final and known.state is not JobState.COMPLETED
 
     def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
         """Add how the last attempt of a job ended, or that it runs."""
@@ -132,6 +143,18 @@ class Log(NamedTuple):
             state = JobState.UNKNOWN if self.run.record.ended else JobState.RUNNING
             return attempt._replace(state=state.value)
         return attempt._replace(state=status.state.value)
+
+
+def _as_its_script_last_wrote(attempt: Attempt, log: Sequence[Event]) -> Attempt:
+    """Add the end of an attempt whose script was killed later: in the steps after it, or while requeued."""
+    first = {event.what: event for event in reversed(log)}
+    if over := first.get(_OVER):
+        code = _count(first["finishing"]) if "finishing" in first else None
+        state = _STATES.get(over.value, JobState.FAILED).value
+        return attempt._replace(state=state, ended=float(over.at), exit_code=code, why=over.value)
+    if again := first.get(_AGAIN):
+        return attempt._replace(ended=float(again.at), why=again.value)
+    return attempt
 
 
 def with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:

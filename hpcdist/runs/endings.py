@@ -81,10 +81,19 @@ def has_completed(events: Iterable[Event], job: str) -> bool:
 
     A step of which no end is known may have failed.
     """
-    marks = [(event.what, event.value) for event in events if event.job_id == job and event.what in _MARKS]
+    marks = _marks(events, job)
     last = marks[max((place for place, (what, _) in enumerate(marks) if what == "started"), default=0) :]
     is_over = (_OVER, JobState.COMPLETED.value)
     return is_over in last and last[-1] in (is_over, ("ended", "0"))
+
+
+def is_in_steps(events: Iterable[Event], job: str) -> bool:
+    """Return whether the last that the job wrote is that the steps after its program had begun."""
+    return [what for what, _ in _marks(events, job)][-1:] == ["finishing"]
+
+
+def _marks(events: Iterable[Event], job: str) -> list[tuple[str, str]]:
+    return [(event.what, event.value) for event in events if event.job_id == job and event.what in _MARKS]
 
 
 def _own_events(job: Job) -> Iterator[Event]:

@@ -205,11 +205,11 @@ class Run(NamedTuple):
         return (self.record.job_id or "").partition(";")[0]
 
     def last_attempt(self, events: Iterable[Event]) -> int | None:
-        """Return the place of the job whose attempt was the last, where each follows the one before."""
+        """Return the place of the job that had the last attempt, or repeated the steps after it."""
         log = [*events]
         since = max((place for place, event in enumerate(log) if event.what == "resumed"), default=0)
-        over = {split_id(event.job_id)[0] for event in log[since:] if event.what == "over"}
-        found = (place for place, job in enumerate(self.jobs) if job.event_id in over)
+        last = [split_id(event.job_id)[0] for event in log[since:] if event.what in ("over", "finishing")]
+        found = (place for place, job in enumerate(self.jobs) if job.event_id in last[-1:])
         return next(found, None) if self.is_followed else None
 
     @property

@@ -93,9 +93,13 @@ def of_jobs(jobs: Sequence[Report]) -> Report:
 
 
 def _whole(run: Run, jobs: Sequence[Report]) -> Status:
-    last = run.last_attempt(run.directory.events()) if run.is_followed else None
+    events = run.directory.events() if run.is_followed else ()
+    last = run.last_attempt(events)
     if last is not None and jobs[last].is_over:
-        return jobs[last].status
+        # A job that was lost in the steps after the last attempt leaves them to a follower.
+        followers = jobs[last + 1 :] if endings.is_in_steps(events, run.jobs[last].event_id) else ()
+        if all(job.is_over for job in followers):
+            return jobs[last].status
     numbered = enumerate(job.status for job in jobs)
     return fold([one for place, one in numbered if place >= run.continued or not one.state.is_final])
 

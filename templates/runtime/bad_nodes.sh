@@ -4,7 +4,9 @@
 hpcdist_blame() {
   local node
   if [[ $hpcdist_why == node_failure ]]; then
-    for node in $(hpcdist_call_if_there "down_${hpcdist[scheduler]}"); do hpcdist_log_event lost "$node"; done
+    while read -r node; do
+      hpcdist_log_event lost "$node"
+    done < <({ hpcdist_call_if_there "down_${hpcdist[scheduler]}"; printf '%s\n' "${hpcdist_lost[@]%%.*}"; } | grep . | sort -u)
   elif ((hpcdist[nodes] > 1)) && [[ $hpcdist_why == failure ]] && read -r _ _ node _ 2>/dev/null <"$HPCDIST_FAILURE"; then
     hpcdist_log_event blamed "${node%%.*}"
   fi

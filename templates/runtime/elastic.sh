@@ -69,6 +69,21 @@ hpcdist_ask_for_nodes() {
   read -r since <elastic.since
   ((now - since < $1)) || { cp elastic.next elastic.part && mv elastic.part elastic.alive; } # replaced as a whole
 }
+# Sets hpcdist_lost: the nodes that ssh does not reach any more. Ranks elsewhere fail when theirs are lost, and minutes may pass
+# until the batch system notices.
+hpcdist_find_lost() {
+  local node here number pids=()
+  hpcdist_lost=()
+  [[ ${hpcdist[elastic]:-} ]] && ((hpcdist_status != 0)) && [[ ! ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]] || return 0
+  read -r here </proc/sys/kernel/hostname
+  for node in "${hpcdist_nodes[@]}"; do
+    if [[ $node == localhost || ${node%%.*} == "${here%%.*}" ]]; then true; else ssh -o BatchMode=yes -o ConnectTimeout=10 "$node" true; fi </dev/null >/dev/null 2>&1 &
+    pids+=("$!")
+  done
+  for number in "${!pids[@]}"; do
+    wait "${pids[number]}" || hpcdist_lost+=("${hpcdist_nodes[number]}")
+  done
+}
 live_nodes_local() { echo localhost; }
 # With --no-kill a node that is down leaves its job.
 live_nodes_slurm() {

@@ -6,7 +6,7 @@ main() {
   # Variables of these names may come from the login shell, or from an hpcdist job that submitted this one.
   unset hpcdist_status hpcdist_program hpcdist_try hpcdist_told_to_end hpcdist_at_limit hpcdist_clock hpcdist_end hpcdist_again hpcdist_ended_by hpcdist_files hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED HPCDIST_ATTEMPT HPCDIST_RESUMED
   declare -p hpcdist_steps >/dev/null 2>&1 || hpcdist_steps=()
-  hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup=''
+  hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup='' hpcdist_over=''
   "allocation_${hpcdist[scheduler]}"
   [[ ! ${hpcdist[trials]:-} || ${hpcdist[packed]:-} ]] || hpcdist_find_trial
   hpcdist_open_run
@@ -28,6 +28,7 @@ hpcdist_finish_main() {
   elif hpcdist_was_finishing; then
     hpcdist_clean_up
   fi
+  [[ ${hpcdist[restart]:-} != follow || ! $hpcdist_over ]] || hpcdist_cancel_followers
   hpcdist_call_if_there "exit_${hpcdist[scheduler]}"
   [[ ! ${hpcdist_again:-} ]] || hpcdist_requeue
   exit "$hpcdist_status"

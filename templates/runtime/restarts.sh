@@ -71,6 +71,7 @@ hpcdist_may_begin() {
   local why
   hpcdist_count_attempts
   if read -r hpcdist_status why 2>/dev/null <"$hpcdist_attempts/over"; then
+    hpcdist_over=1
     echo "hpcdist: nothing is left to do: the last attempt was over ($why)"
     hpcdist_log_event skipped 0
     return 1
@@ -92,6 +93,7 @@ hpcdist_was_enough() {
 }
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
+  hpcdist_find_lost
   hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   if ((hpcdist_status == 0)); then
@@ -126,6 +128,8 @@ hpcdist_cause() {
     echo timeout
   elif ((hpcdist_status == 86)); then
     echo launch
+  elif ((${#hpcdist_lost[@]})); then
+    echo node_failure
   elif [[ ${hpcdist[mode]} == tasks && ! -s $HPCDIST_FAILURE && $hpcdist_status != 0 ]] && ((hpcdist[nodes] > 1)); then
     echo node_failure # no task recorded why
   else
@@ -151,10 +155,10 @@ hpcdist_is_last() {
 }
 hpcdist_say_over() {
   local why=${1%%[;:]*}
+  hpcdist_over=1
   [[ $why != timeout ]] || hpcdist_log_event timeout 0
   { printf '%-511.511s\n' "$hpcdist_status ${1//[[:cntrl:]]/?}" 1<>"$hpcdist_attempts/end" && mv -f "$hpcdist_attempts/end" "$hpcdist_attempts/over"; } ||
     echo "hpcdist: cannot write $hpcdist_attempts/over; is the disk full?" >&2
   hpcdist_log_event over "${why//[^[:graph:]]/_}"
   ((hpcdist_status == 0)) || echo "hpcdist: there is no further attempt: $1" >&2
-  [[ ${hpcdist[restart]} != follow ]] || hpcdist_cancel_followers
 }

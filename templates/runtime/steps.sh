@@ -25,11 +25,12 @@ hpcdist_clean_up() {
   echo "hpcdist: a step after the program failed, with exit code $code" >&2
   ((hpcdist_status != 0)) || hpcdist_status=$code
 }
-# Whether an earlier start of this job was lost in the steps after its last attempt, whose number is set again.
+# Whether an earlier start of this job, or the job that it follows, was lost in the steps after the last attempt, whose number is
+# set again.
 hpcdist_was_finishing() {
-  local last
-  last=$(grep " ${HPCDIST_JOB_ID//[^A-Za-z0-9_]/.} " "$HPCDIST_RUN_DIR/events" | grep -Ev '^(started|skipped) ' | tail -n 1)
-  [[ $last == 'finishing '* ]] || return
+  [[ $(awk -v id="$HPCDIST_JOB_ID" -v way="${hpcdist[restart]}" '
+    ($2 == id || way == "follow") && $1 ~ /^(finishing|ended|cancelled)$/ { last = $1 }
+    END { print last }' "$HPCDIST_RUN_DIR/events") == finishing ]] || return
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1))
   export HPCDIST_ATTEMPT HPCDIST_RESUMED=$((HPCDIST_ATTEMPT > 0))
   echo "hpcdist: the steps after the program had not ended; they run again"

@@ -90,6 +90,35 @@ def test_a_start_without_an_end_is_unknown_where_another_follows(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            ("over 12 40 completed", "finishing 12 41 0"),
+            Attempt("12", (0, 0), "completed", None, 0.0, 40.0, None, 0, 160.0, why="completed"),
+        ),
+        (
+            ("over 12 40 exit_code_93", "finishing 12 41 93"),
+            Attempt("12", (0, 0), "failed", None, 0.0, 40.0, None, 93, 160.0, why="exit_code_93"),
+        ),
+        (
+            ("over 12 40 timeout",),
+            Attempt("12", (0, 0), "timeout", None, 0.0, 40.0, None, None, 160.0, why="timeout"),
+        ),
+        (
+            ("again 12 40 timeout",),
+            Attempt("12", (0, 0), "requeued", None, 0.0, 40.0, None, None, 160.0, why="timeout"),
+        ),
+    ],
+)
+def test_an_attempt_whose_script_was_killed_after_its_end(
+    tmp_path: Path, lines: tuple[str, ...], expected: Attempt
+) -> None:
+    plan = StoredPlan(gpus=4)
+    last = ("started 12 50 1", "skipped 12 50 0", "finishing 12 50 0", "ended 12 60 0")
+    assert found(made(tmp_path), "started 12 0 0", *lines, *last, plan=plan) == [expected]
+
+
+@pytest.mark.parametrize(
     ("state", "shown"), [("pending", "requeued"), ("suspended", "suspended"), ("unknown", "running")]
 )
 def test_a_live_job_is_as_the_batch_system_reports(tmp_path: Path, state: str, shown: str) -> None:

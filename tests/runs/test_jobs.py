@@ -137,6 +137,24 @@ def test_jobs_that_follow_each_other_are_as_the_one_with_the_last_attempt(tmp_pa
     ]
 
 
+def test_a_follower_repeats_the_steps_in_which_the_job_of_the_last_attempt_was_lost(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("", ""), followed=True), tmp_path, queue.services)
+    events = run.directory.path / "events"
+    events.write_text("started 100 100 0\nover 100 200 completed\nfinishing 100 200 0\n")
+    queue.jobs = {"100": "NODE_FAIL", "101": "PENDING"}
+    [report] = states.status([run], queue.services)
+    assert report.status.state is JobState.PENDING
+    with events.open("a") as log:
+        log.write("started 101 310 0\nskipped 101 310 0\nfinishing 101 310 0\nended 101 320 0\n")
+    queue.jobs = {"100": "NODE_FAIL", "101": "COMPLETED"}
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
+    assert [(one.job, one.state, one.exit_code) for one in attempts.read(report, 400)] == [
+        ("100", "completed", 0)
+    ]
+
+
 def test_a_follower_waits_for_all_jobs_before_it(tmp_path: Path) -> None:
     """Or the one behind a follower that was cancelled would begin beside the attempt that runs."""
     queue = Queue()

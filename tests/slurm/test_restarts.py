@@ -71,13 +71,6 @@ def submitted(user: User, name: str, steps: int, **changes: Any) -> str:
     return f"{name}-1"
 
 
-def events(user: User, run: str) -> list[tuple[str, str]]:
-    if not (user.directory / "runs" / run / "events").exists():
-        return []
-    text = (user.directory / "runs" / run / "events").read_text()
-    return [(line.split()[0], line.split()[3]) for line in text.splitlines()]
-
-
 def attempts(user: User, run: str) -> list[str]:
     return [line for line in user.log(run).splitlines() if line.startswith("attempt")]
 
@@ -89,7 +82,7 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
     first, second = attempts(user, run)
     assert (first, second.split()[:2]) == ("attempt 0 from 0", ["attempt", "1"])
     assert 40 < int(second.split()[-1]) < 100
-    assert events(user, run) == [
+    assert user.events(run) == [
         ("started", "0"),
         ("notice", "USR1"),
         ("again", "timeout"),
@@ -177,12 +170,12 @@ def test_a_training_that_is_cancelled_before_its_limit_is_not_put_into_the_queue
         "batch": {"walltime": "1m"},
     }
     assert user.hpcdist("submit", user.write("late", experiment)).returncode == 0
-    until(lambda: ("notice", "USR1") in events(user, "late-1"), "the notice", 90)
+    until(lambda: ("notice", "USR1") in user.events("late-1"), "the notice", 90)
     assert user.hpcdist("cancel", "late-1").returncode == 0
     user.hpcdist("wait", "late-1")
     assert queued(user) == ""
     [job] = user.json("status", "late-1")
-    assert (job["state"], [what for what, _ in events(user, "late-1")].count("started")) == ("cancelled", 1)
+    assert (job["state"], [what for what, _ in user.events("late-1")].count("started")) == ("cancelled", 1)
 
 
 def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
@@ -260,7 +253,7 @@ def test_a_spare_node_takes_the_place_of_a_lost_one(user: User) -> None:
     found = [one["hosts"] for one in user.json("describe", "spare-1")["attempts"]]
     assert found[0] == [first, second]
     assert (found[1][0], found[1][1] != second) == (first, True)
-    assert [what for what, _ in events(user, "spare-1")] == ["started", "lost", "restarted", "over", "ended"]
+    assert [what for what, _ in user.events("spare-1")] == ["started", "lost", "restarted", "over", "ended"]
 
 
 BROKEN = """\
@@ -293,13 +286,13 @@ def test_a_node_on_which_tasks_fail_is_left_out_though_the_controller_is_down_at
     }
     done = user.hpcdist("submit", user.write("bad", experiment))
     assert done.returncode == 0, done.stderr
-    until(lambda: ("restarted", "3") in events(user, "bad-1"), "the second attempt")
+    until(lambda: ("restarted", "3") in user.events("bad-1"), "the second attempt")
     with controller_down(user.cluster):
         (user.directory / "down").touch()
         user.await_log("bad-1", "Unable to contact slurm controller")
     assert user.hpcdist("wait", "bad-1").returncode == 0
     node = (user.directory / "bad").read_text().strip()
-    assert events(user, "bad-1") == [
+    assert user.events("bad-1") == [
         ("started", "0"),
         ("blamed", node),
         ("restarted", "3"),

@@ -150,6 +150,19 @@ HOROVOD = Training(
         *("-p", "epochs=6", "-p", "pictures=2", "-p", "checkpoint=$HPCDIST_CHECKPOINTS"),
     ),
 )
+ELASTIC = Training(
+    name="elastic",
+    pause=0.05,  # after each batch, of which an epoch has 45
+    resumed="epoch 2 batch 0: rank 1 of 2",
+    weights="checkpoints/checkpoint.pt",
+    file="examples/horovod_elastic.yml",
+    options=(
+        *("--set=environment.replicas.n_workers=1", "--set=environment.replicas.per_node=1"),
+        *("--set=horovod.elastic.max_np=2", "--set=horovod.gloo_timeout_seconds=10"),
+        "--set=horovod.elastic_timeout=15",  # how long it waits for another node
+        *("-p", "epochs=3"),
+    ),
+)
 LIGHTNING = Training(name="lightning", pause=0.2, framework="lightning")
 HUGGING_FACE = Training(
     name="hugging_face", pause=1, framework="transformers", restart=f"{MANY}, signal: TERM"
@@ -246,3 +259,28 @@ def test_trainings_by_lightning_and_hugging_face_outlive_a_limit_and_a_node(user
     lift_limits(user, runs.values())
     crash_nodes(user, runs)
     assert_same(user, runs)
+
+
+def test_an_elastic_training_outlives_a_limit_and_a_node_that_it_cannot_do_without(user: User) -> None:
+    ELASTIC.pause_for(user, ELASTIC.pause)
+    run = ELASTIC.submit(user)
+    user.await_log(run, "epoch 1/3 ")
+    [job] = (user.directory / "runs" / run / "jobs").iterdir()
+    administer(user.cluster, "scancel", "--batch", "--signal=URG", job.name)  # as the clock before the limit
+    user.await_log(run, ELASTIC.resumed)
+    ELASTIC.pause_for(user, 0)
+    lost = (job / "nodes").read_text().split()[1]
+    user.cluster.crash(lost)
+    assert_same(user, {run: ELASTIC})
+    assert [each for each in user.events(run) if each[0] in ("again", "lost", "over")] == [
+        ("again", "timeout"),
+        ("lost", lost),
+        ("again", "node_failure"),
+        ("over", "completed"),
+    ]
+    found = user.json("describe", run)["attempts"]  # on a busy machine ranks may miss each other
+    assert [(each["state"], each["why"]) for each in found if each["state"] != "failed"] == [
+        ("requeued", "timeout"),
+        ("requeued", "node_failure"),
+        ("completed", "completed"),
+    ]

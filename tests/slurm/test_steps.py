@@ -100,16 +100,30 @@ def test_a_program_with_a_node_of_its_own_that_fails_ends_the_job(user: User) ->
 
 
 def test_steps_that_were_lost_with_their_node_run_again_and_the_program_does_not(user: User) -> None:
-    finish = "echo finishing; [[ -e seen ]] || { touch seen; sleep 600; }"
-    keys = {
-        "run": {"cmd": "echo trained", "finish": {"cmd": finish}},
-        "environment": {"restart": {}},
-        "batch": {"walltime": "15m"},
-    }
-    assert user.hpcdist("submit", user.write("finish", keys)).returncode == 0
-    until((user.directory / "seen").exists, "the step after the program")
-    [job] = (user.directory / "runs/finish-1/jobs").iterdir()
-    user.cluster.crash((job / "nodes").read_text().strip())
-    assert user.hpcdist("wait", "finish-1").returncode == 0
-    log = user.log("finish-1")
-    assert (log.count("trained"), log.count("finishing")) == (1, 2)
+    for by in ("requeue", "follow"):
+        finish = f"echo finishing; [[ -e {by} ]] || {{ touch {by}; sleep 600; }}"
+        keys = {
+            "run": {"cmd": "echo trained", "finish": {"cmd": finish}},
+            "environment": {"restart": {"by": by, "max": 2}},
+            "batch": {"walltime": "15m"},
+        }
+        assert user.hpcdist("submit", user.write(by, keys)).returncode == 0
+    nodes = set()
+    for by in ("requeue", "follow"):
+        until((user.directory / by).exists, "the step after the program")
+        [job] = (user.directory / f"runs/{by}-1/jobs").iterdir()
+        nodes |= {(job / "nodes").read_text().strip()}
+    for node in nodes:
+        user.cluster.crash(node)
+    for by in ("requeue", "follow"):
+        run = f"{by}-1"
+        assert user.hpcdist("wait", run).returncode == 0, user.log(run)
+        log = user.log(run)
+        assert (log.count("trained"), log.count("finishing")) == (1, 2)
+        found = user.json("describe", run)["attempts"]
+        assert [(one["state"], one["exit_code"], one["why"]) for one in found] == [
+            ("completed", 0, "completed")
+        ]
+        assert [job["state"] for job in user.json("status", run)] == ["completed"]
+    jobs = user.cluster.run(["squeue", "-h", "-t", "R,PD", "-o", "%A"], user="root", check=True)
+    assert jobs.stdout == ""

@@ -69,6 +69,12 @@ class User:
         """Return all that a run's job has printed."""
         return (self.directory / "runs" / run / "logs" / "job.out").read_text()
 
+    def events(self, run: str) -> list[tuple[str, str]]:
+        """Return the names and values of the events of a run so far."""
+        log = self.directory / "runs" / run / "events"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [(line.split()[0], line.split()[3]) for line in lines]
+
     def await_log(self, run: str, text: str, seconds: float = 300) -> str:
         """Return the log once it holds this text."""
         end = time.monotonic() + seconds
