@@ -41,10 +41,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpcdist.api.experiments import Experiment, define, load
+    from hpcdist.api.finding import Runs, find_run, find_runs
     from hpcdist.api.functions import call, call_each
     from hpcdist.api.plans import Plan
     from hpcdist.api.results import Metrics, Series, Trial
-    from hpcdist.api.runs import Run, Runs, find_run, find_runs, wait, wait_async
+    from hpcdist.api.runs import Run, wait, wait_async
     from hpcdist.errors import (
         ConfigError,
         HpcdistError,
@@ -99,10 +100,11 @@ __all__ = [
 
 _MODULES = {
     "api.experiments": ("Experiment", "define", "load"),
+    "api.finding": ("Runs", "find_run", "find_runs"),
     "api.functions": ("call", "call_each"),
     "api.plans": ("Plan",),
     "api.results": ("Metrics", "Series", "Trial"),
-    "api.runs": ("Run", "Runs", "find_run", "find_runs", "wait", "wait_async"),
+    "api.runs": ("Run", "wait", "wait_async"),
     "schedulers.job": ("JobState", "Status"),
     "tracking.outputs": ("Output",),
 }

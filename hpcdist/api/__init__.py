@@ -1,7 +1,8 @@
 """What ``import hpcdist`` gives a program: thin values over what the verbs call, which print nothing.
 
 experiments values    an experiment, of a file or of keyword arguments
-plans runs results    what becomes of it: a plan, a run, what that recorded
+plans runs results further    what becomes of it: a plan, a run, what that recorded, and what may follow it
+finding    the runs of a runs directory
 waiting    until jobs have ended, in a thread or for ``async``
 functions called task    a function as the program of a job, its result, and the program on the nodes
 showing    values as tables, in a notebook or on a terminal

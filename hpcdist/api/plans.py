@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpcdist.api import showing
-from hpcdist.api.runs import Run, runs_directory
+from hpcdist.api.finding import runs_directory
+from hpcdist.api.runs import Run
 from hpcdist.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, this_machine

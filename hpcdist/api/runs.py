@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from hpcdist.api import called, results, showing, waiting
+from hpcdist.api import called, further, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.loading import planning
-from hpcdist.runs import awaited, cancelling, finding, logs, rundir, states, this_machine
-from hpcdist.runs.control import Output as Notes
+from hpcdist.runs import cancelling, logs, rundir, states, this_machine
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import Status
-from hpcdist.sweeps import anew, looking
+from hpcdist.sweeps import anew, looking, replanning
 from hpcdist.sweeps.trials import best
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.outputs import Output
@@ -187,14 +183,45 @@ class Run:
             SchedulerError: as `Plan.submit`.
         """
         changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
-        options, services, notes = anew.options(self._run, changes), this_machine.services(), list[str]()
-        runs_dir = self.directory.parent
-        awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)
-        made = planning.plan_experiment(options, awaiting=awaiting)
-        new = anew.Anew(self._run, options, made, update=update_code)
-        request = new.request(runs_dir, services.runner)
-        run = this_machine.submit(request, runs_dir, services, Notes(note=notes.append))
-        return Run(run, (*map(str, made.problems), *notes))
+        return Run(*further.submitted_anew(self._run, self.directory.parent, changes, copies=False))
+
+    def copy(
+        self,
+        *,
+        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        site: str | None = None,
+        update_code: bool = False,
+    ) -> Run:
+        """Submit it as `restart`; the new run begins with copies of the outputs and checkpoints of this one.
+
+        Raises:
+            ConfigError: as `restart`, or if they cannot be copied.
+            PlanError: as `restart`.
+            SchedulerError: as `Plan.submit`.
+        """
+        changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
+        return Run(*further.submitted_anew(self._run, self.directory.parent, changes, copies=True))
+
+    def resume(
+        self,
+        *,
+        nodes: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Go on with it by a further job, which finds its outputs and checkpoints, as `hpcdist resume`.
+
+        Of a search, the trials that did not complete run once more. ``nodes``: so many from now on, each with
+        as many replicas as before. Of several programs that resume it at once, one submits a job.
+
+        Raises:
+            ConfigError: if a job of it lives, it has completed, or it is a search and is to be changed.
+            PlanError: if the site does not take it any more.
+            SchedulerError: as `Plan.submit`.
+        """
+        changes = replanning.Changes(texts(params or {}), texts(settings or {}), nodes)
+        return Run(*further.resumed(self._run, changes))
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {dict(self._rows())['state']}>"
@@ -215,48 +242,6 @@ class Run:
         yield "state", ended.state.value if ended and not run.later else f"{run.record.phase.value}"
         yield "directory", str(run.directory.path)
         yield from (("note", note) for note in self.notes)
-
-
-@dataclass(frozen=True)
-class Runs(Sequence[Run]):
-    """Runs, oldest first; ``problems``: those that could not be read, such as other users'."""
-
-    _runs: tuple[Run, ...]
-    problems: tuple[Problem, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    @overload
-    def __getitem__(self, place: int) -> Run: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Run, ...]: ...
-    def __getitem__(self, place: int | slice) -> Run | tuple[Run, ...]:
-        return self._runs[place]
-
-
-def runs_directory(option: str | os.PathLike[str] | None) -> Path:
-    """Return the runs directory: that of the argument, else as for the verbs."""
-    return rundir.choose(None if option is None else os.fspath(option), os.environ)
-
-
-def find_runs(runs_dir: str | os.PathLike[str] | None = None) -> Runs:
-    """Return all runs of a runs directory, as `hpcdist list`; the batch system is not asked.
-
-    ``runs_dir``: by default $HPCDIST_RUNS_DIR, else ``runs``.
-    """
-    found, errors = finding.list_runs(runs_directory(runs_dir))
-    problems = tuple(problem._replace(severity="warning") for error in errors for problem in error.problems)
-    return Runs(tuple(map(Run, found)), problems)
-
-
-def find_run(name: str, runs_dir: str | os.PathLike[str] | None = None) -> Run:
-    """Return a run by its name, its directory or its job id.
-
-    Raises:
-        ConfigError: if there is none, or several have this job id.
-    """
-    return Run(finding.find(runs_directory(runs_dir), name))
 
 
 def wait(runs: Sequence[Run], timeout: float | None = None) -> list[Status]:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,9 @@ from hpcdist.errors import Problem, SchedulerError
 _BUSY: Final = frozenset({errno.EAGAIN, errno.EACCES})
 _NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
 """Errors of file systems without locks, such as Lustre mounted without ``flock``."""
+
+_THREADS: Final[dict[str, threading.Lock]] = {}
+"""A lock for each lock file: those of files do not keep the threads of a process apart."""
 
 _SHORT_PAUSE: Final = 0.02
 _SHORT_TRIES: Final = 100
@@ -35,24 +39,27 @@ def exclusive(  # noqa: PLR0913 - tests pass their own lock
     *,
     name: str = "submit",
 ) -> Iterator[None]:
-    """Lock an experiment in this folder against other processes of this user, on all machines.
+    """Lock an experiment in this folder against other processes of this user, on all machines, and threads.
 
     One byte of one file is locked, at an offset of the experiment's own. Such locks (fcntl) work over NFS,
     and are released when their process or its machine dies. ``busy`` is called once if another process holds
-    the lock. If the file system has no locks, nothing is locked. ``name``: of the file; all locks of a file
-    end when this process closes it, so that locks inside each other need two.
+    the lock. If the file system has no locks, threads alone are locked. ``name``: of the file; all locks of a
+    file end when this process closes it (fcntl(2)), so that threads wait for each other, also where their
+    experiments differ, and locks inside each other need two names.
 
     Raises:
         SchedulerError: when the other process still holds the lock after five minutes.
         OSError: when the file cannot be created.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    handle = os.open(folder / f".{name}-{os.getuid()}.lock", flags, 0o600)
-    try:
-        _wait(lambda: _acquired(handle, int(digest[:8], 16), lock), sleep, busy)
-        yield
-    finally:
-        os.close(handle)
+    file = folder / f".{name}-{os.getuid()}.lock"
+    with _THREADS.setdefault(os.path.realpath(file), threading.Lock()):
+        handle = os.open(file, flags, 0o600)
+        try:
+            _wait(lambda: _acquired(handle, int(digest[:8], 16), lock), sleep, busy)
+            yield
+        finally:
+            os.close(handle)
 
 
 def _wait(is_free: Callable[[], bool], sleep: Callable[[float], None], busy: Callable[[], object]) -> None:

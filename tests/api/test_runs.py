@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,81 @@ def test_a_run_and_what_it_wrote(capfd: pytest.CaptureFixture[str], folder: Path
     assert run.outputs() == (hpcdist.Output("0", "file", 2), hpcdist.Output("1", "file", 2))
     assert not run.cancel()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_goes_on_and_is_copied() -> None:
+    program = "echo $HPCDIST_ATTEMPT {{ lr }} >> $HPCDIST_OUTPUTS/log; [ {{ lr }} != 1 ]"
+    run = small(program, params={"lr": 1}).submit()
+    assert run.wait().state is hpcdist.JobState.FAILED
+    went_on = run.resume(params={"lr": 2})
+    assert (went_on.name, went_on.wait(), len(run.job_ids)) == ("small-1", DONE, 2)
+    with pytest.raises(hpcdist.ConfigError, match="small-1 has completed"):
+        run.resume()
+    new = run.copy(params={"lr": 3})
+    assert (new.name, new.wait()) == ("small-2", DONE)
+    found = [(one.directory / "outputs/log").read_text().split() for one in (run, new)]
+    assert (found[0][1::2], found[1][1::2]) == (["1", "2"], ["1", "2", "3"])
+
+
+def test_trials_that_failed_run_once_more() -> None:
+    search = {"matrix": {"lr": {"values": [1, 2]}}}
+    run = small('[ {{ lr }} = 1 ] || [ -e "$HPCDIST_RUN_DIR/go" ]', hptuning=search).submit()
+    assert run.wait().state is hpcdist.JobState.FAILED
+    (run.directory / "go").touch()
+    with pytest.raises(hpcdist.ConfigError, match="the trials of a search keep their params and nodes"):
+        run.resume(nodes=2)
+    assert run.resume().wait().state is hpcdist.JobState.COMPLETED
+    assert [trial.state for trial in run.trials()] == ["completed", "completed"]
+
+
+def test_several_threads() -> None:
+    """Of one experiment in eight threads each submits its own, and those that resume a run submit one job."""
+    experiment = small(f"echo {{{{ n }}}}; {WAITS}", params={"n": 0})
+
+    def submitted(number: int) -> tuple[hpcdist.Run, hpcdist.Status]:
+        run = experiment.changed(params={"n": number}).submit()
+        return run, run.status()
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [*pool.map(submitted, range(8))]
+    Path("go").touch()
+    runs = [run for run, _ in made]
+    assert sorted(run.name for run in runs) == [f"small-{number}" for number in range(1, 9)]
+    assert len({run.job_ids for run in runs}) == 8
+    assert {status.state for _, status in made} <= {hpcdist.JobState.PENDING, hpcdist.JobState.RUNNING}
+    with ThreadPoolExecutor(8) as pool:
+        ends = [*pool.map(hpcdist.Run.wait, runs)]
+        logs = [*pool.map(lambda run: [*run.logs()][-1], runs)]
+    assert (ends, logs) == ([DONE] * 8, [str(number) for number in range(8)])
+
+
+def test_several_threads_that_submit_one_experiment() -> None:
+    """None of them completes what another one is submitting: as many runs and jobs as submissions."""
+    experiment = small("true")
+    with ThreadPoolExecutor(8) as pool:
+        runs = [*pool.map(lambda _: experiment.submit(), range(8))]
+    assert sorted(run.name for run in runs) == [f"small-{number}" for number in range(1, 9)]
+    assert len({run.job_ids for run in runs}) == 8
+    assert hpcdist.wait(runs) == [DONE] * 8
+
+
+def test_several_threads_that_resume_a_run() -> None:
+    run = small(f"[ -e $HPCDIST_RUN_DIR/again ] || exit 1; {WAITS}").submit()
+    assert run.wait().state is hpcdist.JobState.FAILED
+    (run.directory / "again").touch()
+
+    def resumed(_: int) -> str:
+        try:
+            return run.resume().name
+        except hpcdist.ConfigError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = Counter(pool.map(resumed, range(8)))
+    assert found["small-1"] == 1
+    assert all("small-1 is not over: job " in text for text in found if text != "small-1")
+    Path("go").touch()
+    assert (run.wait(), len(run.job_ids)) == (DONE, 2)
 
 
 def test_runs_are_found_again_restarted_and_shown(folder: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,3 +98,19 @@ def test_symbolic_link_instead_of_the_lock_file_is_refused(tmp_path: Path) -> No
     with pytest.raises(OSError, match="symbolic"), locks.exclusive(tmp_path, MINE, never, never):
         pytest.fail("a link was followed")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_threads_wait_for_each_other_and_leave_the_file_locked(tmp_path: Path) -> None:
+    """Closing the file in one thread would end the lock of another one, also of another experiment."""
+    inside: list[str] = []
+
+    def work(digest: str) -> None:
+        with locks.exclusive(tmp_path, digest, time.sleep, never):
+            inside.append(digest)
+            assert len(inside) == 1
+            [holder] = inside
+            inside.remove(holder)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, digest) for digest in (MINE, OTHER) * 100]:
+            done.result()

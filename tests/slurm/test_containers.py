@@ -10,7 +10,7 @@ import yaml
 
 from hpcdist.host.resources import shipped
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.users import PYTHON, User
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
 
@@ -28,6 +28,19 @@ eval "set -- $*"
 exec /bin/echo "$@"
 """
 """What Apptainer writes for an image of Docker with an ENTRYPOINT and a CMD (1.4.5), shortened."""
+
+
+CALL = """\
+import json
+import hpcdist
+
+def place():
+    import os
+    return [os.path.exists("/inside"), os.environ["RANK"], os.environ["WORLD_SIZE"]]
+
+on = hpcdist.define(name="call", framework="pytorch", nodes=2, image="./image", site="./boxed.yaml")
+print(json.dumps(hpcdist.call(place, on=on)))
+"""
 
 
 @pytest.fixture
@@ -151,3 +164,9 @@ def test_without_the_image(user: User) -> None:
     )
     log = submitted(user, file, "--no-container")
     assert "fine" in log
+
+
+def test_a_function_is_called_inside(user: User) -> None:
+    argv: list[str | Path] = [PYTHON, "-c", CALL]
+    done = user.cluster.run(argv, user=user.name, cwd=user.directory, env=ENVIRONMENT, timeout=600)
+    assert (done.returncode, done.stdout) == (0, '[true, "0", "2"]\n'), done.stderr
