@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,23 +79,42 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     """
 
     @functools.wraps(verb)
-    def with_options(
-        *, words: tuple[str, ...], settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any
-    ) -> None:
-        from hpcdist.loading.planning import ExperimentOptions
-
+    def with_options(*, words: tuple[str, ...], **others: Any) -> None:
         others |= {"file": words[0]}
         if len(words) > 1:
             check_form(words, others["form"])
             others |= {"file": f"a command line of {others['form']}", "words": words}
-        own = (("batch.container", "false"),) if no_container else ()
-        given = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
-        verb(ExperimentOptions(**given, settings=(*settings, *own)), **others)
+        _with_experiment(verb, **others)
 
-    decorated: Verb = with_options
-    for option in reversed(_EXPERIMENT):
-        decorated = option(decorated)
-    return decorated
+    return _decorated(with_options, _EXPERIMENT)
+
+
+def experiment_and_command(verb: Callable[..., None]) -> Verb:
+    """Add EXP, which is a file, the options that override it, and words behind them as ``command``."""
+    command = click.argument("command", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+    file = click.argument("file", metavar="EXP", shell_complete=completion.files)
+
+    @functools.wraps(verb)
+    def with_options(**others: Any) -> None:
+        _with_experiment(verb, **others)
+
+    return _decorated(with_options, (file, command, *_EXPERIMENT[1:]))
+
+
+def _with_experiment(
+    verb: Callable[..., None], *, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any
+) -> None:
+    from hpcdist.loading.planning import ExperimentOptions
+
+    own = (("batch.container", "false"),) if no_container else ()
+    given = {name: others.pop(name) for name in ExperimentOptions._fields if name in others}
+    verb(ExperimentOptions(**given, settings=(*settings, *own)), **others)
+
+
+def _decorated(verb: Verb, options: Iterable[Callable[[Verb], Verb]]) -> Verb:
+    for option in reversed([*options]):
+        verb = option(verb)
+    return verb
 
 
 def check_form(words: Sequence[str], form: str) -> None:

@@ -28,6 +28,15 @@ class Command(NamedTuple):
     def __str__(self) -> str:
         return words.join(self.argv)
 
+    def in_folder(self, folder: str) -> Command:
+        """Return the command as one that runs in this folder; empty: in the current one.
+
+        Some batch systems take the folder from PWD, which a shell has set.
+        """
+        if not folder:
+            return self
+        return self._replace(cwd=folder, environment=(*self.environment, ("PWD", folder)))
+
 
 class Completed(NamedTuple):
     """The result of a command; ``returncode`` is 124 if it ``timed_out``, 127 if it is ``missing``."""

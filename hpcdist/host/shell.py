@@ -32,14 +32,14 @@ class Shell(NamedTuple):
             missing = isinstance(error, FileNotFoundError) and error.filename == command.argv[0]
             message = f"{error.filename or command.argv[0]}: {error.strerror}"
             return Completed(command, 127 if missing else 126, stderr=message, missing=missing)
-        with process, _killed_with_parent(process.pid):
+        with process, _ended_with_parent(f"-{process.pid}", "KILL"):
             return _finish(process, command)
 
     def attach(self, command: Command) -> int:
         """Run the command with this process's own input, output and terminal; return its exit code.
 
-        The signals of the terminal are the command's; TERM and HUP are passed on to it. A command that a
-        signal ended has 128 + its number, as in a shell.
+        The signals of the terminal are the command's; TERM and HUP are passed on to it, and it gets TERM if
+        this process is killed. A command that a signal ended has 128 + its number, as in a shell.
         """
         environment = environment_of(command, self.environment)
         try:
@@ -47,7 +47,7 @@ class Shell(NamedTuple):
         except OSError as error:
             os.write(2, f"{error.filename or command.argv[0]}: {error.strerror}\n".encode())
             return 127 if isinstance(error, FileNotFoundError) else 126
-        with _signals_to(process):
+        with _signals_to(process), _ended_with_parent(str(process.pid), "TERM"):
             code = process.wait()
         return code if code >= 0 else 128 - code
 
@@ -118,12 +118,12 @@ def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _killed_with_parent(group: int) -> Iterator[None]:
-    """Kill the process group if this process dies meanwhile, by whatever signal.
+def _ended_with_parent(target: str, name: str) -> Iterator[None]:
+    """Signal the process or group if this process dies meanwhile, by whatever signal.
 
     A shell in its own session reads a pipe that only this process writes to: it gets a line, or end of file.
     """
-    words = ("/bin/sh", "-c", 'read -r _ || kill -s KILL -- "-$1"', "hpcdist", str(group))
+    words = ("/bin/sh", "-c", 'read -r _ || kill -s "$2" -- "$1"', "hpcdist", target, name)
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
         watch = subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, start_new_session=True)

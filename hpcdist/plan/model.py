@@ -275,11 +275,13 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
 class Plan(PreparedJob, frozen=True, kw_only=True):
     """The whole plan; templates only write it down.
 
-    ``words``: the launch line. ``directives``: what the scheduler made of the request. ``notes``: warnings
-    about what is unusual, and notes on what is right and yet rare.
+    ``words``: the launch line. ``shell``: what runs in its place, on the first node and in the foreground.
+    ``directives``: what the scheduler made of the request. ``notes``: warnings about what is unusual, and
+    notes on what is right and yet rare.
     """
 
     words: tuple[Word, ...] = ()
+    shell: tuple[Word, ...] = ()
     directives: tuple[Directive, ...] = ()
     notes: tuple[Problem, ...] = ()
 

@@ -6,6 +6,7 @@ elements endings deadline querying states starts waiting watching logs    the st
 accounting attempt attempt_files attempts packed history    what happened to it
 awaited    the jobs of runs that a dependency names
 requests this_machine    a plan becomes a request for `control`; the services of this machine
+shells    runs whose job is a shell in this terminal
 inside stacks    where to run a command beside a job; the stacks of its ranks
 code_record job_code job_files copying    what its program is made of, the files of its jobs, copies
 shareable    its files without values that look like secrets

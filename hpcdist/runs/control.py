@@ -87,14 +87,14 @@ def submit(
         Interrupted: on Ctrl-C, if the job may exist.
     """
     if again:
-        run, code = _create_run(request, runs_dir, services)
+        run, code = create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
     ownership.make(runs_dir)
     digest = rundir.digest(request.experiment)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         found = interrupted.find((digest, request.site), runs_dir, services, output.note)
         there = found and Code(folder=code_record.read(found.directory).job_folder)
-        run, code = (found, there) if found and there else _create_run(request, runs_dir, services)
+        run, code = (found, there) if found and there else create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
 
 
@@ -162,7 +162,7 @@ def _anew(job: Run, services: Services) -> Run:
     return job._replace(record=record)
 
 
-def _create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, Code]:
+def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, Code]:
     """Make the run and its code; its record, without which it is no run, is written last."""
     directory = services.create(runs_dir, request.name)
     record = Record(
@@ -239,15 +239,9 @@ def print_jobs(run: Run, services: Services, output: Output) -> Run:
 
 
 def submit_command(scheduler: Scheduler, submission: Submission, folder: str) -> Command:
-    """Return the command that submits the script in this folder, in which the job then starts.
-
-    Some batch systems take the folder from PWD, which a shell has set.
-    """
+    """Return the command that submits the script in this folder, in which the job then starts."""
     command = scheduler.submit(submission)
-    command = command._replace(timeout=min(command.timeout, _LIMIT))
-    if not folder:
-        return command
-    return command._replace(cwd=folder, environment=(*command.environment, ("PWD", folder)))
+    return command._replace(timeout=min(command.timeout, _LIMIT)).in_folder(folder)
 
 
 def _run_submit(run: Run, scheduler: Scheduler, command: Command, services: Services) -> str:

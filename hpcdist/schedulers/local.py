@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import JobSpec, Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -39,6 +40,10 @@ echo "submitted $$ $(date +%s) $(uname -n)" >>"$2/events"
 echo "$$"
 exec bash -- "$1" </dev/null >>"$2/logs/job.out" 2>&1
 ' hpcdist "$1" "$2"
+"""
+
+_SHELL: Final = """\
+(umask 077 && echo "submitted $$ $(date +%s) $(uname -n)" >>"$2/events") && exec bash -- "$1"
 """
 
 _ALIVE: Final = """\
@@ -252,6 +257,11 @@ class Local(Plain):
         """Yield the words themselves: a job that is seen to run is on this machine, with its terminals."""
         del nodes, terminal
         yield Command(tuple(words), keep_environment=("LC_ALL",))
+
+    def shell(self, request: ShellRequest) -> Command:
+        """Return the script itself; its token is in the environment of its processes."""
+        words = ("bash", "-c", _SHELL, "hpcdist", *request.submission[:2])
+        return self.submit(request.submission)._replace(argv=words)
 
     def has_leftovers(self, status: Status) -> bool:
         """Return whether processes of a job live on whose script was killed."""

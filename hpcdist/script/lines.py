@@ -78,6 +78,11 @@ class Lines:
         """Return what a worker of a packed search starts for each trial; None for other jobs."""
         return self._line(self.plan.words[self._first_of_trial :], execs=True) if self._is_packed else None
 
+    def shell_line(self) -> Raw | None:
+        """Return what runs in place of the program; None where the program does."""
+        pieces = (Raw(word.text) if word.shell else quote(word.text) for word in self.plan.shell)
+        return Raw(" ".join(pieces)) if self.plan.shell else None
+
     @property
     def _is_packed(self) -> bool:
         return bool(self.plan.sweep and self.plan.sweep.pack)

@@ -22,9 +22,9 @@ from hpcdist.script.lines import Lines, on_few_lines, only_comments
 from hpcdist.words import Raw, quote
 
 RUNTIME: Final = (
-    "main", "allocation", "begin", "logs", "trials", "pack", "files", "setup", "batch_systems", "launchers",
-    "elastic", "steps", "run", "restarts", "rehearsal", "progress", "clock", "bad_nodes", "queue", "task",
-    "gpu_usage", "node_faults",
+    "main", "shell", "allocation", "begin", "logs", "trials", "pack", "files", "setup", "batch_systems",
+    "launchers", "elastic", "steps", "run", "restarts", "rehearsal", "progress", "clock", "bad_nodes",
+    "queue", "task", "gpu_usage", "node_faults",
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 
@@ -137,6 +137,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
         "only_comments": only_comments,
         "launch_line": lines.launch_line(),
         "trial_line": lines.trial_line(),
+        "shell_line": lines.shell_line(),
         "launch_origins": lines.launch_origins(),
     }
 

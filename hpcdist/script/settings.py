@@ -92,6 +92,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         **_of_budget(plan),
         "number": plan.identity.number > 1 and plan.identity.number,
         "packed": pack and pack.workers,
+        "shell": plan.shell and ("container" if plan.container else "job"),
         "output": plan.request.output,
         "error": plan.request.error,
     }

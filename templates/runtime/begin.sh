@@ -13,7 +13,7 @@ hpcdist_open_run() {
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
     hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
   [[ ! ${hpcdist[number]:-} || ${hpcdist[packed]:-} ]] || hpcdist_open_trial_log
-  hpcdist_call_if_there "output_${hpcdist[scheduler]}"
+  [[ ${hpcdist[shell]:-} ]] || hpcdist_call_if_there "output_${hpcdist[scheduler]}"
   if [[ ! ${hpcdist[packed]:-} ]]; then
     hpcdist_open_logs
     hpcdist_announce_attempt
@@ -32,6 +32,7 @@ hpcdist_finish() {
   ((code != 0)) || code=${hpcdist_status:-unknown}
   [[ ! ${hpcdist_clock:-} ]] || kill "$hpcdist_clock" 2>/dev/null
   hpcdist_log_event "${hpcdist_end:-ended}" "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
+  [[ ! ${hpcdist_abandoned:-} ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$HPCDIST_JOB_ID"
   [[ $code != unknown ]] || hpcdist_fail "this script ended before its program had run; does a line of setup exit?"
 }
 
@@ -61,7 +62,7 @@ hpcdist_send() {
 
 # The nodes are numbered from 0 as the plan numbers them.
 hpcdist_check_nodes() {
-  local nodes=${#hpcdist_nodes[@]} own=${hpcdist[own_nodes]:-0} more='' IFS=,
+  local nodes=${#hpcdist_nodes[@]} own=${hpcdist[own_nodes]:-0} more='' to=1 IFS=,
   ((nodes == hpcdist[nodes] + own)) || hpcdist_fail "the allocation has $nodes nodes, the plan needs $((hpcdist[nodes] + own))"
   hpcdist_own_nodes=("${hpcdist_nodes[@]:nodes-own}") # of programs beside the tasks
   hpcdist_nodes=("${hpcdist_nodes[@]:0:nodes-own}")
@@ -72,7 +73,8 @@ hpcdist_check_nodes() {
   fi
   IFS=' '
   ((nodes <= 8)) || more=' ...'
-  echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more${hpcdist_trial_params:+:$hpcdist_trial_params} (job $HPCDIST_JOB_ID)"
+  [[ ! ${hpcdist[shell]:-} ]] || to=2 # what a command prints is its user's
+  echo "hpcdist: ${hpcdist[job]}: ${hpcdist_nodes[*]:0:8}$more${hpcdist_trial_params:+:$hpcdist_trial_params} (job $HPCDIST_JOB_ID)" >&"$to"
 }
 
 # The address by which the other tasks reach the first node, and the job's ports: below Linux's ephemeral ones, and

@@ -3,6 +3,10 @@
 # Runs the program, and again after a failure up to the experiment's max_restarts; but not after a finished program, one
 # that a signal ended, or a launch that cannot work.
 hpcdist_run_all() {
+  if [[ ${hpcdist[shell]:-} ]]; then
+    hpcdist_run_shell
+    return
+  fi
   hpcdist_try=0
   [[ ! ${hpcdist[restart]:-} || ${hpcdist[rehearsal]:-} ]] || hpcdist_watch_time
   while :; do

@@ -45,6 +45,17 @@ ELSEWHERE: Final = {
         ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),
         ("tests/cli/test_exec.py", "has a job that runs"),
     ),
+    **dict.fromkeys(
+        (
+            "hpcdist shell",
+            "hpcdist shell EXP",
+            "hpcdist shell COMMAND",
+            "hpcdist shell train.yml",
+            "hpcdist shell train.yml -- python -m pytest",
+            "hpcdist shell train.yml --set batch.walltime=30m",
+        ),
+        ("tests/slurm/test_shell.py", "has a terminal"),
+    ),
     "hpcdist debug JOB": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug train-1": ("tests/cli/test_debug.py", "has a job that runs"),

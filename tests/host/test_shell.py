@@ -158,3 +158,16 @@ def test_nothing_is_dropped_unless_named() -> None:
     completed = Shell().run(Command(("env",)))
     names = {line.partition("=")[0] for line in completed.stdout.splitlines()}
     assert set(os.environ) - {"_"} <= names
+
+
+def test_a_command_of_ours_ends_with_us_however_we_end(tmp_path: Path) -> None:
+    script = f"trap 'echo told >{tmp_path}/told; exit' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
+    program = (
+        "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command; "
+        "sys.exit(Shell().attach(Command(('bash', '-c', sys.argv[1]))))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, script])
+    until((tmp_path / "up").exists, "the command to begin")
+    process.kill()
+    until((tmp_path / "told").exists, "the command to get TERM")
+    process.wait(60)

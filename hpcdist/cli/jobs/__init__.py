@@ -1,7 +1,7 @@
 """The verbs of jobs: from `submit` to `wait`.
 
 submit rehearse list status describe logs resume restart copy cancel wait rm prune    one verb each
-exec_ debug    a command beside a running job; the stacks of its ranks
+shell exec_ debug    a shell in an allocation; a command beside a running job; the stacks of its ranks
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing attempt_table    shared: finding runs and their trials; output
 anew    shared by restart and copy

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
@@ -162,6 +163,14 @@ class Flux(Plain):
         ranks = ",".join(map(str, nodes.numbers))
         argv = ("flux", "proxy", nodes.job, "flux", "exec", "--quiet", f"--rank={ranks}", *words)
         yield Command(argv, keep_environment=("LC_ALL",))
+
+    def shell(self, request: ShellRequest) -> Command:
+        """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
+        from hpcdist.schedulers.shells import options  # where somebody wants one
+
+        token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
+        words = ("flux", "alloc", token, *options(request.directives))
+        return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""

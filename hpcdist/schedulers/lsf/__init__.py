@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
@@ -157,6 +158,14 @@ class Lsf(Plain):
         for name in nodes.names:
             argv = ("lsrun", *(["-P"] if terminal else []), "-m", name, *words)
             yield Command(argv, drop_environment=DROP, keep_environment=("LC_ALL",))
+
+    def shell(self, request: ShellRequest) -> Command:
+        """Return ``bsub -I``, ``-Is`` for a terminal; it ends with the job's exit code (bsub(1))."""
+        from hpcdist.schedulers.shells import options  # where somebody wants one
+
+        token = ("-Jd", f"hpcdist:{request.submission.token}")
+        words = ("bsub", "-Is" if request.terminal else "-I", *token, *options(request.directives))
+        return Command((*words, "bash", request.submission.script), (), DROP, ("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""

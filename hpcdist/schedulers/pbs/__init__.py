@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
     from hpcdist.schedulers.estimates import Starts
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -164,6 +165,11 @@ class Pbs(Plain):
         """Refuse: pbs_tmrsh works only inside the job, and pbs_attach on its nodes (their manual pages)."""
         del words, terminal
         raise no_way_in("PBS", nodes)
+
+    def login_shell(self, request: ShellRequest) -> Command:
+        """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""
+        words = ("qsub", "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
+        return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

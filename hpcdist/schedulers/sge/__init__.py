@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.accounting import Accounting
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
@@ -191,6 +192,20 @@ class GridEngine(Plain):
         """Refuse: ``qrsh -inherit`` works only inside the job (its manual page)."""
         del words, terminal
         raise no_way_in("Grid Engine", nodes)
+
+    def shell(self, request: ShellRequest) -> Command:
+        """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
+        from hpcdist.schedulers.shells import options  # where somebody wants one
+
+        own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
+        words = (
+            "qrsh",
+            *own,
+            "-ac",
+            f"hpcdist={request.submission.token}",
+            *options(request.directives, ("-r",)),
+        )
+        return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpcdist.schedulers.balances import Balances
     from hpcdist.schedulers.estimates import Starts
     from hpcdist.schedulers.inside import Nodes
+    from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -253,6 +254,12 @@ class Slurm(Plain):
         from hpcdist.schedulers.slurm import inside  # where somebody looks into a job
 
         yield inside.inside(nodes, words, terminal=terminal)
+
+    def shell(self, request: ShellRequest) -> Command:
+        """Return salloc, and in it the script."""
+        from hpcdist.schedulers.slurm import shell  # where somebody wants one
+
+        return shell.shell(request)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.
