@@ -86,5 +86,20 @@ def _way(restart: Restart, experiment: Experiment, site: Site) -> Literal["reque
         message = f"{who} puts no job into the queue again by its own script"
         raise PlanError(Problem(message, ("environment", "restart", "by"), "write `by: follow`"))
     if experiment.batch.array is not None or experiment.hptuning:
-        return "requeue" if can else None
+        return _way_of_elements(restart, site, can=can and experiment.batch.requeue is not False)
     return restart.by or ("requeue" if can and experiment.batch.requeue is not False else "follow")
+
+
+def _way_of_elements(restart: Restart, site: Site, *, can: bool) -> Literal["requeue"] | None:
+    """Return how an element of an array gets nodes: it has no followers, and so goes on in its own job alone.
+
+    Raises:
+        PlanError: if another attempt is to follow an end after which it would need others.
+    """
+    if can:
+        return "requeue"
+    if {*restart.on} != {"failure"}:
+        message = f"no job is requeued here (site {site.name}), and elements of an array have no followers"
+        hint = "write `on: [failure]`; `hpcdist resume RUN` goes on with those that ended otherwise"
+        raise PlanError(Problem(message, ("environment", "restart"), hint))
+    return None

@@ -76,14 +76,14 @@ def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
 
 
 def _check_element(run: Run, number: int) -> None:
-    parts = [_elements(job) for job in run.jobs]
+    parts = [elements_of(job) for job in run.jobs]
     if any(parts) and not any(number in part for part in parts):
         noun = "trial" if run.directory.plan().trials else "element"
         known = ",".join(part.text for part in parts)
         raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
 
 
-def _elements(job: Run) -> Elements:
+def elements_of(job: Run) -> Elements:
     """Return the trials or elements of a job, as far as they are known."""
     plan = job.directory.plan()
     if job.record.trials:

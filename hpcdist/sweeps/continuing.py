@@ -11,6 +11,7 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import accounting, code_record, control, elements, endings, job_files, rundir, stopping
 from hpcdist.runs.control import Output
+from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
@@ -19,7 +20,6 @@ from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import claims, replanning, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
-from hpcdist.words import quote
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
 _COMPLETED: Final = JobState.COMPLETED.value
@@ -55,6 +55,8 @@ def resume(run: Run, services: Services, output: Output) -> Run:
 def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CHANGES) -> Run:
     """Submit a further job for a run that is no search, which goes on with its outputs and checkpoints.
 
+    That of an array has the elements that did not complete, each of which goes on with its own.
+
     ``changes``: what this job and its followers have in another way than the experiment of the run.
 
     Raises:
@@ -70,19 +72,29 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
             if changes != NO_CHANGES:
                 raise ConfigError(Problem(f"{run.name} has a job that was not submitted yet", hint=_FIRST))
             return ()  # they are submitted now
-        if report.run.directory.plan().array:
-            raise ConfigError(_of_an_array(run))
-        return planning.in_jobs(replanning.changed(report.run, changes), len(report.run.jobs) + 1)
+        own = _with_elements(changes, report, services)
+        return planning.in_jobs(replanning.changed(report.run, own), len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
 
 
-def _of_an_array(run: Run) -> Problem:
-    folder = run.directory.path
-    again = f"hpcdist submit {quote(folder / 'experiment.yml')} --set=batch.array=3,7"
-    hint = f"submit those that failed as an array of their own, as by `{again}`; their checkpoints are below"
-    message = f"{run.name} is an array, of which each element would run again"
-    return Problem(message, hint=f"{hint} `{folder}/checkpoints`")
+def _with_elements(changes: Changes, report: Report, services: Services) -> Changes:
+    """Return the changes with the elements that did not complete, where the run is an array.
+
+    Raises:
+        ConfigError: if all have completed.
+        SchedulerError: as `_unfinished`.
+    """
+    array = report.run.directory.plan().array
+    if array is None:
+        return changes
+    there = Elements(part.indices for part in array.ranges)
+    left = _unfinished(report, services, {str(index): {} for index in there.outside(())})
+    if not left:
+        raise ConfigError(Problem(f"all elements of {report.run.name} have completed"))
+    at_once = "" if array.at_once is None else f"%{array.at_once}"
+    own = ("batch.array", f"{elements.text_of(sorted(left))}{at_once}")
+    return changes._replace(settings=(own, *changes.settings))  # the user may name others
 
 
 def extend(run: Run, more: int, services: Services, output: Output) -> Run:
@@ -176,18 +188,21 @@ def check_over(report: Report) -> None:
         raise ConfigError(Problem(f"{report.run.name} is not over: job {comma_list(live)} lives", hint=hint))
 
 
-def _unfinished(report: Report, services: Services) -> set[int]:
+def _unfinished(report: Report, services: Services, known: trials.Params | None = None) -> set[int]:
     """Return the numbers of the trials that did not complete, also those of jobs that are not submitted yet.
+
+    ``known``: the elements of an array, as in `trials.trials`.
 
     Raises:
         SchedulerError: if the state of one is unknown.
     """
-    found = trials.trials(report, accounting.of_jobs(report.run, services), services.now())
+    found = trials.trials(report, accounting.of_jobs(report.run, services), services.now(), known)
     ended = [trial for trial in found if trial.state != _COMPLETED]
     waiting = {number for job in report.run.jobs if job.job is None for number in _numbers(job)}
     lost = [trial.number for trial in ended if trial.state == JobState.UNKNOWN.value]
     if unknown := [str(number) for number in lost if number not in waiting]:
-        message = f"the state of trial {comma_list(unknown)} of {report.run.name} is unknown"
+        noun = "trial" if known is None else "element"
+        message = f"the state of {noun} {comma_list(unknown)} of {report.run.name} is unknown"
         raise SchedulerError(Problem(message, hint="resume it when the batch system answers"))
     return {trial.number for trial in ended}
 

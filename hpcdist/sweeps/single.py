@@ -8,6 +8,7 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs import cancelling, elements
 from hpcdist.runs.attempts import REQUEUED, Attempt, UsageOf
 from hpcdist.runs.elements import Elements
+from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
@@ -51,7 +52,7 @@ def find(report: Report, number: int, usage: UsageOf, now: float) -> Single:
     there = Elements(part.indices for part in plan.array.ranges) if plan.array and not params else Elements()
     if str(number) not in params and number not in there:
         raise ConfigError(_unknown(run, number, [*map(int, params)] or there))
-    having = (job for job in reversed(report.jobs) if number in elements.numbers(job.run.record.trials))
+    having = (job for job in reversed(report.jobs) if number in elements_of(job.run))
     job = next(having, report.jobs[0])
     job = job._replace(run=job.run._replace(later=()))
     [trial] = trials.trials(job, usage, now, {str(number): params.get(str(number), plan.params)})

@@ -77,14 +77,3 @@ def test_a_site_that_a_variable_named_is_found_again_without_it(
     Path("mended").touch()
     assert real("resume", "train-1").code == 0
     assert real("wait", "train-1").code == 0
-
-
-def test_an_array_is_not_run_once_more(real: Hpcdist, folder: Path) -> None:
-    Path("train.yml").write_text("name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n")
-    assert real("submit", "train.yml", "--wait").code == 3
-    file = folder / "runs/train-1/plan.json"
-    plan = json.loads(file.read_text())
-    file.write_text(json.dumps({**plan, "request": {**plan["request"], "array": "0-3"}}))
-    done = real("resume", "train-1")
-    assert (done.code, "train-1 is an array, of which each element would run again" in done.err) == (2, True)
-    assert f"`hpcdist submit {folder}/runs/train-1/experiment.yml --set=batch.array=3,7`" in done.err

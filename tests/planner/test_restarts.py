@@ -72,12 +72,21 @@ def test_a_job_that_is_requeued_may_be() -> None:
     assert "--no-requeue" in {line.flag for line in plan.directives}
 
 
+def test_an_element_of_an_array_goes_on_by_requeue_or_in_its_own_job() -> None:
+    array = {"batch": {"array": "0-3", "walltime": "1h"}}
+    ways = [restarts(site, {"on": ["failure"]}, **array) for site in ("testbed", "pbs")]
+    assert [one and one.by for one in ways] == ["requeue", None]
+
+
 @pytest.mark.parametrize(
     ("restart", "data", "site", "message"),
     [
         ({"by": "requeue"}, {}, "pbs", "a job of pbs puts no job into the queue again by its own script"),
         ({"notice": "40m"}, {"batch": {"walltime": "1h"}}, "testbed",
          "00:40:00 before its end is more than half of a job of 01:00:00"),
+        ({}, {"batch": {"array": "0-3"}}, "pbs", "elements of an array have no followers"),
+        ({"on": ["timeout"]}, {"batch": {"array": "0-3", "requeue": False}}, "testbed",
+         "no job is requeued here"),
     ],
 )  # fmt: skip
 def test_what_a_site_cannot_do(

@@ -330,3 +330,47 @@ def test_a_run_goes_on_with_another_number_of_nodes_and_a_copy_of_it_too(user: U
     assert done.returncode == 0, done.stderr
     assert user.hpcdist("wait", "grown-2").returncode == 0
     assert "0\n1\n" in user.log("grown-2")
+
+
+def element_states(user: User, run: str) -> dict[str, list[tuple[str, str]]]:
+    """Return for each element of an array how its attempts ended."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in user.json("describe", run)["attempts"]:
+        found.setdefault(each["job_id"].rpartition("_")[2], []).append((each["state"], each["why"] or ""))
+    return found
+
+
+def test_each_element_of_an_array_goes_on_by_itself(user: User) -> None:
+    whole = {"resources": {"cpu": {"requests": 16}}}
+    broken = "[ $HPCDIST_ATTEMPT.${HPCDIST_JOB_ID##*_} != 0.3 ] || exit 93"
+    experiment = {
+        "run": {"cmd": f"{broken}; exec {sys.executable} count.py 40"},
+        "environment": {**whole, "restart": {"notice": "1m", "stop_on_exit": [93]}},
+        "batch": {"walltime": "10m", "array": "1-4%3"},
+    }
+    assert user.hpcdist("submit", user.write("elements", experiment)).returncode == 0
+    folder = user.directory / "runs/elements-1"
+    steps = [folder / f"checkpoints/{number}/step" for number in (1, 2)]
+    until(lambda: all(step.exists() for step in steps), "checkpoints of two elements")
+    [job] = {each.name.partition("_")[0] for each in (folder / "jobs").iterdir()}
+    user.cluster.crash((folder / f"jobs/{job}_2/nodes").read_text().strip())
+    # As the clock before the limit does it.
+    administer(user.cluster, "scancel", "--batch", "--signal=URG", f"{job}_1")
+    assert user.hpcdist("wait", "elements-1").returncode == 93
+    assert element_states(user, "elements-1") == {
+        "1": [("requeued", "timeout"), ("completed", "completed")],
+        "2": [("requeued", ""), ("completed", "completed")],
+        "3": [("failed", "exit_code_93")],
+        "4": [("completed", "completed")],
+    }
+    done = user.hpcdist("resume", "elements-1")
+    assert done.returncode == 0, done.stderr
+    assert user.hpcdist("wait", "elements-1").returncode == 0
+    found = element_states(user, "elements-1")
+    assert (found["3"], len(found["4"])) == ([("failed", "exit_code_93"), ("completed", "completed")], 1)
+    assert [each["state"] for each in user.json("status", "elements-1/3")] == ["completed"]
+    assert [(folder / f"checkpoints/{number}/step").read_text() for number in range(1, 5)] == ["40"] * 4
+    printed = user.hpcdist("logs", "elements-1/3").stdout.splitlines()
+    assert [line for line in printed if line.startswith("attempt")] == ["attempt 1 from 0"]
+    again = user.hpcdist("resume", "elements-1")
+    assert (again.returncode, again.stderr) == (2, "error: elements-1 has completed\n")

@@ -81,6 +81,14 @@ if trainer.is_world_process_zero():
 """As in Hugging Face's own examples, whose options are those of TrainingArguments; without dropout, of
 whose random numbers the checkpoint at a signal has not all."""
 
+LAST_WHOLE = """\
+max(
+    (str(file.parent) for file in Path(args.output_dir).glob("checkpoint-*/trainer_state.json")),
+    key=lambda name: int(name.rpartition("-")[2]),
+    default=None,
+)"""
+"""The last whole checkpoint: a program may be killed while it writes one, in which that file comes last."""
+
 MANY = "notice: 15s, no_progress: 0, max: 100"
 """A busy machine may need more attempts than another one."""
 
@@ -168,6 +176,8 @@ HUGGING_FACE = Training(
     name="hugging_face", pause=1, framework="transformers", restart=f"{MANY}, signal: TERM"
 )
 
+TWO_PROCESSES = Training(name="two_processes", pause=0.5, framework="transformers", restart="notice: 1m")
+
 
 def alone(script: str, arguments: str, **more: Any) -> dict[str, Any]:
     """Return an experiment whose script is followed by its pause."""
@@ -179,6 +189,8 @@ def user(cluster: Cluster, workdir: Path) -> User:
     (workdir / "examples").symlink_to(CHECKOUT / "examples")
     (workdir / "fit.py").write_text(LIGHTNING_SCRIPT)
     (workdir / "trainer.py").write_text(HUGGING_FACE_SCRIPT)
+    whole = HUGGING_FACE_SCRIPT.replace("get_last_checkpoint(args.output_dir)", LAST_WHOLE)
+    (workdir / "whole.py").write_text(f"from pathlib import Path\n{whole}")
     return User(cluster, workdir)
 
 
@@ -259,6 +271,27 @@ def test_trainings_by_lightning_and_hugging_face_outlive_a_limit_and_a_node(user
     lift_limits(user, runs.values())
     crash_nodes(user, runs)
     assert_same(user, runs)
+
+
+def test_two_processes_of_the_trainer_of_hugging_face_outlive_a_limit(user: User) -> None:
+    options = "--output_dir=$HPCDIST_CHECKPOINTS --max_steps=60 --save_steps=5 --report_to=none"
+    torchrun: dict[str, Any] = {
+        "framework": "pytorch",
+        "pytorch": {"launch": "torchrun"},
+        "environment": {"replicas": {"n_workers": 1, "per_node": 1}, "restart": {"notice": "1m"}},
+        "batch": {"walltime": "10m"},
+    }
+    user.write("two_processes", alone("whole.py", f"--use_cpu --disable_tqdm=true {options}", **torchrun))
+    TWO_PROCESSES.pause_for(user, TWO_PROCESSES.pause)
+    run = TWO_PROCESSES.submit(user)
+    folder = user.directory / "runs" / run
+    until(lambda: [*folder.glob("checkpoints/checkpoint-*/trainer_state.json")], "a checkpoint", 300)
+    TWO_PROCESSES.pause_for(user, 0)
+    [job] = (folder / "jobs").iterdir()
+    administer(user.cluster, "scancel", "--batch", "--signal=URG", job.name)  # as the clock before the limit
+    assert_same(user, {run: TWO_PROCESSES})
+    assert TWO_PROCESSES.times_resumed(user, run) == 2, user.log(run)  # once for each rank
+    assert ("again", "timeout") in user.events(run)
 
 
 def test_an_elastic_training_outlives_a_limit_and_a_node_that_it_cannot_do_without(user: User) -> None:

@@ -29,8 +29,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 ) -> None:
     """Go on with a run that ended before its training was finished.
 
-    A further job of the same run finds its checkpoints and outputs; of a search, the trials that did not
-    complete run once more. JOB is the name of a run, its directory or its job id.
+    A further job of the same run finds its checkpoints and outputs; of a search or an array, the trials
+    or elements that did not complete run once more. JOB is the name of a run, its directory or its job id.
     """
     from hpcdist.sweeps import continuing  # it plans
     from hpcdist.sweeps.replanning import NO_CHANGES, Changes
