@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks import (
     nodes,
     packing,
+    remotes,
     report,
     restarts,
     scale,
@@ -142,6 +143,7 @@ def main() -> None:
     tracking.main(compare, line)
     report.main()
     nodes.main()
+    remotes.main()
     start.main(compare, line)
     restarts.main(compare, line)
 

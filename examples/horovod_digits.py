@@ -74,7 +74,7 @@ def parse_args(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(log: Callable[..., None] = log_metrics, words: Sequence[str] | None = None) -> None:
-    """Train, and give ``log`` the metrics; then write ``metrics.json``."""
+    """Train, and give ``log`` the metrics; then write ``model.pt`` and ``metrics.json``."""
     args = parse_args(words)
     hvd.init()
     torch.manual_seed(args.seed)
@@ -98,6 +98,7 @@ def main(log: Callable[..., None] = log_metrics, words: Sequence[str] | None = N
     if hvd.rank() == 0:
         print(f"test accuracy {accuracy:.4f} on {hvd.size()} ranks", flush=True)
         log(step=args.epochs, accuracy=accuracy)
+        torch.save(model.state_dict(), OUTPUTS / "model.pt")
         (OUTPUTS / "metrics.json").write_text(json.dumps({"accuracy": accuracy, "ranks": hvd.size()}) + "\n")
 
 

@@ -3,7 +3,7 @@
 # Answers stand behind lines that begin with $hpcdist_mark, a random word: what a login shell prints is ignored.
 
 exec 4>&1
-: "${hpcdist_mark:?}"
+: "${hpcdist_mark:?}" "${hpcdist_most:=0}"
 
 hpcdist_say() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
 
@@ -145,7 +145,7 @@ hpcdist_found() {
     -o -type f "$@" -print
 }
 
-# RUN FILE: print a file from the byte on that hpcdist_known names, some MiB at most.
+# RUN FILE: print a file from the byte on that hpcdist_known names, $hpcdist_most bytes at most.
 hpcdist_part() {
   hpcdist_size=$(wc -c <"$2" 2>/dev/null) || return 0
   hpcdist_size=$((hpcdist_size))
@@ -153,7 +153,7 @@ hpcdist_part() {
   [ "$hpcdist_from" -le "$hpcdist_size" ] || hpcdist_from=0
   hpcdist_length=$((hpcdist_size - hpcdist_from))
   [ "$hpcdist_length" -gt 0 ] || return 0
-  [ "$hpcdist_length" -le 4194304 ] || hpcdist_length=4194304
+  [ "$hpcdist_length" -le "$hpcdist_most" ] || hpcdist_length=$hpcdist_most
   hpcdist_say file "$1" "$hpcdist_from" "$hpcdist_length" "$hpcdist_size" "$2"
   tail -c "+$((hpcdist_from + 1))" "$2" | head -c "$hpcdist_length"
 }

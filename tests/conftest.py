@@ -50,6 +50,7 @@ TRAINS: Final = frozenset(
         "test_frameworks",
         "test_guides",
         "test_imported",
+        "test_laptop",
         "test_launch_lines",
         "test_nodes",
         "test_pbs_training",

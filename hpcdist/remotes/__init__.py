@@ -8,5 +8,6 @@ channel program answers    one round trip: what is sent to the shell there, and 
 runner    commands run there, a submission once at most
 sending submitting    a new run goes there
 looking mirror    states and small files come back
+fetching    outputs come back
 machines here    the remotes of the user's config, as runners
 """

@@ -123,10 +123,17 @@ class Connection(NamedTuple):
             raise Unreachable(failures.problem(self.name, self.host, said, terminal=has_terminal()))
 
     def _start(self, argv: tuple[str, ...]) -> int:
-        """Run ssh until the connection stands; then it goes on in the background, with no pipe of ours."""
-        if has_terminal():
+        """Run ssh until the connection stands; then it goes on in the background, with no pipe of ours.
+
+        A program that ProxyCommand or ProxyJump starts would keep it, and whoever reads it would wait. Nor do
+        signals of the terminal end that program, and with it the connection.
+        """
+        if has_terminal():  # ssh opens it by itself for prompts
+            words = ("/bin/sh", "-c", 'trap "" HUP INT; exec "$@" </dev/tty >/dev/tty 2>&1', "hpcdist", *argv)
             with _prompting:
-                return self.shell.attach(Command(argv))
+                return self.shell.attach(Command(words, keep_environment=("LC_ALL",)))
+        silent = () if os.environ.get("SSH_ASKPASS") else ("-oBatchMode=yes",)  # no empty answers are tried
+        argv = (argv[0], *silent, *argv[1:])
         words = ("/bin/sh", "-c", 'exec "$@" </dev/null >/dev/null 2>&1', "hpcdist", *argv)
         done = self.shell.run(Command(words, timeout=_OPEN_LIMIT, keep_environment=("LC_ALL",)))
         return done.returncode

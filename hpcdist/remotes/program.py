@@ -11,11 +11,14 @@ import functools
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.host import resources
 from hpcdist.host.command import Command
 from hpcdist.words import Raw, quote
+
+PART: Final = 1 << 22
+"""Bytes of a file that come at once; more come with the next look."""
 
 
 class Request(NamedTuple):
@@ -84,7 +87,8 @@ def command(given: Command, first: str = "") -> str:
     return "hpcdist_command() (\n" + "\n".join(lines) + "\n)"
 
 
-def known(sizes: Mapping[str, int]) -> str:
-    """Return the function that prints how much of a file is here already."""
+def known(sizes: Mapping[str, int], most: int = PART) -> str:
+    """Return the function that prints how much of a file is here already; ``most``: bytes of one part."""
     cases = [f"{quote(name)}) echo {size} ;;" for name, size in sizes.items() if size]
-    return "\n".join(['hpcdist_known() { case "$1" in', *cases, "*) echo 0 ;;", "esac; }"])
+    head = (f"hpcdist_most={most}", 'hpcdist_known() { case "$1" in')
+    return "\n".join([*head, *cases, "*) echo 0 ;;", "esac; }"])

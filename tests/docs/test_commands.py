@@ -66,6 +66,11 @@ ELSEWHERE: Final = {
         "tests/remotes/test_over_ssh.py",
         "has another machine",
     ),
+    "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
+    "hpcdist outputs train-1 --get 'model*' --get plots": (
+        "tests/remotes/test_over_ssh.py",
+        "has a run on another machine",
+    ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (
         "tests/slurm/test_rehearse.py",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,12 +22,11 @@ _SSHD: Final = """\
 HostKey {folder}/host
 AuthorizedKeysFile {folder}/key.pub
 StrictModes no
-UsePAM no
 PidFile none
 PasswordAuthentication no
-KbdInteractiveAuthentication no
 LogLevel ERROR
 """
+_KEYS_ALONE: Final = ("UsePAM no", "KbdInteractiveAuthentication no")
 _SSH: Final = """\
 Host there there2 there3
   HostName there
@@ -65,7 +69,7 @@ class Laptop(NamedTuple):
 
     def server(self, *options: str, before: str = "", login: str = "") -> None:
         """Write how sshd is started: its options, what is done before, and its login shell."""
-        lines = _SSHD.format(folder=self.folder) + "".join(f"{line}\n" for line in options)
+        lines = _SSHD.format(folder=self.folder) + "".join(f"{line}\n" for line in options or _KEYS_ALONE)
         if login:
             _script(self.folder / "shell", login)
             lines += f"ForceCommand {self.folder}/shell\n"
@@ -74,13 +78,15 @@ class Laptop(NamedTuple):
         namespace = "mount -t tmpfs tmpfs /run && mkdir /run/sshd"  # Debian's sshd of root wants it
         inside = f"{namespace} && {start}" if os.geteuid() == 0 else start
         words = ["unshare", "--mount", "sh", "-c", inside] if os.geteuid() == 0 else ["sh", "-c", inside]
-        _script(self.folder / "proxy", f"#!/bin/sh\nexec {shlex.join(words)}\n")
+        # another machine knows nothing of a terminal here
+        _script(self.folder / "proxy", f"#!/bin/sh\nexec setsid --wait {shlex.join(words)}\n")
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables of a shell here."""
         return os.environ | {
             "PATH": f"{self.folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(CHECKOUT),
             "HPCDIST_CONFIG": str(self.folder / "config.yml"),
             "XDG_RUNTIME_DIR": str(self.folder),
         }
@@ -99,6 +105,31 @@ class Laptop(NamedTuple):
         )
         assert code is None or done.returncode == code, done.stdout + done.stderr
         return done
+
+    def on_terminal(self, answer: str, *words: str) -> str:
+        """Run hpcdist on a terminal of its own, and answer the first question; return what it showed."""
+        pid, terminal = pty.fork()
+        if not pid:
+            os.chdir(self.work)
+            os.execve(sys.executable, [sys.executable, "-m", "hpcdist", *words], self.environment)  # noqa: S606
+        shown, is_asked, end = "", False, time.monotonic() + 120
+        while not os.waitpid(pid, os.WNOHANG)[0]:  # the connection, which stays, holds the terminal open
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+            if not select.select([terminal], [], [], 0.1)[0]:
+                continue
+            with suppress(OSError):  # all others have closed it
+                shown += os.read(terminal, 1 << 16).decode()
+            if ": " in shown.rpartition("\n")[2] and not is_asked:
+                is_asked = True
+                os.write(terminal, f"{answer}\n".encode())
+        while select.select([terminal], [], [], 0)[0]:
+            try:
+                shown += os.read(terminal, 1 << 16).decode()
+            except OSError:
+                break
+        os.close(terminal)
+        return shown
 
     def json(self, *words: str) -> Any:
         """Return the answer of hpcdist as data."""

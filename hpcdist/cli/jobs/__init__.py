@@ -7,6 +7,7 @@ runs element follow comparing attempt_table    shared: finding runs and their tr
 anew    shared by restart and copy
 spans used findings    times and sizes; what jobs cost; slow ranks and first failures
 rehearsed    the report of a rehearsal
+fetched    outputs of runs on remotes
 sweep_progress    how far a search is
 scale_result    the plan and the result of a scaling study
 sweep_job    the small job that goes on with a search

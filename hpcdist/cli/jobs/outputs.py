@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,27 +15,40 @@ from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, warning
 from hpcdist.tracking import outputs, series
 
+if TYPE_CHECKING:
+    from hpcdist.runs.rundir import Run
+
 
 @click.command("outputs")
 @job_options(several=False)
 @click.option(
     "--check", is_flag=True, help="Compare hashes with the recorded ones; exit with 3 if one differs."
 )
+@click.option(
+    "--get",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    help="Fetch these files of a run on a remote, such as 'model*' or a folder; repeatable.",
+)
 @click.pass_context
-def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bool) -> None:
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bool, patterns: tuple[str, ...]
+) -> None:
     """List the files of a run's outputs, with the recorded hashes.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
     array.
     """
     run, element = runs.find_pulled(runs_dir, jobs)
+    there = _only_there(run, patterns)
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
-    found = [
-        output
-        for output in outputs.outputs(run.directory, recorded)
-        if not element or output.path.startswith(f"{element}/")
-    ]
+    here = outputs.outputs(run.directory, recorded)
+    known = [output._replace(bytes=there.pop(output.path, output.bytes)) for output in here]
+    remote = (outputs.Output(path, "there", size) for path, size in there.items())
+    every = sorted([*known, *remote])
+    found = [output for output in every if not element or output.path.startswith(f"{element}/")]
     checked = [outputs.check(run.directory, output) if check else "" for output in found]
     if json:
         show.as_json(
@@ -50,6 +65,14 @@ def command(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, check: bo
         note(f"{jobs} has no outputs in {run.directory.outputs / element}")
     if any(result not in ("", "ok") for result in checked):
         ctx.exit(ExitCode.PLAN)
+
+
+def _only_there(run: Run, patterns: Sequence[str]) -> dict[str, int]:
+    if not (run.record.remote or patterns):
+        return {}
+    from hpcdist.cli.jobs import fetched  # with the user's config, and what ssh needs
+
+    return fetched.only_there(run, patterns)
 
 
 def _cells(output: outputs.Output) -> tuple[str, ...]:

@@ -1,0 +1,55 @@
+"""The mirror takes what a remote sends, but never what is outside of the run, or the mirror's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.remotes import mirror
+from hpcdist.remotes.mirror import Seen
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record, Run, RunDirectory
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return rundir.create(tmp_path / "runs", "train")
+
+
+def test_a_log_grows_and_another_file_is_replaced(directory: RunDirectory) -> None:
+    mirror.write(directory, "logs/job.out", 0, b"one\n")
+    mirror.write(directory, "logs/job.out", 4, b"two\n")
+    mirror.write(directory, "attempts/0", 0, b"long\n")
+    mirror.write(directory, "attempts/0", 0, b"x\n")
+    assert (directory.logs / "job.out").read_bytes() == b"one\ntwo\n"
+    assert (directory.path / "attempts" / "0").read_bytes() == b"x\n"
+    assert mirror.sizes(directory) == {"logs/job.out": 8}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "/etc/evil", "logs/../../evil", "record.json", "record.2.json", "job.sh", ".submit-1", ""],
+)
+def test_what_a_remote_must_not_write_is_left_alone(directory: RunDirectory, name: str) -> None:
+    mirror.write(directory, name, 0, b"evil")
+    assert sorted(path.name for path in directory.path.rglob("*")) == ["logs"]
+    assert sorted(path.name for path in directory.path.parent.iterdir()) == ["train-1"]
+
+
+def test_a_link_is_not_followed(directory: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (directory.logs / "job.out").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match=r"job\.out"):
+        mirror.write(directory, "logs/job.out", 2, b"evil")
+    mirror.write(directory, "logs/job.out", 0, b"new")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_the_last_answer_is_remembered(directory: RunDirectory) -> None:
+    run = Run(directory, Record("train", "t", "s", "local", "d", "2026-01-01T00:00:00+00:00"))
+    assert mirror.seen(run) == Seen()
+    mirror.save_seen(directory, Seen(1_000_000_120, 7.5))
+    assert (mirror.seen(run), mirror.seen(run).since) == (Seen(1_000_000_120, 7.5), "200109090146.40")
+    directory.write(mirror.SEEN, "broken")
+    assert mirror.seen(run) == Seen()

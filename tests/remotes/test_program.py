@@ -1,0 +1,148 @@
+"""Programs for a remote, run by real shells: what is asked for is done, and what comes back is read."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpcdist.host.command import Command, Completed
+from hpcdist.remotes import answers, program
+from hpcdist.remotes.answers import Answers, Incomplete, Section
+from hpcdist.testing import FakeShell
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+
+
+def answered(
+    *lines: str, shell: str = "sh", data: bytes = b"", env: dict[str, str] | None = None
+) -> list[Section]:
+    """Return the sections that a program prints, which comes as it comes over ssh."""
+    sent = program.request(lines)
+    done = subprocess.run(
+        [shell, "-c", sent.line],
+        input=sent.text.encode() + data,
+        env={"PATH": "/usr/bin:/bin", **(env or {})},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return answers.read(b"Welcome\n" + done.stdout, sent.mark)
+
+
+@settings(max_examples=25)
+@given(st.lists(WORDS, max_size=5))
+def test_any_words_reach_the_command_unchanged(words: list[str]) -> None:
+    asked = Command(("printf", "%s\\0", *words, "end"))
+    sections = answered(program.command(asked), "hpcdist_run hpcdist_command")
+    [done] = answers.completed(sections, [asked])
+    assert (done.returncode, done.stdout) == (0, "".join(f"{word}\0" for word in (*words, "end")))
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_has_its_environment_its_folder_and_its_answer(shell: str, tmp_path: Path) -> None:
+    asked = Command(
+        ("sh", "-c", 'echo "${SBATCH_X-none} $SLURM_CONF $OWN $LC_ALL $PWD"; echo oops >&2; exit 7'),
+        environment=(("OWN", "it's"),),
+        drop_environment=("SBATCH_", "SLURM_"),
+        keep_environment=("SLURM_CONF",),
+        cwd=str(tmp_path),
+    )
+    given = {"SBATCH_X": "bad", "SLURM_CONF": "/etc/x"}
+    sections = answered(program.command(asked), "hpcdist_run hpcdist_command", shell=shell, env=given)
+    [done] = answers.completed(sections, [asked])
+    assert done == (asked, 7, f"none /etc/x it's C {tmp_path}\n", "oops", False, False)
+
+
+def test_what_follows_the_program_is_left_for_it() -> None:
+    assert answered("hpcdist_say out; cat", data=b"\0data\n")[0].data == b"\0data\n"
+
+
+def test_a_program_that_is_not_found_is_missing() -> None:
+    asked = Command(("no-such-program",))
+    [done] = answers.completed(answered(program.command(asked), "hpcdist_run hpcdist_command"), [asked])
+    assert (done.missing, done.returncode) == (True, 127)
+
+
+def test_a_submission_is_made_once_by_many_that_try(tmp_path: Path) -> None:
+    asked = Command(("sh", "-c", f"echo 1 >>{tmp_path}/made; sleep 0.2; echo 42"))
+    lines = [program.command(asked), program.call("hpcdist_once", tmp_path / "claim", "hpcdist_command")]
+    requests = [program.request(lines) for _ in range(8)]
+    started = [
+        subprocess.Popen(["sh", "-c", one.line], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for one in requests
+    ]
+    outputs = [
+        process.communicate(one.text.encode())[0] for process, one in zip(started, requests, strict=True)
+    ]
+    found = [
+        answers.completed(answers.read(text, one.mark), [asked])[0]
+        for text, one in zip(outputs, requests, strict=True)
+    ]
+    assert {done.stdout for done in found} == {"42\n"}
+    assert (tmp_path / "made").read_text() == "1\n"
+
+
+def test_what_was_given_up_is_never_submitted(tmp_path: Path) -> None:
+    claim = tmp_path / "claim"
+    answered(program.call("hpcdist_void", claim))
+    late = [
+        program.command(Command(("touch", str(tmp_path / "job")))),
+        program.call("hpcdist_once", claim, "hpcdist_command"),
+    ]
+    assert [(one.kind, one.words) for one in answered(*late)] == [("out", ""), ("err", "void")]
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_login_shell_is_tried_where_a_program_is_not_found(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "own-queue").write_text("#!/bin/sh\necho queue\n")
+    (tmp_path / "bin" / "own-queue").chmod(0o755)
+    (tmp_path / ".bash_profile").write_text(f"read -r line\necho noise\nPATH={tmp_path}/bin:$PATH\n")
+    asked = Command(("own-queue",))
+    sent = program.request(
+        [program.command(asked), "hpcdist_run hpcdist_command"], ["hpcdist_need own-queue"]
+    )
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", sent.line], input=sent.text.encode(), env=environment, capture_output=True, check=True
+    )
+    assert answers.completed(answers.read(done.stdout, sent.mark), [asked])[0].stdout == "queue\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "variable"),
+    [
+        ("/a b", "'/a b'", ""),
+        ("~/runs", '"${HOME-}"/runs', "HOME"),
+        ("$SCRATCH/a'b", "\"${SCRATCH-}\"'/a'\"'\"'b'", "SCRATCH"),
+        ("${WORK}", '"${WORK-}"', "WORK"),
+    ],
+)
+def test_a_path_of_the_config_is_one_word(text: str, word: str, variable: str) -> None:
+    assert (program.path(text), program.variable(text)) == (word, variable)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_a_file_may_hold_anything_and_a_part_of_an_answer_is_none(noise: bytes, data: bytes) -> None:
+    mark = "hpcdist-0"
+    head = f"\n{mark} begin\n\n{mark} now 7\n\n{mark} file 0 3 {len(data)} 99 logs/a b\n".encode()
+    whole = noise + head + data + f"\n{mark} end\n".encode()
+    assert answers.read(whole, mark) == [
+        Section("now", "7", b""),
+        Section("file", f"0 3 {len(data)} 99 logs/a b", data),
+    ]
+    for size in range(len(noise), len(whole) - 1, 7):
+        with pytest.raises(Incomplete):
+            answers.read(whole[:size], mark)
+
+
+def test_an_answer_about_more_jobs_serves() -> None:
+    known = Command(("sacct", "-j", "1,2,3", "-o", "state"))
+    shell = FakeShell([(["sacct"], "asked again")])
+    runner = Answers([Completed(known, 0, "all")], shell)
+    assert runner.run(Command(("sacct", "-j", "1,3", "-o", "state"))).stdout == "all"
+    assert runner.run(Command(("sacct", "-j", "1,4", "-o", "state"))).stdout == "asked again"

@@ -1,0 +1,107 @@
+"""A laptop that shares no file system with the cluster: it reaches the login node by ssh alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.cluster import CHECKOUT, Cluster, Completed
+from tests.slurm.process import UNSHARE, first_below, until
+from tests.slurm.users import PYTHON, User
+
+pytestmark = pytest.mark.real
+
+ADDRESS = "10.77.0.200"
+
+# What the cluster shares is covered: the homes, and the sockets and files of Slurm.
+BEGIN = """\
+set -e
+mount -t tmpfs tmpfs {home}
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /etc/slurm
+ip addr add {address}/24 dev eth0
+ip link set lo up
+ip link set eth0 up
+install -d -o hu1 -g hu1 -m 700 {own} {own}/.ssh
+install -o hu1 -g hu1 -m 600 {key} {own}/.ssh/id_ed25519
+touch /run/ready
+exec sleep infinity
+"""
+
+BASHRC = """\
+echo "Welcome to the cluster"
+false
+unset_command_of_a_module
+set -u; echo "$no_such_variable"
+"""
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[User]:
+    """Yield somebody on a laptop, which is in the cluster's network and has nothing else of it."""
+    for line in (
+        "ip netns add laptop",
+        "ip link add laptop type veth peer name eth0 netns laptop",
+        "ip link set laptop master br0 up",
+    ):
+        cluster.run(line.split(), user="root", check=True)
+    own, log = cluster.home(), cluster.settings.log("laptop")
+    key = cluster.settings.directory / "laptop.key"
+    shutil.copy(own / ".ssh" / "id_ed25519", key)
+    text = BEGIN.format(home=own.parent, own=own, address=ADDRESS, key=key)
+    words = ["ip", "netns", "exec", "laptop", *UNSHARE, "sh", "-c", text]
+    with log.open("w") as file:
+        holder = cluster.popen(words, user="root", stdout=file, stderr=file)
+    cluster.pids["laptop"] = first_below(holder, log)
+    ready = ["test", "-e", "/run/ready"]
+    until(lambda: cluster.run(ready, user="root", node="laptop").returncode == 0, f"the laptop: {log}", 60)
+    yield User(cluster, own)
+    os.kill(cluster.pids.pop("laptop"), signal.SIGKILL)
+    holder.wait(30)
+    cluster.run(["ip", "netns", "del", "laptop"], user="root", check=True)
+
+
+def run(laptop: User, *words: str | Path) -> Completed:
+    """Run a command on the laptop, which must succeed."""
+    path = {"PATH": f"{PYTHON.parent}:/usr/bin:/bin"}
+    done = laptop.cluster.run(words, cwd=laptop.directory, env=path, node="laptop")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def write(laptop: User, name: str, text: str) -> None:
+    """Write a file on the laptop, whose file system only its own processes see."""
+    script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"'
+    run(laptop, "sh", "-c", script, "sh", name, text)
+
+
+def test_the_horovod_example_trains_there_and_its_model_comes_back(cluster: Cluster, laptop: User) -> None:
+    remote = {"host": "head", "directory": "~/far", "site": "testbed", "python": str(PYTHON)}
+    for name in ("horovod_digits.yml", "horovod_digits.py"):
+        write(laptop, f"examples/{name}", (CHECKOUT / "examples" / name).read_text())
+    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": remote}}))
+    (cluster.home() / ".bashrc").write_text(BASHRC)
+    each = ("resources", "replicas.default_worker.resources")
+    settings = [f"--set=environment.{where}.cpu.requests=8" for where in each]
+    where = ("--on", "cluster", "--follow", "--set=batch.code=snapshot")
+    hpcdist = (PYTHON, "-m", "hpcdist")
+    followed = run(laptop, *hpcdist, "submit", "examples/horovod_digits.yml", *where, *settings).stdout
+    assert "2 nodes: n1 n2 (job " in followed
+    assert "test accuracy 0.9" in followed
+    [state] = json.loads(run(laptop, *hpcdist, "status", "--json").stdout)
+    assert (state["name"], state["state"], state["exit_code"]) == ("horovod-digits-1", "completed", 0)
+    recorded = json.loads(run(laptop, *hpcdist, "metrics", "horovod-digits-1", "--json", "accuracy").stdout)
+    assert recorded[0]["last"] > 0.9
+    run(laptop, *hpcdist, "outputs", "horovod-digits-1", "--get", "*")
+    there = cluster.home() / "far" / "horovod-digits-1" / "outputs"
+    assert json.loads((there / "metrics.json").read_text())["ranks"] == 4
+    here = run(laptop, "sha256sum", "runs/horovod-digits-1/outputs/model.pt").stdout.split()[0]
+    assert here == hashlib.sha256((there / "model.pt").read_bytes()).hexdigest()
+    assert not (laptop.directory / "runs").exists()  # there, where the laptop's files are not seen
