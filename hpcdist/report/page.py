@@ -23,7 +23,7 @@ from hpcdist.report.scaling import StudyView
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot
+from hpcdist.scaling import plot, svg
 from hpcdist.scaling.results import Result
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison
@@ -121,7 +121,8 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         return text.visible(masked(str(value)), limits.LONGEST_NAME)
 
     def drawn(result: Result) -> Markup:
-        return Markup(plot.svg(result._replace(metric=cut(result.metric))))  # noqa: S704 - it escapes texts
+        drawing = plot.drawing(result._replace(metric=cut(result.metric)))
+        return Markup(svg.write(drawing) if drawing else "")  # noqa: S704 - it escapes texts
 
     loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
     environment = jinja2.Environment(

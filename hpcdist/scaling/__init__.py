@@ -6,5 +6,7 @@ study    which runs belong together, and which of them are missing
 results    throughput, efficiency and cost of each size
 fits    laws of scalability, fitted to the throughput of several sizes
 table    a study as text
-plot    throughput by nodes as SVG
+plot    throughput by nodes, as marks on a sheet
+svg    a plot as SVG
+png    a plot as PNG
 """

@@ -1,29 +1,69 @@
-"""The plot of a study as SVG: throughput by nodes, both logarithmic, with the ideal line and the laws."""
+"""The plot of a study: throughput by nodes, both logarithmic, with the ideal line and the laws.
+
+It is marks on a sheet, which ``svg`` and ``png`` write.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
-from xml.sax.saxutils import escape
+from typing import Final, Literal, NamedTuple
 
 from hpcdist.scaling import fits
 from hpcdist.scaling.results import Result
 
-_WIDTH: Final = 640
-_HEIGHT: Final = 400
+WIDTH: Final = 640
+HEIGHT: Final = 400
 _LEFT: Final = 80
 _RIGHT: Final = 620
 _TOP: Final = 20
 _BOTTOM: Final = 310
 _MEASURED: Final = "#4477aa"
-_LINES: Final = (("currentColor", "6 4"), ("#cc6677", ""), ("#228833", ""))
+_LINES: Final = (("", True), ("#cc6677", False), ("#228833", False))
 """Colour and dashes of the ideal line and of the laws; also who sees few colours can tell them apart."""
 
 _STEPS: Final = 40
 _LONGEST: Final = 60
 _MARGIN: Final = 1.25
+
+
+Point = tuple[float, float]
+"""A place on the sheet, from its upper left corner."""
+
+
+class Line(NamedTuple):
+    """Straight lines from point to point; a colour of "" is that of the text."""
+
+    points: tuple[Point, ...]
+    colour: str = ""
+    is_dashed: bool = False
+    is_faint: bool = False
+
+
+class Dot(NamedTuple):
+    """A filled circle of 4 units around a place."""
+
+    at: Point
+    colour: str
+
+
+class Text(NamedTuple):
+    """A line of text; its baseline begins, has its middle or ends at a place."""
+
+    at: Point
+    text: str
+    anchor: Literal["start", "middle", "end"]
+
+
+Mark = Line | Dot | Text
+
+
+class Drawing(NamedTuple):
+    """A sheet of `WIDTH` by `HEIGHT` units; of what overlaps, the later mark is above."""
+
+    title: str
+    marks: tuple[Mark, ...]
 
 
 class _Axes(NamedTuple):
@@ -44,44 +84,45 @@ class _Axes(NamedTuple):
         return _BOTTOM - share * (_BOTTOM - _TOP)
 
 
-def svg(result: Result) -> str:
-    """Return the plot; empty where nothing was measured. It has no scripts, and asks for no other file."""
+def drawing(result: Result) -> Drawing | None:
+    """Return the plot of a study; None where nothing was measured."""
     if not result.sizes:
-        return ""
+        return None
     first, last = result.sizes[0], result.sizes[-1]
     ideal = first.throughput.median / first.nodes
     values = [value for size in result.sizes for value in size.throughput]
     low, high = min(values), max(*values, ideal * last.nodes)
+    metric = _shown(result.metric)
     axes = _Axes(first.nodes / _MARGIN, last.nodes * _MARGIN, low / _MARGIN, high * _MARGIN)
     span = [first.nodes * (last.nodes / first.nodes) ** (step / _STEPS) for step in range(_STEPS + 1)]
     curves = {"ideal": [(nodes, ideal * nodes) for nodes in span]}
     curves |= {fit.law: [*zip(span, map(partial(fits.at, fit), span), strict=True)] for fit in result.fits}
-    title = _shown(f"{result.metric[:_LONGEST]} by nodes, {result.study.mode} scaling")
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-    lines = (
-        f'{head} font-family="sans-serif" font-size="13" fill="currentColor" stroke-width="1.5">',
-        f"<title>{title}</title>",
+    marks = (
+        Text((_LEFT, _TOP - 6), metric, "start"),
         *_grid(result, axes),
         *(_curve(points, axes, place) for place, points in enumerate(curves.values())),
         *_points(result, axes),
         *_legend([*curves]),
-        "</svg>\n",
     )
-    return "\n".join(lines)
+    return Drawing(f"{metric} by nodes, {result.study.mode} scaling", marks)
 
 
-def _grid(result: Result, axes: _Axes) -> Iterator[str]:
+def _shown(text: str) -> str:
+    """Return the begin of a text, in one line, and without characters that XML does not have."""
+    return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST])
+
+
+def _grid(result: Result, axes: _Axes) -> Iterator[Mark]:
     """Yield the axes: each size, and round throughputs."""
     for size in result.sizes:
         x = axes.x(size.nodes)
-        yield _line(x, _TOP, x, _BOTTOM, 'stroke="currentColor" opacity="0.15"')
-        yield _text(x, _BOTTOM + 18, str(size.nodes), "middle")
+        yield Line(((x, _TOP), (x, _BOTTOM)), is_faint=True)
+        yield Text((x, _BOTTOM + 18), str(size.nodes), "middle")
     for value in _round_values(axes.low, axes.high):
         y = axes.y(value)
-        yield _line(_LEFT, y, _RIGHT, y, 'stroke="currentColor" opacity="0.15"')
-        yield _text(_LEFT - 8, y + 4, f"{value:.4g}", "end")
-    yield _text((_LEFT + _RIGHT) / 2, _BOTTOM + 36, "nodes", "middle")
-    yield _text(_LEFT, _TOP - 6, result.metric[:_LONGEST], "start")
+        yield Line(((_LEFT, y), (_RIGHT, y)), is_faint=True)
+        yield Text((_LEFT - 8, y + 4), f"{value:.4g}", "end")
+    yield Text(((_LEFT + _RIGHT) / 2, _BOTTOM + 36), "nodes", "middle")
 
 
 def _round_values(low: float, high: float) -> list[float]:
@@ -92,47 +133,25 @@ def _round_values(low: float, high: float) -> list[float]:
     return [value for value in values if low <= value <= high]
 
 
-def _curve(points: Sequence[tuple[float, float]], axes: _Axes, place: int) -> str:
+def _curve(points: Sequence[tuple[float, float]], axes: _Axes, place: int) -> Line:
     """Return a curve; what would leave the plot is left out."""
-    shown = [
-        f"{axes.x(nodes):.1f},{axes.y(value):.1f}"
-        for nodes, value in points
-        if axes.low <= value <= axes.high
-    ]
-    return f'<polyline points="{" ".join(shown)}" {_style(place)}/>'
+    shown = ((axes.x(nodes), axes.y(value)) for nodes, value in points if axes.low <= value <= axes.high)
+    return Line(tuple(shown), *_LINES[place])
 
 
-def _style(place: int) -> str:
-    colour, dashes = _LINES[place]
-    return f'fill="none" stroke="{colour}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
-
-
-def _points(result: Result, axes: _Axes) -> Iterator[str]:
+def _points(result: Result, axes: _Axes) -> Iterator[Mark]:
     """Yield a point for each size, with a bar over its repetitions."""
     for size in result.sizes:
         x, (median, low, high) = axes.x(size.nodes), map(axes.y, size.throughput)
-        yield _line(x, low, x, high, f'stroke="{_MEASURED}"')
-        yield f'<circle cx="{x:.1f}" cy="{median:.1f}" r="4" fill="{_MEASURED}"/>'
+        yield Line(((x, low), (x, high)), _MEASURED)
+        yield Dot((x, median), _MEASURED)
 
 
-def _legend(names: Sequence[str]) -> Iterator[str]:
-    y = _HEIGHT - 20
-    yield f'<circle cx="{_LEFT + 12}" cy="{y - 4}" r="4" fill="{_MEASURED}"/>'
-    yield _text(_LEFT + 30, y, "measured", "start")
+def _legend(names: Sequence[str]) -> Iterator[Mark]:
+    y = HEIGHT - 20
+    yield Dot((_LEFT + 12, y - 4), _MEASURED)
+    yield Text((_LEFT + 30, y), "measured", "start")
     for place, name in enumerate(names):
         x = _LEFT + 130 * (place + 1)
-        yield _line(x, y - 4, x + 24, y - 4, _style(place))
-        yield _text(x + 30, y, name, "start")
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_shown(text)}</text>'
-
-
-def _shown(text: str) -> str:
-    """Return a text without markup, and without characters that XML does not have."""
-    return escape("".join(char if char.isprintable() else "?" for char in text))
+        yield Line(((x, y - 4), (x + 24, y - 4)), *_LINES[place])
+        yield Text((x + 30, y), name, "start")

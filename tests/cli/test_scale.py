@@ -63,6 +63,24 @@ def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist) -> 
     )
 
 
+def test_a_plot_as_png(folder: Path, hpcdist: Hpcdist) -> None:
+    done = hpcdist(*WORDS, "--wait", "--plot", "plot.PNG")
+    assert (done.code, done.err) == (0, "note: plot.PNG shows it\n")
+    assert (folder / "plot.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_pillow_no_png_is_begun(
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    done = hpcdist(*WORDS, "--wait", "--plot", "plot.png")
+    assert (done.code, done.out, (folder / "runs").exists()) == (2, "", False)
+    assert done.err == (
+        "error: PNG needs Pillow 10.1 or newer with FreeType, which is not installed; "
+        "run `pip install 'hpcdist[plot]'`, or write SVG, to a file named *.svg\n"
+    )
+
+
 def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpcdist) -> None:
     done = hpcdist(*WORDS, "--dry-run", "--json")
     assert json.loads(done.out) == {

@@ -99,6 +99,7 @@ ELSEWHERE: Final = {
     "hpcdist models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
     "hpcdist report": ("tests/cli/test_report.py", "has runs to show"),
     "hpcdist report 'train-*' -o train.html": ("tests/cli/test_report.py", "has runs of this name"),
+    "pip install '.[plot]'": ("pyproject.toml", "the extra is part of what tests need"),
     "pip install '.[report]'": ("pyproject.toml", "the extra is part of what tests need"),
     **dict.fromkeys(
         (

@@ -24,7 +24,7 @@ from hpcdist.runs import requests, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.scaling import costs, plot, results, sizes, study
+from hpcdist.scaling import costs, plot, png, results, sizes, study, svg
 from hpcdist.scaling.study import FILE, MOST, Found, Member, Mode, Study
 from hpcdist.schedulers import schedulers
 
@@ -75,8 +75,8 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.option("--wait", "waiting", is_flag=True, help="Wait for the runs to end, and report.")
 @click.option("--report", "reporting", is_flag=True,
               help="Report on a study; EXP is the name of one of its runs.")  # fmt: skip
-@click.option("--plot", "svg", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-              help="With --wait or --report: write the plot as SVG.")  # fmt: skip
+@click.option("--plot", "plot_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+              help="With --wait or --report: write the plot: *.png as PNG, else SVG.")  # fmt: skip
 @runs_dir_option
 @json_option
 @click.pass_context
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     again: bool,
     waiting: bool,
     reporting: bool,
-    svg: Path | None,
+    plot_file: Path | None,
     runs_dir: Path,
     json: bool,
 ) -> None:
@@ -103,8 +103,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if reporting == bool(nodes):
         raise click.UsageError("Give numbers of nodes, such as --nodes 1,2,4, or --report and a run.")
+    if plot_file and _is_png(plot_file):
+        png.font()  # what is missing is known before anything is submitted
     if reporting:
-        _report(runs_dir, options.file, metric, svg, json=json)
+        _report(runs_dir, options.file, metric, plot_file, json=json)
         return
     asked = Asked(nodes, is_weak, repeat, metric, chain, again)
     planned = sizes.planned(options, nodes)
@@ -122,7 +124,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _print_next(first, members, scale_result.plan_data(found), json=json)
         return
     reports = wait([one.run for one in members], runs.services())
-    _report(runs_dir, str(first.directory.path), metric, svg, json=json)
+    _report(runs_dir, str(first.directory.path), metric, plot_file, json=json)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
 
 
@@ -246,9 +248,13 @@ def _report(runs_dir: Path, job: str, metric: str, file: Path | None, *, json: b
         show.as_json(scale_result.as_data(result))
     else:
         scale_result.print_result(result)
-    drawn = plot.svg(result) if file else ""
-    if file and drawn:
-        write(file, drawn.encode())
-        note(f"{file} shows it; open it in a browser")
+    drawing = plot.drawing(result)
+    if file and drawing:
+        write(file, png.write(drawing) if _is_png(file) else svg.write(drawing).encode())
+        note(f"{file} shows it{'' if _is_png(file) else '; open it in a browser'}")
     elif file:
         note(f"{file} is not written: nothing was measured yet")
+
+
+def _is_png(file: Path) -> bool:
+    return file.suffix.lower() == ".png"
