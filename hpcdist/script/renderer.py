@@ -28,7 +28,14 @@ RUNTIME: Final = (
 )  # fmt: skip
 """The pieces of the runtime, ``templates/runtime/NAME.sh``, in their order."""
 
-MODULES: Final = ("hpcdist_tracking", "polyaxon_client", "azureml", "gradient_utils", "hpcdist_ray")
+MODULES: Final = (
+    "hpcdist_tracking",
+    "polyaxon_client",
+    "azureml",
+    "gradient_utils",
+    "hpcdist_ray",
+    "hpcdist_service",
+)
 """What programs of jobs may import beside their own: ``templates/python/NAME.py``."""
 
 _END: Final = (

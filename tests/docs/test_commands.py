@@ -56,6 +56,16 @@ ELSEWHERE: Final = {
         ),
         ("tests/slurm/test_shell.py", "has a terminal"),
     ),
+    **dict.fromkeys(
+        (
+            "hpcdist submit notebook.yml",
+            "hpcdist submit notebook.yml --follow",
+            "hpcdist describe notebook-1",
+            "hpcdist status notebook-1",
+            "hpcdist cancel notebook-1",
+        ),
+        ("tests/services/test_browser.py", "has Jupyter"),
+    ),
     "hpcdist debug JOB": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug train-1": ("tests/cli/test_debug.py", "has a job that runs"),

@@ -28,8 +28,6 @@ REWRITE = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
         ("version: 2\nrun: {cmd: x}", ["p.yml:1:10: version: files of version 2 are not read; write 1"]),
         ("version: true\nrun: {cmd: x}", ["p.yml:1:10: version: files of version True are not read; write 1"]),
         ("version: [1]\nrun: {cmd: x}", ["p.yml:1:1: version: files of version [1] are not read; write 1"]),
-        ("kind: notebook", ["p.yml:1:7: kind: files of kind 'notebook' are not run; a batch job has no browser: start jupyter from `run.cmd` of an experiment"]),
-        ("kind: tensorboard", ["p.yml:1:7: kind: files of kind 'tensorboard' are not run; a batch job has no browser: run tensorboard on the login node"]),
         ("kind: build", ["p.yml:1:7: kind: files of kind 'build' are not run; hpcdist builds no images: build it beforehand, and name it in `build.image`"]),
         ("kind: pipeline", ["p.yml:1:7: kind: files of kind 'pipeline' are not run; write one experiment for each step, and chain them with `batch.dependency`"]),
     ],

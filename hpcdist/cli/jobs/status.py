@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,9 @@ from hpcdist.runs.rundir import timestamp
 if TYPE_CHECKING:
     from hpcdist.runs.rundir import Run
     from hpcdist.runs.states import Report
+
+
+_RUNNING: Final = "running"
 
 
 @click.command("status")
@@ -35,8 +38,23 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: boo
         every, errors = finding.list_runs(runs_dir)
         found = [(run, "") for run in every]
         runs.warn_unreadable(errors)
-    runs.show_states([*_states(found, when=when)] if found else [], runs_dir, json=json)
+    states = [*_states(found, when=when)] if found else []
+    runs.show_states(states, runs_dir, json=json)
+    if jobs:
+        _note_servers(
+            [run for (run, _), state in zip(found, states, strict=True) if state["state"] == _RUNNING]
+        )
     ctx.exit(code)
+
+
+def _note_servers(running: Sequence[Run]) -> None:
+    """Print how a browser reaches the notebooks and TensorBoards among these runs."""
+    from hpcdist.cli.messages import note
+    from hpcdist.runs import address
+
+    for run in running:
+        if serves := address.read(run.directory):
+            note(f"{run.name} serves {serves.url} by `{serves.tunnel}`")
 
 
 def _states(found: Sequence[tuple[Run, str]], *, when: bool) -> Iterator[dict[str, Any]]:

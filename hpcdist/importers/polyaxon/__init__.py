@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
-from hpcdist.importers.polyaxon import contexts, search, variables
+from hpcdist.importers.polyaxon import contexts, search, services, variables
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
@@ -23,11 +23,9 @@ _REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
 _KINDS: Final = {
     "component": _REWRITE,
     "operation": _REWRITE,
-    "notebook": "a batch job has no browser: start jupyter from `run.cmd` of an experiment",
-    "tensorboard": "a batch job has no browser: run tensorboard on the login node",
     "build": "hpcdist builds no images: build it beforehand, and name it in `build.image`",
     "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
-    "plugin": "a notebook or TensorBoard is no batch job; a program with a `run.cmd` is `kind: experiment`",
+    "plugin": "write `kind: notebook`, `tensorboard`, or for a `run.cmd` `experiment`",
 }
 _GRAPH: Final = "start the program that trains from `run.cmd`"
 _STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
@@ -60,7 +58,10 @@ class Polyaxon:
     def recognises(self, data: Map) -> bool:
         """Decide by the sections: every such file has one of them."""
         foreign = "apiVersion" in data or "$schema" in data
-        return not foreign and any(key in data for key in ("run", "model", "environment", "hptuning"))
+        if foreign:
+            return False
+        sections = any(key in data for key in ("run", "model", "environment", "hptuning"))
+        return sections or data.get("kind") in services.KINDS
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -73,6 +74,7 @@ class Polyaxon:
         new = data.copy()
         if isinstance(settings := new.get("settings"), Map):
             _replace(new, "settings", settings.copy())
+        services.normalise(new, remarks)
         search.normalise(new, remarks)
         _refuse_sections(new, remarks)
         _params(new, remarks)

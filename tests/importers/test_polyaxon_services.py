@@ -1,0 +1,53 @@
+# ruff: noqa: E501 - a message is compared as one line
+from __future__ import annotations
+
+import pytest
+
+from hpcdist import importers
+from hpcdist.documents import source
+
+PROGRAM = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
+
+
+def read(text: str) -> tuple[object, list[str]]:
+    document = source.parse(text, "p.yml")
+    imported = importers.read(document.data)
+    return imported.data, [str(document.locate(remark)) for remark in imported.remarks]
+
+
+@pytest.mark.parametrize(
+    ("text", "native"),
+    [
+        ("kind: notebook", {"kind": "job", "run": {"cmd": f"{PROGRAM} notebook lab"}}),
+        ("version: 1\nkind: notebook\nbackend: notebook\nbuild: {image: a}\nparams: {folder: src, bind: node}",
+         {"version": 1, "kind": "job", "build": {"image": "a"}, "params": {"folder": "src", "bind": "node"},
+          "run": {"cmd": f"{PROGRAM} notebook notebook"}}),
+        ("kind: tensorboard\nparams: {logdir: logs}\nbatch: {walltime: 1h}",
+         {"kind": "job", "params": {"logdir": "logs"}, "batch": {"walltime": "1h"},
+          "run": {"cmd": f"{PROGRAM} tensorboard"}}),
+    ],
+)  # fmt: skip
+def test_they_are_jobs_of_one_task(text: str, native: object) -> None:
+    assert read(text) == (native, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("kind: notebook\nrun: {cmd: x}\nhptuning: {}",
+         ["p.yml:2:1: run: a notebook has a command of its own and one task; remove it",
+          "p.yml:3:1: hptuning: a notebook has a command of its own and one task; remove it"]),
+        ("kind: tensorboard\nframework: mpi\nenvironment: {replicas: {n_workers: 1}}",
+         ["p.yml:2:12: framework: a tensorboard has a command of its own and one task; remove it",
+          "p.yml:3:15: environment.replicas: a tensorboard has one task; remove them"]),
+        ("kind: notebook\nbackend: colab",
+         ["p.yml:2:10: backend: there is no backend 'colab' of notebooks; write lab, notebook or server"]),
+        ("kind: notebook\nparams: {bind: all, logdir: x}",
+         ["p.yml:2:29: params.logdir: a notebook has no param 'logdir'; it has folder and bind",
+          "p.yml:2:16: params.bind: a notebook listens on the loopback of its node, or on all addresses of it; write loopback or node"]),
+        ("kind: tensorboard\nparams: {bind: node}",
+         ["p.yml:2:16: params.bind: a tensorboard has no param 'bind'; it has logdir"]),
+    ],
+)  # fmt: skip
+def test_what_they_do_not_have(text: str, messages: list[str]) -> None:
+    assert read(text)[1] == messages
