@@ -89,6 +89,7 @@ def cold_starts(directory: Path) -> None:
     for runs in (1, 20):
         status_of(runs, directory / str(runs))
     status_of_arrays(directory)
+    describe_of_attempts(directory)
     sweeps.main(directory, compare, line, without_batch_system)
 
 
@@ -127,6 +128,27 @@ def status_of_arrays(directory: Path) -> None:
         partial(seconds, [HPCDIST, "status"], folder, PATH=str(folder)) for folder in folders.values()
     )
     line("hpcdist status, an array of 1,000,000 elements / of 10", *compare(many, few), "<= 1.1")
+
+
+def describe_of_attempts(directory: Path) -> None:
+    """Compare `describe` of a training of a hundred attempts with that of one of one attempt."""
+    folders = {count: directory / f"attempts-{count}" for count in (1, 100)}
+    for count, folder in folders.items():
+        folder.mkdir()
+        (folder / "hello.yml").write_text(JOB)
+        seconds([HPCDIST, "submit", "hello.yml", "--wait"], folder)
+        [[run], _] = finding.list_runs(folder / "runs")
+        job = run.event_id
+        starts = [f"started {job} {1000 + 10 * number} {number}\n" for number in range(count)]
+        (run.directory.path / "events").write_text("".join([*starts, f"ended {job} 9999 0\n"]))
+        for number in range(count):
+            steps = run.directory.path / "tracking" / job / f"{number}.0"
+            steps.mkdir(parents=True)
+            points = (f'{{"metrics":{{"loss":0.5}},"step":{step},"at":1.0}}\n' for step in range(10_000))
+            (steps / "rank-0.n1.12.jsonl").write_text("".join(points))
+            (run.directory.path / "attempts" / str(number)).write_text(f"{job} {number}.0 {job}\n")
+    one, many = (partial(seconds, [HPCDIST, "describe", "hello-1"], folder) for folder in folders.values())
+    line("hpcdist describe, 100 attempts / 1 attempt", *compare(many, one), "<= 2")
 
 
 def main() -> None:

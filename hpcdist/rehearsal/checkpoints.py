@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -30,6 +30,15 @@ class Write(NamedTuple):
     def seconds(self) -> float:
         """How long it took, which was no less than what is measured."""
         return max(RESOLUTION, self.ended - self.began)
+
+
+Written = Mapping[int, Sequence[Write]]
+"""The checkpoints that each attempt wrote, by its number."""
+
+
+def written(attempts: Sequence[Attempt]) -> Written:
+    """Return the checkpoints that these attempts wrote."""
+    return {attempt.number: writes(attempt) for attempt in attempts}
 
 
 def writes(attempt: Attempt) -> list[Write]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from hpcdist.plan.model import Restarts
 from hpcdist.rehearsal import checkpoints
-from hpcdist.rehearsal.checkpoints import Write
+from hpcdist.rehearsal.checkpoints import Write, Written
 from hpcdist.rehearsal.observed import Attempt
 from hpcdist.rehearsal.resuming import Resumption
 
@@ -19,16 +19,18 @@ class Finding(NamedTuple):
     text: str
 
 
-def of(attempts: Sequence[Attempt], resumptions: Sequence[Resumption], plan: Restarts) -> Iterator[Finding]:
+def of(
+    attempts: Sequence[Attempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
+) -> Iterator[Finding]:
     """Yield all problems. ``resumptions``: of the attempts but the first."""
     if not attempts:
         yield Finding("unknown", "no attempt has begun; the log of the run has the reason")
         return
-    yield from _of_checkpoints(attempts, plan)
+    yield from _of_checkpoints(attempts, written, plan)
     for attempt in attempts:
         yield from _of_end(attempt, plan)
     for attempt, before, resumption in zip(attempts[1:], attempts[:-1], resumptions, strict=True):
-        yield from _of_begin(attempt, before, resumption)
+        yield from _of_begin(attempt, before, resumption, has_saved=bool(written[attempt.number]))
     yield from _untried(attempts, plan)
 
 
@@ -48,18 +50,18 @@ def last_before_term(notice: int) -> int:
     return notice // 2 if notice < 60 else 30  # noqa: PLR2004
 
 
-def saved(attempts: Sequence[Attempt]) -> tuple[float, Write] | None:
+def saved(attempts: Sequence[Attempt], written: Written) -> tuple[float, Write] | None:
     """Return when an attempt got the signal, and what it wrote then."""
     for attempt in attempts:
         if attempt.kind == "notice" and attempt.endings:
             at = attempt.endings[0].at
-            late = [write for write in checkpoints.writes(attempt) if write.ended >= at]
+            late = [write for write in written[attempt.number] if write.ended >= at]
             return (at, late[0]) if late else None
     return None
 
 
-def _of_checkpoints(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:
-    if not any(map(checkpoints.writes, attempts)):
+def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restarts) -> Iterator[Finding]:
+    if not any(written.values()):
         yield Finding(
             "wrong" if any(attempt.endings for attempt in attempts) else "unknown",
             "there was no checkpoint: nothing was written to $HPCDIST_CHECKPOINTS; "
@@ -74,7 +76,7 @@ def _of_checkpoints(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Fin
     signal = next((one for one in attempts if one.kind == "notice" and one.endings), None)
     if signal is None:
         return
-    if (save := saved(attempts)) is None:
+    if (save := saved(attempts, written)) is None:
         lost = "what it did since its last checkpoint is lost at each limit"
         text = f"it saved nothing after {plan.signal}: {lost}"
         yield Finding("warning", text)
@@ -110,7 +112,9 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
         )
 
 
-def _of_begin(attempt: Attempt, before: Attempt, resumption: Resumption) -> Iterator[Finding]:
+def _of_begin(
+    attempt: Attempt, before: Attempt, resumption: Resumption, *, has_saved: bool
+) -> Iterator[Finding]:
     name = f"attempt {attempt.number}, after {after(before)},"
     if attempt.ended_by_itself and attempt.code:
         yield Finding(
@@ -124,7 +128,7 @@ def _of_begin(attempt: Attempt, before: Attempt, resumption: Resumption) -> Iter
             "reading": "read no checkpoint",
         }
         yield Finding("wrong", f"{name} did not go on: it {how[resumption.by]}")
-    elif resumption.went_on is None and not checkpoints.writes(attempt):
+    elif resumption.went_on is None and not has_saved:
         yield Finding("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
     elif resumption.went_on is None:
         text = (

@@ -51,22 +51,24 @@ class Report(NamedTuple):
 
 def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf) -> Report:
     """Return what the attempts come to."""
-    resumptions = [resuming.resumption(attempts, number, steps) for number in range(1, len(attempts))]
-    found = tuple(findings.of(attempts, resumptions, plan))
+    written = checkpoints.written(attempts)
+    numbers = range(1, len(attempts))
+    resumptions = [resuming.resumption(attempts, written, number, steps) for number in numbers]
+    found = tuple(findings.of(attempts, written, resumptions, plan))
     kinds = {finding.kind for finding in found}
-    written = [write for attempt in attempts for write in checkpoints.writes(attempt)]
-    longest = max((write.seconds for write in written), default=None)
-    save = findings.saved(attempts)
+    writes = [write for each in written.values() for write in each]
+    longest = max((write.seconds for write in writes), default=None)
+    save = findings.saved(attempts, written)
     nodes = plan.rehearsal.nodes if plan.rehearsal else 1
     return Report(
         verdict="refused" if "wrong" in kinds else "unknown" if "unknown" in kinds else "passes",
         findings=found,
         rows=tuple(
-            Row(attempt, findings.after(attempt), resumption, _lost(attempt))
+            Row(attempt, findings.after(attempt), resumption, _lost(attempt, written[attempt.number]))
             for attempt, resumption in zip(attempts, (None, *resumptions), strict=False)
         ),
         write_seconds=longest,
-        write_bytes=max((write.bytes for write in written), default=None),
+        write_bytes=max((write.bytes for write in writes), default=None),
         save_seconds=save[1].ended - save[0] if save else None,
         notice=_notice(longest, save),
         interval=None if longest is None else intervals.interval(longest, mtbf.of_job(nodes)),
@@ -75,12 +77,12 @@ def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf)
     )
 
 
-def _lost(attempt: Attempt) -> float | None:
+def _lost(attempt: Attempt, writes: Sequence[Write]) -> float | None:
     """Return the seconds from the beginning of its last whole checkpoint, or of itself, to its end."""
     if not attempt.endings or attempt.is_enough:
         return None
     end = attempt.endings[0]
-    whole = [write.began for write in checkpoints.writes(attempt) if _is_whole(write, end.at, end.kind)]
+    whole = [write.began for write in writes if _is_whole(write, end.at, end.kind)]
     if end.kind == "notice" and attempt.ended is not None:
         return attempt.ended - max(whole, default=attempt.began)
     return end.at - max(whole, default=attempt.began)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from hpcdist.rehearsal import checkpoints
-from hpcdist.rehearsal.observed import Attempt
+from hpcdist.rehearsal.checkpoints import Write, Written
+from hpcdist.rehearsal.observed import Attempt, File
 from hpcdist.rehearsal.steps import Step, Steps
 
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -30,23 +30,24 @@ class Resumption(NamedTuple):
     began_at: float | None = None
 
 
-def resumption(attempts: Sequence[Attempt], number: int, steps: Steps) -> Resumption:
+def resumption(attempts: Sequence[Attempt], written: Written, number: int, steps: Steps) -> Resumption:
     """Return how attempt ``number``, from 1 on, began."""
+    saved = [written[attempt.number] for attempt in attempts[: number + 1]]
     first, before, own = (steps.get(attempts[each].tracking, ()) for each in (0, number - 1, number))
     known = Resumption(reached=before[-1].step if before else None, began_at=own[0].step if own else None)
     for by, went_on in (
-        ("steps", _by_steps(attempts[:number], first, own)),
-        ("names", _by_names(attempts[0], attempts[number])),
-        ("reading", _by_reading(attempts[number])),
+        ("steps", _by_steps(saved[:-1], first, own)),
+        ("names", _by_names(saved[0], saved[-1], attempts[number].found)),
+        ("reading", _by_reading(attempts[number], has_saved=bool(saved[-1]))),
     ):
         if went_on is not None:
             return known._replace(went_on=went_on, by=by)
     return known
 
 
-def _by_steps(before: Sequence[Attempt], first: Sequence[Step], own: Sequence[Step]) -> bool | None:
+def _by_steps(before: Sequence[Sequence[Write]], first: Sequence[Step], own: Sequence[Step]) -> bool | None:
     """Return whether its first step is later than the first of all, where one was saved that is."""
-    saved = [write.began for attempt in before for write in checkpoints.writes(attempt)]
+    saved = [write.began for writes in before for write in writes]
     if not (first and own and saved):
         return None
     start = first[0].step
@@ -54,24 +55,24 @@ def _by_steps(before: Sequence[Attempt], first: Sequence[Step], own: Sequence[St
     return own[0].step > start if later else None
 
 
-def _by_names(first: Attempt, own: Attempt) -> bool | None:
+def _by_names(first: Sequence[Write], own: Sequence[Write], found: Sequence[File]) -> bool | None:
     """Return whether the first checkpoint that it wrote has a later number than the first of all.
 
     Numbers count only where each checkpoint of the first attempt had a new and larger one: others are those
     of ranks.
     """
-    numbers, written = [*_new_numbers(first)], checkpoints.writes(own)
+    numbers = [*_new_numbers(first)]
     if len(numbers) < 2 or any(one >= other for one, other in pairwise(numbers)):  # noqa: PLR2004
         return None
-    there = max(map(_number, (file.path for file in own.found)), default=())
-    begins = min(filter(None, map(_number, written[0].paths)), default=()) if written else ()
+    there = max(map(_number, (file.path for file in found)), default=())
+    begins = min(filter(None, map(_number, own[0].paths)), default=()) if own else ()
     return begins > numbers[0] if begins and there > numbers[0] else None
 
 
-def _new_numbers(attempt: Attempt) -> Iterator[tuple[int, ...]]:
+def _new_numbers(writes: Sequence[Write]) -> Iterator[tuple[int, ...]]:
     """Yield the lowest number that is new in each checkpoint; none where one has none."""
     known: set[tuple[int, ...]] = set()
-    for write in checkpoints.writes(attempt):
+    for write in writes:
         new = set(filter(None, map(_number, write.paths))) - known
         if not new:
             return
@@ -84,9 +85,9 @@ def _number(path: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(path.partition("/")[0])))
 
 
-def _by_reading(own: Attempt) -> bool | None:
+def _by_reading(own: Attempt, *, has_saved: bool) -> bool | None:
     """Return whether it read a checkpoint; one that wrote none may have been ended before it could."""
     found = {file.state for file in own.found}
     if own.read is None or not found:
         return None
-    return True if own.read & found else False if checkpoints.writes(own) else None
+    return True if own.read & found else False if has_saved else None

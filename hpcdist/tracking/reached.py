@@ -115,11 +115,13 @@ def _steps(folder: Path) -> Steps | None:
 def _steps_of(file: Path) -> Steps | None:
     for size in _ENDS:
         with suppress(OSError), untrusted.open_regular(file) as stream:
-            head = [*dict.fromkeys(_recorded(stream.read(size).split(b"\n")))]
+            head = _recorded(stream.read(size).split(b"\n"))  # no more lines of it are parsed than needed
+            first = next(head, None)
+            second = next((step for step in head if step != first), None)
             stream.seek(max(0, stream.seek(0, 2) - size))
             last = next(_recorded(reversed(stream.read(size).split(b"\n"))), None)
-            if head and last is not None:
-                return Steps(head[0], head[1] if len(head) > 1 else None, last)
+            if first is not None and last is not None:
+                return Steps(first, second, last)
     return None
 
 

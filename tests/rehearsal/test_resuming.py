@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from hpcdist.rehearsal.checkpoints import written
 from hpcdist.rehearsal.observed import Attempt, File
 from hpcdist.rehearsal.resuming import Resumption, resumption
 from hpcdist.rehearsal.steps import Step, Steps
@@ -24,13 +27,17 @@ def steps(*each: list[float]) -> Steps:
     ("own", "went_on"), [([3.0, 4.0], True), ([0.0, 1.0], False), ([1.0], True), ([9.0], True)]
 )
 def test_steps_show_whether_it_began_anew(own: list[float], *, went_on: bool) -> None:
-    found = resumption(TWO, 1, steps([0.0, 1.0, 2.0, 3.0, 4.0], own))
+    found = resumed(TWO, 1, steps([0.0, 1.0, 2.0, 3.0, 4.0], own))
     assert found == Resumption(went_on, "steps", reached=4.0, began_at=own[0])
+
+
+def resumed(attempts: Sequence[Attempt], number: int, steps: Steps) -> Resumption:
+    return resumption(attempts, written(attempts), number, steps)
 
 
 def test_steps_show_nothing_before_there_was_a_later_one_to_save() -> None:
     late = {"7/0.0": [Step(1018.0, 0), Step(1050.0, 1)], "7/0.1": [Step(2001.0, 0)]}
-    assert resumption(TWO, 1, late).by == "reading"
+    assert resumed(TWO, 1, late).by == "reading"
 
 
 def numbered(*names: str) -> tuple[File, ...]:
@@ -46,7 +53,7 @@ def test_names_of_checkpoints_show_it_too(written: str, *, went_on: bool) -> Non
     again = tuple(each._replace(changed="2") for each in numbered(written))
     rest = tuple(each for each in there if each.path != written)
     own = attempt(1, there, (*rest, *again))
-    assert resumption([first, own], 1, {}) == Resumption(went_on, "names")
+    assert resumed([first, own], 1, {}) == Resumption(went_on, "names")
 
 
 def test_numbers_of_ranks_show_nothing() -> None:
@@ -55,7 +62,7 @@ def test_numbers_of_ranks_show_nothing() -> None:
 
     first = attempt(0, (), shards(1), shards(2))
     own = attempt(1, shards(2), shards(3))
-    assert resumption([first, own], 1, {}) == Resumption(went_on=True, by="reading")
+    assert resumed([first, own], 1, {}) == Resumption(went_on=True, by="reading")
 
 
 @pytest.mark.parametrize(
@@ -69,5 +76,5 @@ def test_numbers_of_ranks_show_nothing() -> None:
     ],
 )
 def test_what_was_read_shows_it_else(own: Attempt, *, went_on: bool | None) -> None:
-    found = resumption([TWO[0], own], 1, {})
+    found = resumed([TWO[0], own], 1, {})
     assert found == Resumption(went_on, "" if went_on is None else "reading")

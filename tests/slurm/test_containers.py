@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -170,3 +171,37 @@ def test_a_function_is_called_inside(user: User) -> None:
     argv: list[str | Path] = [PYTHON, "-c", CALL]
     done = user.cluster.run(argv, user=user.name, cwd=user.directory, env=ENVIRONMENT, timeout=600)
     assert (done.returncode, done.stdout) == (0, '[true, "0", "2"]\n'), done.stderr
+
+
+SAVES = """\
+[ -e /inside ] || exit 9
+trap 'exit 7' USR1 TERM
+last=$(cd "$HPCDIST_CHECKPOINTS" && ls | sed -n 's/^step-//p' | sort -n | tail -n 1)
+for ((step = ${last:-0} + 1; step < 100000; step++)); do
+  sleep 1
+  echo "$step" >"$HPCDIST_CHECKPOINTS/new"
+  mv "$HPCDIST_CHECKPOINTS/new" "$HPCDIST_CHECKPOINTS/step-$step"
+  rm -f "$HPCDIST_CHECKPOINTS/step-$((step - 2))"
+done
+"""
+
+
+def test_a_rehearsal_finds_the_ranks_in_their_containers(user: User) -> None:
+    (user.directory / "saves.sh").write_text(SAVES)
+    experiment = {
+        "build": {"image": "./image"},
+        "environment": {"restart": {"notice": "20s"}},
+        "run": {"cmd": "exec bash saves.sh"},
+        "batch": {"walltime": "10m"},
+    }
+    words = ("--site=./boxed.yaml", "--minutes=60", "--seed=1", "--json")
+    done = user.hpcdist("rehearse", user.write("boxed", experiment), *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert [(each["kind"], each["went_on"], each["shown_by"]) for each in found["attempts"]] == [
+        ("notice", None, None),
+        ("write", True, "names"),
+        ("node", True, "names"),
+        ("last", True, "names"),
+    ]
+    assert found["verdict"] == "passes"
