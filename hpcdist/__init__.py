@@ -24,6 +24,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     nodes    which nodes failed or were slow, over all runs of a user
     sweeps    the trials of a search that was submitted, and further ones
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
+    pipelines    several runs that the batch system starts one after the other
     rehearsal    whether a training goes on after it was ended on purpose
     report    a page about runs, for a browser
     export    what runs recorded, handed to MLflow, to TensorBoard and to files

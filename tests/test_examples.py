@@ -15,7 +15,9 @@ from hpcdist.host.resources import shipped
 CHECKOUT = shipped("site_configs").parent
 SEARCHES = {"horovod_search", "packed_search"}
 """Of many trials; the first needs arrays of a batch system: `tests/slurm/test_sweeps.py` runs that."""
-EXAMPLES = sorted({file.stem for file in (CHECKOUT / "examples").glob("*.yml")} - SEARCHES)
+PIPELINES = {"pipeline"}
+"""They need a batch system: `tests/docs/test_pipelines.py` checks it."""
+EXAMPLES = sorted({file.stem for file in (CHECKOUT / "examples").glob("*.yml")} - SEARCHES - PIPELINES)
 FRAMEWORKS = {
     "accelerate_tiny": "lightning",
     "chainermn_digits": "mxnet",

@@ -7,37 +7,42 @@ from functools import partial
 from pathlib import Path
 
 from hpcdist.cli.messages import print_problems
-from hpcdist.documents.tree import Document
+from hpcdist.documents.tree import Document, Map
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
-from hpcdist.loading import machine
+from hpcdist.loading import machine, recognition
 from hpcdist.loading.machine import Machine
-from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned, plan_experiment
 from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
 
-def planned(
+def planned(  # noqa: PLR0913 - as verbs need it
     options: ExperimentOptions,
     document: Document | None = None,
     *,
     runs_dir: Path | None = None,
     saves: bool = False,
+    awaiting: Awaiting | None = None,
+    shown: bool = True,
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
     names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
+    ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    made = plan_experiment(options, document=document, awaiting=partial(_awaiting, runs_dir, saves))
+    awaiting = awaiting or partial(_awaiting, runs_dir, saves)
+    made = plan_experiment(options, document=document, awaiting=awaiting)
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.cli import suspects  # nothing is known yet in a new folder
 
         made = suspects.avoided(made, runs_dir, saves=saves)
-    print_problems(made.problems)
+    if shown:
+        print_problems(made.problems)
     return made
 
 
@@ -55,8 +60,29 @@ def planned_as_submitted(options: ExperimentOptions, document: Document | None =
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    runs_dir = Path(os.environ.get("HPCDIST_RUNS_DIR") or "runs")  # `rundir.choose`, without its imports
-    return planned(options, document, runs_dir=runs_dir.expanduser().absolute())
+    return planned(options, document, runs_dir=runs_here())
+
+
+def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
+    """Return the document of the file, and whether it is a pipeline; None for a command line.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    if options.words:
+        return None, False
+    document = recognition.read(options.file)
+    run = document.data.get("run")
+    if document.data.get("kind") not in ("pipeline", "operation") and not isinstance(run, Map):
+        return document, False
+    from hpcdist.pipelines import importing  # not needed for other tools' files
+
+    return document, document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+
+
+def runs_here() -> Path:
+    """Return the runs directory of this folder, as `rundir.choose` does without its imports."""
+    return Path(os.environ.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
 
 
 def machine_of(

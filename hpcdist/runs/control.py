@@ -176,6 +176,7 @@ def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tu
         trials=request.jobs[0],
         restart_of=request.restart_of,
         copy_of=request.copy_of,
+        operation=request.operation,
         remote=request.remote,
         there=f"{request.there}/{directory.name}" if request.remote else "",
     )

@@ -12,6 +12,9 @@ from hpcdist.runs import elements, rundir
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
 
+PIPELINE: Final = "pipeline.json"
+"""The file by which the directory of a pipeline is known, whose runs are beside it."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -32,7 +35,7 @@ def list_runs(runs_dir: Path) -> tuple[tuple[Run, ...], tuple[ConfigError, ...]]
 
 
 def find(runs_dir: Path, job: str) -> Run:
-    """Return a run by its name, its directory or its job id.
+    """Return a run by its name, its directory or its job id; or ``PIPELINE/OPERATION``.
 
     Raises:
         ConfigError: if there is none, or more than one (batch systems reuse ids).
@@ -42,18 +45,35 @@ def find(runs_dir: Path, job: str) -> Run:
         if os.path.lexists(directory.record_file):
             return rundir.read(directory)
     runs, _ = list_runs(runs_dir)
+    if same := [run for run in runs if job and run.record.operation == job]:
+        return next((run for run in reversed(same) if run.job), same[-1])
     found = [run for run in runs if any(job in _ids(each) for each in run.jobs)]
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(run.name for run in found)
         raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
+    if of_pipeline(runs_dir, job):
+        message = f"{job} is a pipeline, where one run is wanted"
+        raise ConfigError(Problem(message, hint=f"name an operation: `{job}/NAME`"))
     whole, _, element = job.rpartition("/")
     if _NUMBER.fullmatch(element) and any(run.name == whole for run in runs):
         message = f"{job} is an element of a run, where a whole run is wanted"
         raise ConfigError(Problem(message, hint=f"{whole} has all of them"))
     hint = did_you_mean(job, [run.name for run in runs], most=5)
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
+
+
+def of_pipeline(runs_dir: Path, name: str) -> list[Run]:
+    """Return the runs of the pipeline of this name, none if it is no pipeline; of each operation the last."""
+    for path in (runs_dir / name, Path(name)):
+        if os.path.lexists(path / PIPELINE):
+            runs, _ = list_runs(path.absolute().parent)
+            pairs = [(run.record.operation, run) for run in runs]
+            own = [(one, run) for one, run in pairs if one.partition("/")[0] == path.absolute().name]
+            with_job = {one: run for one, run in own if run.job}
+            return [*(dict(own) | with_job).values()]
+    return []
 
 
 def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:

@@ -62,6 +62,7 @@ class Record(NamedTuple):
     record of its first one. ``trials``: those of the elements, as in `Job`. ``goes_on``: this job and
     later ones do again what those before it did not complete, so that their ends are not that of the run.
     ``restart_of``, ``copy_of``: the run whose experiment it was made from, of a copy with its outputs.
+    ``operation``: which one of a pipeline it is: ``diamond-1/prep``.
     ``remote``: the name of the remote that has its jobs, and ``there`` its directory there; empty for this
     machine.
     """
@@ -84,6 +85,7 @@ class Record(NamedTuple):
     goes_on: bool = False
     restart_of: str = ""
     copy_of: str = ""
+    operation: str = ""
     remote: str = ""
     there: str = ""
 

@@ -16,8 +16,8 @@ class SubmitRequest(NamedTuple):
     ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
     `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
     goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
-    in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``remote``: as in `Record`;
-    ``there``: the folder of all runs there.
+    in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``: as
+    in `Record`; ``there``: the folder of all runs there.
     """
 
     name: str
@@ -33,5 +33,6 @@ class SubmitRequest(NamedTuple):
     after: str = ""
     restart_of: str = ""
     copy_of: str = ""
+    operation: str = ""
     remote: str = ""
     there: str = ""

@@ -72,13 +72,13 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
             if changes != NO_CHANGES:
                 raise ConfigError(Problem(f"{run.name} has a job that was not submitted yet", hint=_FIRST))
             return ()  # they are submitted now
-        own = _with_elements(changes, report, services)
+        own = with_elements(changes, report, services)
         return planning.in_jobs(replanning.changed(report.run, own), len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
 
 
-def _with_elements(changes: Changes, report: Report, services: Services) -> Changes:
+def with_elements(changes: Changes, report: Report, services: Services) -> Changes:
     """Return the changes with the elements that did not complete, where the run is an array.
 
     Raises:

@@ -73,8 +73,10 @@ class Changes(NamedTuple):
 NO_CHANGES: Final = Changes()
 
 
-def changed(run: Run, changes: Changes) -> Planned:
+def changed(run: Run, changes: Changes, awaiting: Awaiting | None = None) -> Planned:
     """Plan a run that is no search once more, with these changes.
+
+    ``awaiting``: how runs for which it waits are found.
 
     Raises:
         ConfigError: as `planned`, or if its replicas cannot be on so many nodes.
@@ -84,12 +86,12 @@ def changed(run: Run, changes: Changes) -> Planned:
     options = options._replace(
         params=(*options.params, *changes.params), settings=(*options.settings, *changes.settings)
     )
-    made = planning.plan_experiment(options, awaiting=_awaiting(run))
+    made = planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
     if changes.nodes is None or changes.nodes == made.plan.placement.nodes:
         return made
     spread = _spread(run, made, changes.nodes)
     options = options._replace(settings=(*options.settings, *spread))
-    return planning.plan_experiment(options, awaiting=_awaiting(run))
+    return planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> tuple[tuple[str, str], ...]:

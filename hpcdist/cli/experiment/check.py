@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 
 from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned_as_submitted
+from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
@@ -22,11 +24,17 @@ def command(options: ExperimentOptions, json: bool) -> None:
     The exit code is 0 if it can be submitted, 2 if the file is wrong, and 3 if it does not fit the site.
     Unusual but valid settings, such as a variable for debugging, are printed as notes only here.
     """
-    if json:
+    document, is_pipeline = pipeline_of(options)
+    if document and is_pipeline:
+        from hpcdist.cli.jobs import pipeline  # with what submits runs
+
+        with collect(show.problems_as_json) if json else nullcontext():
+            pipeline.check(options, document, runs_here(), quiet=json)
+    elif json:
         with collect(show.problems_as_json):
-            check(options)
+            check(options, document)
     else:
-        made = check(options)
+        made = check(options, document)
         click.echo(f"ok: {options.file}: {made.summary}")
         costs.print_cost(made)
 

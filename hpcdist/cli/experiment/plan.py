@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from hpcdist.cli import costs, show
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned_as_submitted
+from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
@@ -43,7 +43,15 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
-    made = planned_as_submitted(options)
+    document, is_pipeline = pipeline_of(options)
+    if document and is_pipeline:
+        from hpcdist.cli.jobs import pipeline  # with what submits runs
+
+        if when or balance:
+            raise click.UsageError("A pipeline has no --when and no --balance.")
+        pipeline.show_plan(options, document, runs_here(), json=json)
+        return
+    made = planned_as_submitted(options, document)
     plan = made.plan
     if when or balance:
         _ask(made, when=when, balance=balance, json=json)

@@ -9,7 +9,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option
-from hpcdist.cli.session import planned_as_submitted
+from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.script.renderer import render, render_job
 
@@ -37,7 +37,15 @@ def command(
         raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
     if output and json:
         raise click.UsageError("--output cannot be combined with --json.")
-    made = planned_as_submitted(options)
+    document, is_pipeline = pipeline_of(options)
+    if document and is_pipeline:
+        from hpcdist.cli.jobs import pipeline  # with what submits runs
+
+        if output or job_alone or annotate:
+            raise click.UsageError("A pipeline has no --output, no --job and no --annotate.")
+        pipeline.show_scripts(options, document, runs_here(), json=json)
+        return
+    made = planned_as_submitted(options, document)
     script = (render_job if job_alone else render)(made.plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.encode(), script=True)

@@ -30,11 +30,19 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Go on with a run that ended before its training was finished.
 
     A further job of the same run finds its checkpoints and outputs; of a search or an array, the trials
-    or elements that did not complete run once more. JOB is the name of a run, its directory or its job id.
+    or elements that did not complete run once more; of a pipeline, the operations that did not, and those
+    that depend on them. JOB is the name of a run or a pipeline, its directory or its job id.
     """
     from hpcdist.sweeps import continuing  # it plans
     from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 
+    if finding.of_pipeline(runs_dir, jobs):
+        from hpcdist.cli.jobs import pipeline
+
+        if nodes or params or settings:
+            raise click.UsageError("A pipeline is resumed as it was; `resume PIPELINE/NAME` changes one run.")
+        pipeline.resume(runs_dir, jobs, json=json)
+        return
     run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
     runs.check_here(run, "resume")
     services, output = runs.services(), runs.added(run, json=json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -35,7 +35,7 @@ def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:
     Raises:
         ConfigError: if none was found.
     """
-    found, code = _each(jobs, partial(finding.find, runs_dir))
+    found, code = _each(_expanded(runs_dir, jobs), partial(finding.find, runs_dir))
     return [*{run.directory.path: run for run in found}.values()], code
 
 
@@ -45,8 +45,15 @@ def find_elements(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[tuple[Run, 
     Raises:
         ConfigError: if none was found.
     """
-    found, code = _each(jobs, partial(finding.find_element, runs_dir))
+    found, code = _each(_expanded(runs_dir, jobs), partial(finding.find_element, runs_dir))
     return [*{(run.directory.path, element): (run, element) for run, element in found}.values()], code
+
+
+def _expanded(runs_dir: Path, jobs: Iterable[str]) -> Iterator[str]:
+    """Yield these names, in place of a pipeline those of the runs of its operations."""
+    for job in jobs:
+        whole = finding.of_pipeline(runs_dir, job)
+        yield from (str(run.directory.path) for run in whole) if whole else (job,)
 
 
 def _each(jobs: Iterable[str], find_one: Callable[[str], Found]) -> tuple[list[Found], int]:

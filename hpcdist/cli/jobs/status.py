@@ -29,9 +29,16 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: boo
     """Show the state of jobs.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array. Without JOB, all runs are shown.
+    array. The name of a pipeline shows the graph of its operations, of which PIPELINE/NAME is one.
+    Without JOB, all runs are shown.
     """
     code = 0
+    if len(jobs) == 1 and finding.of_pipeline(runs_dir, jobs[0]):
+        from hpcdist.cli.jobs import pipeline  # it draws the graph
+
+        if stored := pipeline.stored_of(runs_dir, jobs):
+            pipeline.show_graph(stored, json=json)
+            return
     if jobs:
         found, code = runs.find_elements(runs_dir, jobs)
     else:

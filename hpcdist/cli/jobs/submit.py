@@ -16,7 +16,7 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import pipeline_of, planned
 from hpcdist.errors import Place
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, this_machine
@@ -64,10 +64,17 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Submit an experiment as a batch job."""
     if following and json:
         raise click.UsageError("--follow cannot be combined with --json; use --wait.")
+    document, is_pipeline = pipeline_of(options)
+    if document and is_pipeline:
+        from hpcdist.cli.jobs import pipeline  # rarely needed
+
+        pipeline.check_options(on, following=following, waiting=waiting, json=json)
+        found = pipeline.submit(options, document, runs_dir, again=again, dry_run=dry_run, json=json)
+        ctx.exit(pipeline.wait_for(found) if waiting else 0)
     remote = target(on, options) if on else None
     if remote and not options.site:
         options = options._replace(site=remote.site)
-    made = planned(options, runs_dir=runs_dir, saves=not dry_run)
+    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:

@@ -79,6 +79,7 @@ class Lsf(Plain):
 
     name: Final = "lsf"
     array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
+    orphan_directive: Final = "-ti"
     installation = installations.LSF
     open_mpi_support = "LSF"
 

@@ -131,6 +131,7 @@ class Slurm(Plain):
     has_components = True
     requeues = True
     node_flags: Final = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
+    orphan_directive: Final = "--kill-on-invalid-dep=yes"
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:

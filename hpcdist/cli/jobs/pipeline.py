@@ -1,0 +1,207 @@
+"""Pipelines, as the verbs show and submit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from hpcdist.cli import show
+from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs.wait import wait
+from hpcdist.cli.messages import note, one_line, print_problems
+from hpcdist.cli.session import planned
+from hpcdist.documents.tree import Document
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.pipelines import looking, planning, reading, store, submitting
+from hpcdist.pipelines.looking import Node
+from hpcdist.pipelines.planning import Step
+from hpcdist.pipelines.store import Stored
+from hpcdist.pipelines.submitting import PipelineRequest
+from hpcdist.runs import control, rundir, this_machine
+from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
+from hpcdist.script.renderer import render, render_job
+
+_HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
+
+
+def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path) -> list[Step]:
+    """Plan all operations of a file, and print the warnings.
+
+    Raises:
+        HpcdistError: with the problems of all operations.
+    """
+    pipeline = reading.read(document, options)
+    print_problems(one for one in pipeline.problems if one.severity == "warning")
+    name = rundir.next_name(runs_dir, pipeline.name)
+    expected = planning.expected(pipeline, name, runs_dir)
+    steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
+    print_problems(dict.fromkeys(problem for step in steps for problem in step.made.problems))
+    return steps
+
+
+def _plan(runs_dir: Path, options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
+    return planned(options, document, runs_dir=runs_dir, awaiting=awaiting, shown=False)
+
+
+def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, quiet: bool) -> None:
+    """Print warnings and notes, and what runs where."""
+    steps = planned_steps(options, document, runs_dir)
+    for step in steps:
+        render(step.made.plan)
+        print_problems(step.made.unusual)
+    notes = reading.read(document, options).problems
+    print_problems(one for one in notes if one.severity == "note")
+    for step in () if quiet else steps:
+        click.echo(f"ok: {step.operation.name}: {step.made.summary}")
+
+
+def show_plan(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
+    """Print what each operation waits for, and what of it runs where."""
+    steps = planned_steps(options, document, runs_dir)
+    needs = {step.operation.name: [need[:2] for need in step.operation.needs] for step in steps}
+    nodes = looking.graph(needs, {})
+    if json:
+        keys = ("operation", "needs")
+        named = [{key: node.as_data()[key] for key in keys} for node in nodes]
+        show.as_json([row | {"summary": step.made.summary} for row, step in zip(named, steps, strict=True)])
+        return
+    rows = zip(map(_name, nodes), map(_after, nodes), (step.made.summary for step in steps), strict=True)
+    show.table(("operation", "after", "runs"), rows)
+
+
+def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
+    """Print each script's own part, with --json all of it; the id of a job that is none yet is its place."""
+    made, steps = render if json else render_job, planned_steps(options, document, runs_dir)
+    scripts = {step.operation.name: made(step.made.plan) for step in steps}
+    if json:
+        show.as_json([{"operation": name, "script": script} for name, script in scripts.items()])
+        return
+    for place, (name, script) in enumerate(scripts.items(), 1):
+        click.echo(f"==> {name}: job {place} of {len(scripts)} <==")
+        click.echo(script, nl=False)
+
+
+def submit(  # noqa: PLR0913 - one argument an option
+    options: ExperimentOptions, document: Document, runs_dir: Path, *, again: bool, dry_run: bool, json: bool
+) -> list[Run]:
+    """Plan all operations, then submit them in their order; return their runs.
+
+    Raises:
+        HpcdistError: as `planned_steps` and `submitting.submit`.
+    """
+    steps = planned_steps(options, document, runs_dir)
+    if dry_run:
+        show_scripts(options, document, runs_dir, json=json)
+        return []
+    pipeline, services = reading.read(document, options), runs.services()
+    request = PipelineRequest(pipeline, steps[0].made.plan.identity.site, options)
+    this_machine.check(runs_dir)
+    output = Output(note=note) if json else Output(_print_run, note)
+    try:
+        stored, found = submitting.submit(
+            request, runs_dir, services, partial(_plan, runs_dir),
+            partial(_submit, runs_dir, services), output, again=again,
+        )  # fmt: skip
+    except control.Interrupted:
+        note("the pipeline may be submitted in part; submit the same file again to go on")
+        raise
+    if json:
+        show.as_json({"pipeline": stored.name, "runs": [*map(runs.record_of, found.values())]})
+        show.flush()
+    else:
+        click.echo(f"{stored.name}: {len(found)} runs; next: hpcdist status {stored.name}")
+    return [*found.values()]
+
+
+def _submit(runs_dir: Path, services: Services, request: SubmitRequest, output: Output) -> Run:
+    return this_machine.submit(request, runs_dir, services, output)
+
+
+def _print_run(run: Run) -> None:
+    click.echo(f"{run.record.operation}: job{'s' * bool(run.later)} {runs.ids_of(run)}, run {run.name}")
+    show.flush()
+
+
+def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> Stored | None:
+    """Return the pipeline that is named alone.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    return store.find(runs_dir, jobs[0]) if len(jobs) == 1 else None
+
+
+def show_graph(stored: Stored, *, json: bool) -> None:
+    """Print the operations with what each waits for, and their states."""
+    nodes = looking.look(stored, runs.services())
+    if json:
+        operations = [node.as_data() for node in nodes]
+        data: dict[str, Any] = {"pipeline": stored.name, "submission": stored.phase.value}
+        show.as_json(data | {"operations": operations})
+        return
+    click.echo(looking.summary(stored.name, nodes))
+    show.table(_HEADS, map(_row, nodes))
+
+
+def resume(runs_dir: Path, name: str, *, json: bool) -> None:
+    """Run again what did not end well in a pipeline, and what depends on it.
+
+    Raises:
+        HpcdistError: as `resuming.resume`.
+    """
+    from hpcdist.pipelines import resuming  # it plans as searches do
+
+    if stored := store.find(runs_dir, name):
+        services = runs.services()
+        found = resuming.resume(stored, services, Output(bool if json else _print_run, note))
+        if json:
+            show.as_json([*map(runs.record_of, found)])
+
+
+def _row(node: Node) -> tuple[str, ...]:
+    code = node.report.status.exit_code if node.report else None
+    run = node.run
+    return (
+        _name(node), _after(node), run.name if run else "-", runs.ids_of(run) if run else "-",
+        node.state.value, "-" if code is None else str(code), one_line(node.reason.partition("\n")[0]),
+    )  # fmt: skip
+
+
+def _name(node: Node) -> str:
+    """Return an operation below those that it needs: the graph as lines."""
+    return f"{'  ' * (node.depth - 1)}└ {node.name}" if node.depth else node.name
+
+
+def _after(node: Node) -> str:
+    shown = (name if condition == "afterok" else f"{condition}:{name}" for name, condition in node.needs)
+    return ", ".join(shown) or "-"
+
+
+def check_options(on: str | None, *, following: bool, waiting: bool, json: bool) -> None:
+    """Refuse what `submit` does with one run alone.
+
+    Raises:
+        ConfigError: for a remote.
+        UsageError: for an option.
+    """
+    if on:
+        raise ConfigError(Problem(f"a pipeline is not submitted on {on} over ssh", hint="submit it there"))
+    if following:
+        raise click.UsageError("--follow follows one run: submit, then `hpcdist logs PIPELINE/NAME -f`.")
+    if waiting and json:
+        raise click.UsageError("A pipeline has no --wait with --json: use `hpcdist wait PIPELINE --json`.")
+
+
+def wait_for(found: Sequence[Run]) -> int:
+    """Wait for all these runs to end, print how they did, and return the exit code of the first failure."""
+    reports = wait(found, runs.services())
+    for report in reports:
+        note(runs.sentence(report))
+    return next(filter(None, (runs.exit_code(report.status) for report in reports)), 0)

@@ -1,0 +1,93 @@
+"""Runs again what did not end well in a pipeline, and what depends on that, each as a further job of its run.
+
+The runs keep their directories, so that paths of outputs stay valid; a program finds its checkpoints. The
+outputs of operations that ended well are used as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.loading import planning as loading
+from hpcdist.loading.planning import Planned
+from hpcdist.pipelines import looking
+from hpcdist.pipelines.looking import Node
+from hpcdist.pipelines.planning import ending_orphans
+from hpcdist.pipelines.store import Stored
+from hpcdist.runs import awaited, control
+from hpcdist.runs.control import Output
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
+from hpcdist.sweeps import continuing, replanning
+from hpcdist.sweeps.replanning import NO_CHANGES
+
+
+def resume(stored: Stored, services: Services, output: Output) -> list[Run]:
+    """Submit a further job for each operation that did not end well, and for those that depend on it.
+
+    Repeated after an interruption, it goes on: what lives by then is left alone.
+
+    Raises:
+        ConfigError: if all ended well or live, or one of them cannot run again.
+        SchedulerError: if the state of one is unknown, or as `control.submit`.
+    """
+    nodes = looking.look(stored, services)
+    again = _again(nodes)
+    _check(stored, nodes, again)
+    stuck = [node.run for node in again if node.run and node.state is JobState.PENDING]
+    if stuck:
+        control.cancel(stuck, services)
+        control.wait(stuck, services)
+    names = {node.name for node in again}
+    whole = {node.name for node in again if names & {other for other, _ in node.needs}}
+    return [_one(node.run, services, output, whole=node.name in whole) for node in again if node.run]
+
+
+def _again(nodes: Sequence[Node]) -> list[Node]:
+    """Return the operations that run again, in their order."""
+    names: set[str] = set()
+    for node in nodes:
+        bad = node.state.is_final and node.state is not JobState.COMPLETED
+        if bad or node.blocked_by or any(other in names for other, _ in node.needs):
+            names.add(node.name)
+    return [node for node in nodes if node.name in names]
+
+
+def _check(stored: Stored, nodes: Sequence[Node], again: Sequence[Node]) -> None:
+    missing = [node.name for node in nodes if node.run is None or node.state is JobState.UNSUBMITTED]
+    if missing:
+        message = f"{stored.name} was not submitted as a whole: {', '.join(missing)} has no job"
+        raise ConfigError(Problem(message, hint="submit its file again, which goes on with it"))
+    if unknown := [node for node in nodes if node.state is JobState.UNKNOWN]:
+        message = f"the state of {stored.name}/{unknown[0].name} is unknown: {unknown[0].reason}"
+        raise SchedulerError(Problem(message, hint="resume it when the batch system answers"))
+    if live := [node for node in again if not node.state.is_final and node.state is not JobState.PENDING]:
+        message = f"{stored.name}/{live[0].name} is {live[0].state.value}, and would have to run again"
+        raise ConfigError(Problem(message, hint=f"wait for it, or `hpcdist cancel {stored.name}`"))
+    if not again:
+        raise ConfigError(Problem(f"every operation of {stored.name} has completed, or is still to run"))
+
+
+def _one(run: Run, services: Services, output: Output, *, whole: bool) -> Run:
+    """Submit a further job of a run, in which it goes on or, if it ended well, runs once more.
+
+    ``whole``: all elements of an array run again, as what they read is made anew; else those that failed.
+    """
+    if run.directory.plan().trials is not None:
+        return continuing.resume(run, services, output)
+    runs_dir = run.directory.path.parent
+    awaiting = ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services))
+
+    def choose(report: Report) -> Sequence[Planned]:
+        continuing.check_over(report)
+        if any(job.job is None for job in report.run.jobs):
+            return ()  # they are submitted now
+        changes = NO_CHANGES if whole else continuing.with_elements(NO_CHANGES, report, services)
+        made = replanning.changed(report.run, changes, awaiting)
+        return loading.in_jobs(made, len(report.run.jobs) + 1)
+
+    return continuing.add_jobs(run, services, output, choose, goes_on=True)

@@ -1,0 +1,201 @@
+"""Files with several operations, and every fault of one, each with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError
+from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.pipelines import reading
+from hpcdist.pipelines.model import Need, Pipeline
+
+DIAMOND = """\
+kind: pipeline
+params: {size: 3}
+operations:
+  - name: join
+    needs: [left, "afterany:right"]
+    run: {cmd: "cat {{ ops.left.outputs.path }}/sum"}
+  - name: left
+    run: {cmd: "sum {{ ops.prep.outputs.path }}/{{ params.size }}"}
+  - name: right
+    needs: {prep: afternotok}
+    run: {cmd: repair}
+  - name: prep
+    run: {cmd: "prepare"}
+"""
+DAG = """\
+version: 1.1
+kind: component
+name: diamond
+run:
+  kind: dag
+  operations:
+    - name: prep
+      component: {run: {kind: job, container: {image: a, command: [prepare]}}}
+    - name: train
+      dependencies: [prep]
+      trigger: all_done
+      params: {data: {ref: ops.prep, value: outputs.path}}
+      component:
+        inputs: [{name: data, type: str}]
+        run: {kind: job, container: {image: a, command: [train, "{{ data }}"]}}
+"""
+
+
+def read(text: str, **options: object) -> Pipeline:
+    given = ExperimentOptions("runs.yml", **options)  # type: ignore[arg-type]
+    return reading.read(source.parse(text, "runs.yml"), given)
+
+
+def refused(text: str, **options: object) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        read(text, **options)
+    return [str(problem) for problem in error.value.problems]
+
+
+def needs(pipeline: Pipeline) -> dict[str, list[tuple[str, str]]]:
+    return {one.name: [(need.operation, need.condition) for need in one.needs] for one in pipeline.operations}
+
+
+def test_operations_stand_behind_those_that_they_need_also_by_their_outputs() -> None:
+    pipeline = read(DIAMOND)
+    assert pipeline.name == "runs"
+    assert list(needs(pipeline).items()) == [
+        ("prep", []),
+        ("left", [("prep", "afterok")]),
+        ("right", [("prep", "afternotok")]),
+        ("join", [("left", "afterok"), ("right", "afterany")]),
+    ]
+    assert [str(one) for one in pipeline.problems] == [
+        (
+            "runs.yml:5:19: operations[0]: join waits for right, and uses none of its outputs; "
+            "its folder is `{{ ops.right.outputs.path }}`"
+        ),
+        (
+            "runs.yml:10:19: operations[2]: right waits for prep, and uses none of its outputs; "
+            "its folder is `{{ ops.prep.outputs.path }}`"
+        ),
+    ]
+
+
+def test_options_set_params_of_the_pipeline_and_keys_of_its_operations() -> None:
+    pipeline = read(DIAMOND, params=(("size", "7"),), settings=(("prep.batch.walltime", "1h"),))
+    assert pipeline.params == {"size": 7}
+    assert pipeline.operations[0].options.settings == (("batch.walltime", "1h"),)
+    assert refused(DIAMOND, params=(("sise", "7"),), settings=(("batch.walltime", "1h"),)) == [
+        (
+            "--set batch.walltime=1h: a setting of a pipeline begins with the name of an operation; "
+            "write OPERATION.batch.walltime; known: join, left, prep, right"
+        ),
+        "-p sise=7: there is no param 'sise'; did you mean 'size'?",
+    ]
+
+
+def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
+    pipeline = read(DAG)
+    assert needs(pipeline) == {"prep": [], "train": [("prep", "afterany")]}
+    assert pipeline.operations[1].document.data["params"] == {
+        "data": {"value": "{{ ops.prep.outputs.path }}"}
+    }
+    [problem] = refused(DAG.replace("all_done", "one_done"))
+    assert problem == (
+        "runs.yml:11:16: run.operations[1].trigger: no batch system has the trigger 'one_done'; "
+        "known: all_succeeded, all_done, all_failed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("operations", "problems"),
+    [
+        ("[]", ["runs.yml:2:1: operations: a pipeline has a list of operations; write `- name: ...`"]),
+        (
+            "[{run: {cmd: a}}, {name: 3}, {name: a b}]",
+            [
+                "runs.yml:2:14: operations[0]: an operation has a name; write `- name: prep`",
+                (
+                    "runs.yml:2:38: operations[1].name: 3 cannot be the name of an operation; "
+                    "use up to 235 letters, digits, - and _, one letter at least"
+                ),
+                (
+                    "runs.yml:2:49: operations[2].name: 'a b' cannot be the name of an operation; "
+                    "use up to 235 letters, digits, - and _, one letter at least"
+                ),
+            ],
+        ),
+        (
+            "[{name: a, run: {cmd: x}}, {name: a, run: {cmd: y}}]",
+            [
+                (
+                    "runs.yml:2:47: operations[1].name: there are two operations 'a'; the other one is in "
+                    "line 2; give each a name of its own"
+                )
+            ],
+        ),
+        (
+            "[{name: prep, needs: prep}, {name: train, needs: [pre, 'singleton', 'soon:prep']}]",
+            [
+                "runs.yml:2:34: operations[0].needs: operation 'prep' would wait for itself",
+                "runs.yml:2:63: operations[1].needs[0]: there is no operation 'pre'; did you mean 'prep'?",
+                (
+                    "runs.yml:2:68: operations[1].needs[1]: no operation waits in the way 'singleton'; "
+                    "it has one in `batch: {dependency: singleton}` of the operation itself"
+                ),
+                (
+                    "runs.yml:2:81: operations[1].needs[2]: no operation waits in the way 'soon'; "
+                    "known: afterok, afterany, afternotok, after, aftercorr"
+                ),
+            ],
+        ),
+        (
+            "[{name: a, run: {cmd: '{{ ops.b.outputs }}'}}, {name: b, needs: a, file: nowhere/none.yml}]",
+            [
+                (
+                    "runs.yml:2:35: operations[0].run.cmd: {{ ops.b.outputs }} is nothing that an operation "
+                    "has; write `{{ ops.NAME.outputs.path }}`: the folder of the outputs of an operation"
+                ),
+                "runs.yml:2:86: operations[1].file: there is no such file",
+            ],
+        ),
+        (
+            "[{name: a, needs: b}, {name: b, run: {cmd: '{{ ops.c.outputs.path }}'}}, {name: c, needs: a}]",
+            [
+                (
+                    "runs.yml:2:31: these operations wait for each other: a needs b needs c needs a; "
+                    "remove one of these needs, or the reference to outputs that implies it"
+                )
+            ],
+        ),
+    ],
+)
+def test_faults(operations: str, problems: list[str]) -> None:
+    assert refused(f"kind: pipeline\noperations: {operations}\n") == problems
+
+
+def test_an_operation_that_no_other_one_is_connected_with_is_a_warning() -> None:
+    text = "kind: pipeline\noperations: [{name: a, run: {cmd: x}}, {name: b, run: {cmd: y}}]\n"
+    assert [(one.severity, str(one)) for one in read(text).problems] == [
+        (
+            "warning",
+            (
+                f"runs.yml:2:{column}: nothing uses the outputs of {name} or waits for it, "
+                "and it waits for nothing; is a `needs` missing?"
+            ),
+        )
+        for name, column in (("a", 21), ("b", 47))
+    ]
+
+
+def test_experiments_in_files_get_params(tmp_path: Path) -> None:
+    (tmp_path / "train.yml").write_text("params: {data: x}\nrun: {cmd: 'train {{ data }}'}\n")
+    text = "kind: pipeline\noperations: [{name: a, file: train.yml, params: {data: 3}, batch: {nodes: 2}}]\n"
+    file = str(tmp_path / "runs.yml")
+    with pytest.raises(ConfigError, match="an operation with a file has only params besides"):
+        reading.read(source.parse(text, file), ExperimentOptions(file))
+    document = source.parse(text.replace(", batch: {nodes: 2}", ""), file)
+    [one] = reading.read(document, ExperimentOptions(file)).operations
+    assert (one.options.file, one.options.params) == (str(tmp_path / "train.yml"), (("data", "3"),))
+    assert one.needs == tuple[Need]()

@@ -1,0 +1,233 @@
+"""Submitting pipelines exactly once, taking them back and resuming them, with a Slurm of a few functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.documents.tree import Document
+from hpcdist.errors import ConfigError, PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.host.command import Command, Completed
+from hpcdist.loading import planning as loading
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.pipelines import looking, planning, reading, resuming, store, submitting
+from hpcdist.pipelines.store import Phase, Stored
+from hpcdist.pipelines.submitting import PipelineRequest
+from hpcdist.runs import control, finding
+from hpcdist.runs.control import Output
+from hpcdist.runs.rundir import Run
+from hpcdist.testing import TIMED_OUT, FakeShell, failed
+from tests.runs.test_control import Killed, Queue
+
+TEXT = """\
+kind: pipeline
+name: diamond
+operations:
+  - name: prep
+    run: {cmd: prepare}
+  - name: left
+    run: {cmd: "sum {{ ops.prep.outputs.path }}"}
+  - name: right
+    needs: prep
+    batch: {dependency: "afterany:7"}
+    run: {cmd: repair}
+  - name: join
+    needs: {left: afterok, right: afterany}
+    run: {cmd: join}
+"""
+REFUSED = "sbatch: error: Batch job submission failed: Invalid qos"
+OPTIONS = ExperimentOptions("diamond.yml", site="slurm")
+
+
+def plan(options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
+    return loading.plan_experiment(options, {}, document, awaiting)
+
+
+class Person:
+    """Somebody who submits the pipeline; ``notes`` is what was printed beside the runs."""
+
+    def __init__(self, runs: Path, text: str = TEXT) -> None:
+        self.runs, self.queue, self.notes = runs, Queue(), list[str]()
+        self.queue.programs["sh"] = lambda command: failed(128, "no git")._replace(command=command)
+        self.queue.shell = FakeShell([((name,), self.queue.answer) for name in self.queue.programs])
+        self.pipeline = reading.read(source.parse(text, "diamond.yml"), OPTIONS)
+
+    def submit(self, *, again: bool = False) -> tuple[Stored, dict[str, Run]]:
+        services = self.queue.services
+        return submitting.submit(
+            PipelineRequest(self.pipeline, "slurm", OPTIONS), self.runs, services, plan,
+            lambda request, output: control.submit(request, self.runs, services, output),
+            Output(note=self.notes.append), again=again,
+        )  # fmt: skip
+
+    def resume(self, stored: Stored) -> list[str]:
+        found = resuming.resume(stored, self.queue.services, Output(note=self.notes.append))
+        return [run.record.operation for run in found]
+
+    def script(self, name: str, job: str = "job.sh") -> list[str]:
+        text = (self.runs / name / job).read_text()
+        return [line for line in text.splitlines() if "--dependency" in line or "invalid-dep" in line]
+
+    @property
+    def states(self) -> dict[str, str]:
+        found = store.find(self.runs, "diamond-1")
+        assert found
+        return {node.name: node.state.value for node in looking.look(found, self.queue.services)}
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person(tmp_path / "runs")
+
+
+def test_operations_are_submitted_in_order_with_the_dependencies_of_their_jobs(person: Person) -> None:
+    stored, found = person.submit()
+    assert [(name, run.name, run.record.job_id) for name, run in found.items()] == [
+        ("prep", "diamond-1-prep-1", "100"),
+        ("left", "diamond-1-left-1", "101"),
+        ("right", "diamond-1-right-1", "102"),
+        ("join", "diamond-1-join-1", "103"),
+    ]
+    ends = "#SBATCH --kill-on-invalid-dep=yes"
+    assert person.script("diamond-1-prep-1") == []
+    assert person.script("diamond-1-left-1") == ["#SBATCH --dependency=afterok:100", ends]
+    assert person.script("diamond-1-right-1") == ["#SBATCH --dependency=afterany:7,afterok:100", ends]
+    assert person.script("diamond-1-join-1") == ["#SBATCH --dependency=afterok:101,afterany:102", ends]
+    assert f"sum {person.runs}/diamond-1-prep-1/outputs" in (found["left"].directory.script).read_text()
+    assert store.find(person.runs, "diamond-1") == stored
+    assert (stored.phase, finding.find(person.runs, "diamond-1/left").name) == (
+        Phase.SUBMITTED,
+        "diamond-1-left-1",
+    )
+    assert person.submit()[0].name == "diamond-2"
+
+
+@pytest.mark.parametrize("saves", range(1, 24, 2))
+def test_a_submission_that_is_killed_anywhere_is_gone_on_with(tmp_path: Path, saves: int) -> None:
+    person = Person(tmp_path / "runs")
+    person.queue.last_save = saves
+    try:
+        person.submit()
+    except Killed:
+        person.queue.last_save = 1000
+        stored, _ = person.submit()
+        assert stored.name == "diamond-1"
+    assert sorted(person.queue.jobs) == ["100", "101", "102", "103"]
+    assert set(person.states.values()) == {"pending"}
+
+
+def test_a_refused_operation_takes_back_the_others(person: Person) -> None:
+    queue = person.queue
+    accept, answers = queue.sbatch, iter(range(3))
+
+    def sbatch(command: Command) -> Completed:
+        if next(answers) < 2:
+            return accept(command)
+        return failed(1, REFUSED)._replace(command=command)
+
+    queue.programs["sbatch"] = sbatch
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        person.submit()
+    assert queue.jobs == {"100": "CANCELLED", "101": "CANCELLED"}
+    assert person.notes == [
+        "diamond-1-prep-1, diamond-1-left-1: taken back, requested to cancel what was submitted of diamond-1"
+    ]
+    queue.programs["sbatch"] = accept
+    assert person.submit()[0].name == "diamond-2"
+
+
+def test_what_cannot_be_taken_back_is_named(person: Person) -> None:
+    queue, count = person.queue, iter(range(9))
+    accept = queue.sbatch
+    queue.programs["sbatch"] = lambda command: (
+        accept(command) if next(count) < 1 else failed(1, REFUSED)._replace(command=command)
+    )
+    queue.answers["scancel"] = failed(1, "scancel: error: slurmctld is down")
+    with pytest.raises(SchedulerError):
+        person.submit()
+    [note] = person.notes
+    assert note.startswith("diamond-1-prep-1 may go on: the jobs could not be cancelled: ")
+
+
+def test_after_a_lost_answer_nothing_is_cancelled_and_the_next_submission_goes_on(person: Person) -> None:
+    queue, accept = person.queue, person.queue.sbatch
+
+    def lost(command: Command) -> Completed:
+        accepted = accept(command)
+        return accepted if len(queue.jobs) < 2 else TIMED_OUT._replace(command=command)
+
+    queue.programs["sbatch"] = lost
+    shown = queue.programs.pop("squeue")
+    queue.programs["squeue"] = lambda command: failed(1, "down")._replace(command=command)
+    with pytest.raises(SubmissionUnknown):
+        person.submit()
+    assert (queue.jobs, person.notes[-1]) == (
+        {"100": "PENDING", "101": "PENDING"},
+        "diamond-1 is not submitted as a whole; submit the same file again to go on",
+    )
+    queue.programs |= {"sbatch": accept, "squeue": shown}
+    assert person.submit()[0].name == "diamond-1"
+    assert sorted(queue.jobs) == ["100", "101", "102", "103"]
+
+
+def test_resuming_runs_again_what_did_not_end_well_and_what_depends_on_it(person: Person) -> None:
+    stored, _ = person.submit()
+    with pytest.raises(ConfigError, match="every operation of diamond-1 has completed, or is still to run"):
+        person.resume(stored)
+    person.queue.jobs |= {"100": "COMPLETED", "101": "FAILED", "102": "COMPLETED", "103": "PENDING"}
+    nodes = looking.look(stored, person.queue.services)
+    assert [node.blocked_by for node in nodes] == ["", "", "", "left is failed"]
+    assert person.resume(stored) == ["diamond-1/left", "diamond-1/join"]
+    assert person.script("diamond-1-left-1", "job.2.sh") == []
+    ends = "#SBATCH --kill-on-invalid-dep=yes"
+    assert person.script("diamond-1-join-1", "job.2.sh") == ["#SBATCH --dependency=afterok:104", ends]
+    assert person.queue.jobs["103"] == "CANCELLED"
+    assert person.states == {"prep": "completed", "left": "pending", "right": "completed", "join": "pending"}
+    with pytest.raises(ConfigError, match="has completed, or is still to run"):
+        person.resume(stored)
+
+
+def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Path) -> None:
+    runs = planning.expected(Person(tmp_path).pipeline, "diamond-1", tmp_path)
+    options = OPTIONS._replace(site="sge")
+    pipeline = reading.read(source.parse(TEXT, "diamond.yml"), options)
+    with pytest.raises(PlanError) as error:
+        planning.plan_all(pipeline, "diamond-1", runs, plan)
+    found = [problem for problem in error.value.problems if problem.severity == "error"]
+    never = "Grid Engine waits for the end of jobs, good or bad, and cannot wait for"
+    assert [str(problem) for problem in found] == [
+        f"diamond.yml:{place}: batch.dependency: {name}: {never} 'afterok:{other}'; "
+        f"write `afterany:{other}` if that will do"
+        for place, name, other in (
+            ("7:16", "left", "prep"),
+            ("9:12", "right", "prep"),
+            ("13:19", "join", "left"),
+        )
+    ]
+
+
+SYSTEMS = {
+    "pbs": "#PBS -W depend=afterok:2,afterany:3",
+    "lsf": '#BSUB -w "done(2) && ended(3)"',
+    "flux": "#flux: --dependency=afterok:f3",
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_dependencies_of_other_batch_systems(tmp_path: Path, name: str) -> None:
+    options = OPTIONS._replace(site=name)
+    pipeline = reading.read(source.parse(TEXT, "diamond.yml"), options)
+    steps = planning.plan_all(
+        pipeline, "diamond-1", planning.expected(pipeline, "diamond-1", tmp_path), partial(plan)
+    )
+    assert SYSTEMS[name] in [*lines(steps[-1])]
+
+
+def lines(step: planning.Step) -> Iterator[str]:
+    from hpcdist.script.renderer import render_job
+
+    yield from (line for line in render_job(step.made.plan).splitlines() if "depend" in line or "-w" in line)
