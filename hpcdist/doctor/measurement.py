@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from hpcdist import __version__
 from hpcdist.doctor import pairing
 from hpcdist.doctor.finding import Finding, Status
 from hpcdist.doctor.pairing import Pair
@@ -64,6 +65,15 @@ class Measurement(msgspec.Struct, frozen=True):
         """Return what is slow, and was so when it was measured again."""
         return pairing.verdict([*self.pairs], [*self.confirmed])
 
+    def shares(self) -> dict[int, str]:
+        """Return how slow the slow nodes are, the slowest first."""
+        best, usual = pairing.best(self.all_pairs), self.usual
+        own = {node: best[node] for node in self.slow().nodes}
+        return {
+            node: f"{speed:.3g} GB/s at best, {speed / usual:.2g} of the {usual:.3g} that is usual here"
+            for node, speed in own.items()
+        }
+
 
 def read(text: str) -> Measurement | None:
     """Return the measurement in this text, None if it is none."""
@@ -74,6 +84,31 @@ def read(text: str) -> Measurement | None:
     named = all(0 <= node < len(found.nodes) for pair in found.all_pairs for node in pair[:2])
     named &= all(0 <= node < len(found.nodes) for ends in found.wrong for node in ends)
     return found if named else None
+
+
+def kept(one: Measurement, day: str) -> Measured | None:
+    """Return what a site file keeps of a measurement of this day; None if it did not end, or is wrong.
+
+    A slow node or link slows down what all tasks do together, which is left out then.
+    """
+    if one.error or not one.done or one.wrong or not one.is_ring_right or not one.usual:
+        return None
+    slow = one.slow()
+    is_well = not slow.nodes and not slow.links
+    return Measured(
+        library=one.library,
+        date=day,
+        nodes=len(one.nodes),
+        pair=_rounded(one.usual),
+        ring=_rounded(one.ring) if is_well else None,
+        all_reduce=_rounded(one.all_reduce) if is_well else None,
+        latency=_rounded(one.latency),
+        versions={"hpcdist": __version__, **one.versions},
+    )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 def findings(found: Iterable[Measurement], before: Iterable[Measured]) -> Iterator[Finding]:
@@ -127,10 +162,7 @@ def _nodes(group: str, one: Measurement, slow: pairing.Slow) -> Iterator[Finding
 
 def _verdict(group: str, one: Measurement, slow: pairing.Slow) -> Iterator[Finding]:
     best, usual = pairing.best(one.all_pairs), one.usual
-    for node in slow.nodes:
-        share = (
-            f"{best[node]:.3g} GB/s at best, {best[node] / usual:.2g} of the {usual:.3g} that is usual here"
-        )
+    for node, share in one.shares().items():
         partners = [one.nodes[pair.left + pair.right - node] for pair in one.all_pairs if node in pair[:2]]
         detail = f"{one.nodes[node]} is slow: {share}, with {', '.join(dict.fromkeys(partners))}"
         yield Finding(group, "slow node", "warning", detail, _REPORT)

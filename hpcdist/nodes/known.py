@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
 from hpcdist.host import lines
 from hpcdist.nodes import ledger, suspicion, taking_up
-from hpcdist.nodes.ledger import Forgotten, Ledger
+from hpcdist.nodes.ledger import Entry, Forgotten, Ledger
 from hpcdist.nodes.suspicion import Node
 
 _OWN: Final = 0o600
@@ -34,6 +35,11 @@ class Known(NamedTuple):
     def nodes(self, site: str | None = None) -> list[Node]:
         """Return the nodes of a site, or of all, with evidence against them, the most suspect first."""
         return [node for node in suspicion.nodes(self.ledger.evidence, self.now) if site in (None, node.site)]
+
+    def beside(self, entries: Iterable[Entry]) -> Known:
+        """Return this with further evidence, to be saved."""
+        more = {entry.key: entry for entry in entries}
+        return self._replace(new=self.new._replace(entries={**self.new.entries, **more}))
 
     def save(self, forgotten: tuple[Forgotten, ...] = ()) -> tuple[Problem, ...]:
         """Write what is new, the user's own evidence into the shared ledger as well; return what failed.

@@ -40,6 +40,7 @@ ELSEWHERE: Final = {
         "tests/hydra_plugins/test_hpcdist_launcher.py",
         "has Hydra",
     ),
+    "hpcdist sites check NAME --measured": ("tests/cli/test_sites_measured.py", "has a job that measured"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
     **dict.fromkeys(
         ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),

@@ -51,6 +51,9 @@ def test_a_node_that_was_slowed_down_is_named_by_both_libraries(user: User, slow
     ]
     listed = [item["name"] for item in found if item["group"] == "bandwidth: mpi" and item["numbers"]]
     assert (listed[0], sorted(listed)) == (slow_node, ["n1", "n2", "n3", "n4"])
+    known = user.cluster.run([PYTHON, "-m", "hpcdist", "nodes", "--json"], user=user.name, cwd=user.directory)
+    [against] = json.loads(known.stdout)
+    assert (against["node"], [one["kind"] for one in against["evidence"]]) == (slow_node, ["slow"])
 
 
 def accused(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist.cli import suspects
 from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note, print_problems
@@ -19,10 +20,12 @@ from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.login import program
 from hpcdist.doctor.records import Task
 from hpcdist.doctor.tasks import CheckJob
-from hpcdist.errors import HpcdistError, WaitTimeout, errors_in
+from hpcdist.errors import HpcdistError, Problem, WaitTimeout, errors_in
 from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.nodes import taking_up
+from hpcdist.nodes.evidence import Evidence
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs, requests
 from hpcdist.runs.control import SubmitRequest
@@ -79,6 +82,7 @@ def run_check_job(
         site = made.machine.site
         if report.status.state.is_final:
             yield from doctor_launches.findings(run.directory, wanted.tried, site.measured)
+            print_problems(_remember(run, runs_dir, services.now()))
 
 
 def _submit(plain: SubmitRequest, tried: Sequence[Candidate], runs_dir: Path, services: Services) -> Run:
@@ -164,6 +168,14 @@ def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Ite
     yield Finding("job", "job", "ok" if well else "error", detail, hint)
     found = _read(run.directory, made.plan.placement.size, services)
     yield from tasks.findings(CheckJob(run.name, made.machine.site, made.plan, found))
+
+
+def _remember(run: Run, runs_dir: Path, now: float) -> tuple[Problem, ...]:
+    """Write the nodes that the job found slow into the ledger of nodes; return what failed."""
+    known = suspects.read(runs_dir)
+    slow = doctor_launches.slow_nodes(run.directory)
+    found = [Evidence(now, run.record.site, node, "slow", run.name, 0, text) for node, text in slow.items()]
+    return known.beside(taking_up.entries(found, run.record.token, now)).save()
 
 
 def _last_line(directory: RunDirectory) -> str:

@@ -50,6 +50,16 @@ def read(directory: RunDirectory, launch: int = 1) -> list[Measurement]:
     return [found for found in map(measurement.read, texts) if found]
 
 
+def slow_nodes(directory: RunDirectory) -> dict[str, str]:
+    """Return the nodes that the first launch found slow, by any library, each with the numbers."""
+    measured = (one for one in reversed(read(directory)) if not one.error and one.pairs)
+    return {
+        one.nodes[node]: f"{text}, by {one.library}"
+        for one in measured
+        for node, text in one.shares().items()
+    }
+
+
 def findings(
     directory: RunDirectory, tried: Sequence[Candidate], before: Sequence[Measured]
 ) -> Iterator[Finding]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from pathlib import Path
 
 import click
 
 from hpcdist.cli import completion, show
 from hpcdist.cli.messages import collect, print_problems
-from hpcdist.cli.options import json_option, site_path_option
+from hpcdist.cli.options import json_option, runs_dir_option, site_path_option
 from hpcdist.documents import source
 from hpcdist.errors import Place
 from hpcdist.host import resources
@@ -94,13 +95,21 @@ def detect_site(site_path: tuple[str, ...], json: bool) -> None:
 
 @_verb("check")
 @click.argument("file", metavar="FILE", shell_complete=completion.sites)
-def check_site(file: str, site_path: tuple[str, ...], json: bool) -> None:
+@click.option(
+    "--measured",
+    is_flag=True,
+    help="First write the bandwidths that your last `doctor --job` measured there into it.",
+)
+@runs_dir_option
+def check_site(file: str, site_path: tuple[str, ...], measured: bool, runs_dir: Path, json: bool) -> None:
     """Check a site, given by name or as a file, for problems.
 
     The exit code is 0 if it can be used, and 2 otherwise.
     """
-    from hpcdist.cli.site import sites_check
+    from hpcdist.cli.site import sites_check, sites_measured
 
+    if measured:
+        file = sites_measured.write(file, site_path, runs_dir)
     if json:
         with collect(show.problems_as_json):
             sites_check.check(file, site_path)

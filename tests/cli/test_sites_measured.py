@@ -1,0 +1,93 @@
+"""``hpcdist sites check --measured``: what the doctor's job measured comes into the site file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hpcdist import __version__
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Phase, Record
+
+from .conftest import TOY, Hpcdist
+
+PATH: Final = ("--site-path", "sites")
+PAIRS: Final = ([0, 1, 10.123, 2.0], [0, 2, 10.0, 2.0], [1, 2, 10.0, 2.0])
+SECTION: Final = f"""\
+measured:
+- library: mpi
+  date: '2026-11-24'
+  nodes: 3
+  pair: 10.1
+  ring: 8.0
+  all_reduce: 9.0
+  latency: 2.0
+  versions:
+    hpcdist: {__version__}
+    mpi: '4.1'
+"""
+
+
+def ran(folder: Path, site: str = "toy", **changes: object) -> None:
+    """Leave a run of the doctor behind."""
+    directory = rundir.create(folder / "runs", "doctor")
+    record = Record(directory.name, "t", site, "slurm", "d", "2026-11-24T01:02:03+00:00")
+    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    found = {
+        "kind": "mpi", "library": "mpi", "versions": {"mpi": "4.1"}, "nodes": ["n1", "n2", "n3"], "tasks": 3,
+        "pairs": PAIRS, "rounds": 3, "planned": 3, "ring": 8.0, "all_reduce": 9.0, "done": True, **changes,
+    }  # fmt: skip
+    (directory.path / "outputs").mkdir()
+    (directory.path / "outputs/bandwidth.1.mpi.json").write_text(json.dumps(found))
+
+
+def test_the_last_measurement_of_the_site_replaces_the_section(hpcdist: Hpcdist, folder: Path) -> None:
+    file = folder / "sites/toy.yaml"
+    other = "- {library: nccl, date: '2026-01-01', nodes: 2, pair: 90.0}\n"
+    old = "- {library: mpi, date: '2026-01-01', nodes: 2, pair: 1.0}\n"
+    file.write_text(f"# ours\n{TOY}measured: # here\n{old}{other}\n# the end\nnotes: [one]\n")
+    ran(folder)
+    ran(folder, site="other")
+    ran(folder, done=False)
+    ran(folder, is_ring_right=False)
+    result = hpcdist("sites", "check", "toy", "--measured", *PATH)
+    assert (result.code, result.out) == (0, f"ok: {file}\n")
+    assert f"note: {file}: `measured` is that of doctor-1\n" in result.err
+    kept = "- library: nccl\n  date: '2026-01-01'\n  nodes: 2\n  pair: 90.0\n"
+    assert file.read_text() == f"# ours\n{TOY}{SECTION}{kept}\n# the end\nnotes: [one]\n"
+
+
+def test_a_slow_node_leaves_out_what_all_do_together(hpcdist: Hpcdist, folder: Path) -> None:
+    slow = [[left, right, 0.01 if 2 in {left, right} else 10.0, 2.0] for left, right, *_ in PAIRS]
+    ran(folder, pairs=slow, confirmed=[slow[1]])
+    assert hpcdist("sites", "check", "toy", "--measured", *PATH).code == 0
+    text = (folder / "sites/toy.yaml").read_text()
+    assert "pair: 10.0\n  latency: 2.0\n" in text
+
+
+def test_a_shipped_site_is_copied(hpcdist: Hpcdist, folder: Path) -> None:
+    ran(folder, site="slurm")
+    result = hpcdist("sites", "check", "slurm", "--measured", *PATH)
+    assert (result.code, result.out) == (0, "ok: sites/slurm.yaml\n")
+    assert "which hpcdist does not read any more" in result.err
+    assert (folder / "sites/slurm.yaml").read_text().endswith(SECTION)
+
+
+def test_nothing_was_measured(hpcdist: Hpcdist, folder: Path) -> None:
+    result = hpcdist("sites", "check", "toy", "--measured", *PATH)
+    hint = "run `hpcdist doctor --job --nodes 4 --site toy` first"
+    said = f"error: no job of the doctor in {folder}/runs has measured toy; {hint}\n"
+    assert (result.code, result.err) == (2, said)
+
+
+@pytest.mark.parametrize("section", ["measured: [\n]\n", "'measured': []\n"])
+def test_a_section_that_is_not_understood_stays(hpcdist: Hpcdist, folder: Path, section: str) -> None:
+    file = folder / "sites/toy.yaml"
+    file.write_text(TOY + section)
+    ran(folder)
+    result = hpcdist("sites", "check", "toy", "--measured", *PATH)
+    assert (result.code, file.read_text()) == (2, TOY + section)
+    assert "`measured` cannot be replaced without a change of others; write it yourself" in result.err
