@@ -19,7 +19,8 @@ import hpcdist
 
 def place(*words):
     import os
-    return [*words, os.environ["RANK"], os.environ["WORLD_SIZE"], platform.node()]
+    by = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "srun"
+    return [*words, by, os.environ["RANK"], os.environ["WORLD_SIZE"], platform.node()]
 
 def experiment(name, cmd, **more):
     return hpcdist.define(name=name, framework="pytorch", nodes=2, cmd=cmd, batch={"walltime": "5m"}, **more)
@@ -34,7 +35,10 @@ print(json.dumps([
     sorted(line for rank in (0, 1) for line in run.logs(rank=rank) if line.startswith("on ")),
     hpcdist.find_run(run.job_ids[0]).name,
     hpcdist.call(platform.node, on=experiment("called", "", pytorch={"launch": "env"})),
-    hpcdist.call(place, on=experiment("torchrun", "", tasks_per_node=2, cpus_per_task=8)),
+    hpcdist.call(
+        place,
+        on=experiment("torchrun", "", tasks_per_node=2, cpus_per_task=8, pytorch={"launch": "torchrun"}),
+    ),
     hpcdist.call_each(
         place, [("a",), ("b",)], on=experiment("each", "", pytorch={"launch": "env"}), concurrency=1
     ),
@@ -64,8 +68,8 @@ def test_runs_and_a_call_from_one_program(cluster: Cluster, workdir: Path) -> No
         ["on n1", "on n2"],
         "fit-1",
         "n1",
-        ["0", "4", "n1"],
-        [["a", "0", "2", "n1"], ["b", "0", "2", "n1"]],
+        ["torchrun", "0", "4", "n1"],
+        [["a", "srun", "0", "2", "n1"], ["b", "srun", "0", "2", "n1"]],
     ]
 
 
