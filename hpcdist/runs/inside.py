@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.host import resources
-from hpcdist.runs import attempt_files, endings
+from hpcdist.runs import attempt_files, endings, packed
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import Nodes as Group
@@ -63,13 +63,16 @@ def running(report: Report, element: str = "") -> Job:
     """Return the job of a run that runs now, or this element of it.
 
     Raises:
-        ConfigError: if none runs, the element of an array is not named, or its nodes are not known.
+        ConfigError: if none runs, the element of an array is not named, or its nodes are not known; or if
+            this packed trial does not run.
     """
     run, status = report.run, report.status
     if status.state is not JobState.RUNNING:
         message = f"{run.name} does not run: it is {status.state.value}"
         raise ConfigError(Problem(message, hint=f"`hpcdist status {run.name}` shows its state"))
     plan = run.directory.plan()
+    if plan.workers and element:
+        return _of_trial(run, element)
     if (plan.array or plan.trials) and not plan.workers and not element:
         hint = f"name one: {run.name}/1; `hpcdist describe {run.name}` shows which have started"
         raise ConfigError(Problem(f"{run.name} is an array of several jobs", hint=hint))
@@ -82,6 +85,18 @@ def running(report: Report, element: str = "") -> Job:
     path = str(run.directory.path / "jobs" / folder)
     components = plan.groups if schedulers.get(run.record.scheduler).has_components else ()
     return Job(run, path, nodes, tuple(_parts(nodes, components)), plan.tasks)
+
+
+def _of_trial(run: Run, trial: str) -> Job:
+    """Return a packed trial that runs: a job of one rank, in the job of its worker."""
+    for log in packed.logs(run.directory):
+        own = [event for event in log.events if event.job_id.endswith(f"_{trial}")]
+        if own and own[-1].what in ("started", "restarted"):
+            nodes = Nodes(log.job, _nodes(run, own[-1].job_id), (0,))
+            path = str(run.directory.path / "jobs" / own[-1].job_id)
+            return Job(run, path, nodes, (nodes,), 1)
+    message = f"trial {trial} of {run.name} does not run now"
+    raise ConfigError(Problem(message, hint=f"`hpcdist sweep status {run.name}` shows which do"))
 
 
 def _parts(nodes: Nodes, components: Sequence[Group]) -> Iterator[Nodes]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.errors import Problem, SchedulerError
 from hpcdist.host.command import Command
+from hpcdist.words import join
 
 
 class Nodes(NamedTuple):
@@ -29,15 +30,18 @@ class StartsInside(Protocol):
 
         Each prints what the words print, whole lines at a time, and ends with their exit code; of several
         nodes with one that is not 0. ``terminal``: the words get a terminal, where that can be had.
-
-        Raises:
-            SchedulerError: where the batch system starts nothing in jobs from outside.
         """
         ...
 
 
-def no_way_in(name: str, nodes: Nodes) -> SchedulerError:
-    """Return the error of a batch system that starts nothing in jobs from outside."""
-    message = f"{name} starts nothing in a running job from outside it"
-    hint = f"where the site lets you in, `ssh {nodes.names[0]}` has a shell on the node, outside the job"
-    return SchedulerError(Problem(message, hint=hint))
+def by_ssh(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Iterator[Command]:
+    """Yield an ssh for each node, where a batch system starts nothing in jobs from outside.
+
+    The words run beside the job, outside its limits, if the site lets users of a job in. The user's login
+    shell there, which may be csh, gets one line that every shell reads alike.
+    """
+    text = base64.b64encode(f"exec {join(words)}".encode()).decode()
+    line = f"exec bash -c 'eval \"$(echo {text} | base64 -d)\"'"
+    options = ("-o", "ConnectTimeout=20", "-q", *(["-t"] if terminal else ["-o", "BatchMode=yes"]))
+    for name in nodes.names:
+        yield Command(("ssh", *options, "--", name, line), keep_environment=("LC_ALL",))

@@ -81,6 +81,15 @@ ELSEWHERE: Final = {
         ),
         ("tests/slurm/test_pipelines.py", "has a batch system"),
     ),
+    **dict.fromkeys(
+        (
+            "hpcdist submit hang.yml",
+            "hpcdist debug hang-1",
+            "hpcdist cancel hang-1",
+            "hpcdist shell hang.yml",
+        ),
+        ("tests/slurm/test_tutorial.py", "has this file"),
+    ),
     "hpcdist debug JOB": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug": ("tests/cli/test_debug.py", "has a job that runs"),
     "hpcdist debug train-1": ("tests/cli/test_debug.py", "has a job that runs"),

@@ -105,6 +105,20 @@ def test_components_are_parts_of_their_own(tmp_path: Path) -> None:
     assert job.on(2) == Nodes("7+1", ("n3",), (2,))
 
 
+def test_a_packed_trial_is_a_job_of_one_rank_on_the_node_of_its_worker(tmp_path: Path) -> None:
+    found = report(tmp_path, sweep={"trials": 20, "pack": {"workers": 2}})
+    path = found.run.directory.path
+    (path / "events.7@n2.site").write_text("started 7_16 1 0\nended 7_16 2 0\nstarted 7_17 3 0\n")
+    (path / "jobs/7_17").mkdir()
+    (path / "jobs/7_17/nodes").write_text("n2\n")
+    nodes = Nodes("7", ("n2",), (0,))
+    job = inside.running(found, "17")
+    assert (job.folder, job.nodes, job.parts, job.tasks) == (str(path / "jobs/7_17"), nodes, (nodes,), 1)
+    for trial in ("16", "18"):
+        with pytest.raises(ConfigError, match=f"trial {trial} of a-1 does not run now"):
+            inside.running(found, trial)
+
+
 def test_a_script_that_has_not_begun_has_no_nodes(tmp_path: Path) -> None:
     found = report(tmp_path)
     attempt(found, "0", "8 0.0 8\n")

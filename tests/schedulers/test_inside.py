@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from hpcdist.errors import SchedulerError
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.inside import Nodes, StartsInside
+from hpcdist.schedulers.inside import Nodes, StartsInside, by_ssh
 
 TWO = Nodes("12", ("n1", "n4"), (0, 3))
 OPTIONS = (
@@ -55,9 +56,22 @@ def test_the_first_command(name: str, terminal: bool, expected: tuple[str, ...])
     assert argv(name, TWO, terminal=terminal)[0] == expected
 
 
-@pytest.mark.parametrize(("name", "title"), [("pbs", "PBS"), ("sge", "Grid Engine")])
-def test_a_batch_system_without_a_way_in_is_named(name: str, title: str) -> None:
-    with pytest.raises(
-        SchedulerError, match=f"{title} starts nothing in a running job from outside it.*ssh n1"
-    ):
-        argv(name, TWO)
+@pytest.mark.parametrize("name", ["pbs", "sge"])
+def test_ssh_where_nothing_is_started_from_outside(name: str) -> None:
+    one, other = argv(name, TWO)
+    assert one[:-2] == ("ssh", "-o", "ConnectTimeout=20", "-q", "-o", "BatchMode=yes", "--")
+    assert (one[-2], other[-2], one[-1]) == ("n1", "n4", other[-1])
+    assert argv(name, TWO, terminal=True)[0][4] == "-t"
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "tcsh"])
+def test_every_login_shell_reads_the_words_of_ssh(shell: str) -> None:
+    odd = "a 'b' $c `d` !e\n\\ \"f\" ä"
+    [command] = by_ssh(
+        TWO._replace(names=("n1",)),
+        ("bash", "-c", 'printf "%s|" "$@"; cat; exit 3', "x", odd),
+        terminal=False,
+    )
+    words = [shell, "-c", command.argv[-1]]
+    done = subprocess.run(words, input="typed", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"{odd}|typed", "")

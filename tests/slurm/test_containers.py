@@ -66,6 +66,13 @@ def user(cluster: Cluster, workdir: Path) -> User:
     return User(cluster, workdir)
 
 
+def test_a_shell_is_in_the_container_and_the_program_outside(user: User) -> None:
+    file = user.write("boxed", {"build": {"image": "./image"}, "run": {"cmd": "true"}})
+    script = "test -e /inside && echo $ONLY_INSIDE $HPCDIST_NODES $PWD; exit 4"
+    done = user.hpcdist("shell", file, "--site=./boxed.yaml", "--", "sh", "-c", script)
+    assert (done.returncode, done.stdout) == (4, f"a b {user.directory}\n"), done.stderr
+
+
 def submitted(user: User, file: str | Path, *options: str) -> str:
     done = user.hpcdist("submit", file, "--wait", "--site=./boxed.yaml", *options)
     logs = [user.log(path.name) for path in user.directory.glob("runs/[!.]*")]

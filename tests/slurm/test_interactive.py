@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import pytest
 
+from hpcdist.runs import inside
+from hpcdist.schedulers.inside import Nodes, by_ssh
 from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
@@ -55,6 +57,16 @@ def test_a_command_runs_on_the_node_of_a_rank_with_its_variables(user: User, job
     assert user.hpcdist("exec", job, "--node", nodes[1], "--", "uname", "-n").stdout == f"{nodes[1]}\n"
 
 
+def test_ssh_reaches_the_rank_where_a_batch_system_cannot(user: User, job: str) -> None:
+    (folder,) = (user.directory / "runs" / job / "jobs").iterdir()
+    names = tuple((folder / "nodes").read_text().split())
+    script = 'echo "$HPCDIST_RANK $(uname -n) $ODD"; exit 9'
+    words = ("bash", "-c", inside.text("inside.sh"), "hpcdist", str(folder), "4", "bash", "-c", script)
+    _, command = by_ssh(Nodes(folder.name, names, (0, 1)), words, terminal=False)
+    done = user.cluster.run(command.argv)
+    assert (done.returncode, done.stdout) == (9, f"4 {names[1]} a 'b' $(no)\nc\n"), done.stderr
+
+
 def in_terminal(user: User, *words: str) -> tuple[int, str]:
     """Run hpcdist in a pseudo-terminal; return its exit code and what it printed."""
     ours, theirs = pty.openpty()
@@ -97,6 +109,24 @@ def test_an_element_of_an_array(user: User) -> None:
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert user.hpcdist("exec", "array-1", "--", "true").returncode == 2
     assert user.hpcdist("cancel", "array-1").returncode == 0
+
+
+def test_a_packed_trial_is_reached_on_its_node(user: User) -> None:
+    search = {
+        "hptuning": {"matrix": {"lr": {"values": [1, 2, 3]}}},
+        "run": {"cmd": "touch up.{{ lr }}; sleep 1000"},
+        "batch": {"pack": True},
+        "environment": NODE,
+    }
+    assert user.hpcdist("submit", user.write("packed", search)).returncode == 0
+    until(lambda: len([*user.directory.glob("up.*")]) == 3, "all trials to begin")
+    for trial in ("1", "3"):
+        done = user.hpcdist("exec", f"packed-1/{trial}", "--", "printenv", "HPCDIST_JOB_ID")
+        assert (done.returncode, done.stdout[-3:]) == (0, f"_{trial}\n"), done.stderr
+    found = user.json("debug", "packed-1/2")
+    assert [(one["ranks"], one["frames"][0].partition(":")[0]) for one in found["stacks"]] == [([0], "sleep")]
+    assert user.hpcdist("debug", "packed-1").returncode == 2
+    assert user.hpcdist("cancel", "packed-1").returncode == 0
 
 
 HANGS: Final = """\

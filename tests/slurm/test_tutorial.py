@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.pages import block, typed
 from tests.slurm.cluster import Cluster
-from tests.slurm.process import SYSTEM_PATH
+from tests.slurm.process import SYSTEM_PATH, until
 from tests.slurm.users import PYTHON, User
 
 pytestmark = pytest.mark.real
@@ -27,3 +27,17 @@ def test_the_tutorial_ends_with_a_job_on_two_nodes(cluster: Cluster, workdir: Pa
         f"{rank}: rank {rank} of {len(ranks)}: all ranks add up to {total}" for rank in range(len(ranks))
     )
     assert "2 nodes" in user.log("two-1")
+
+
+def test_the_rank_that_hangs_is_found_and_a_shell_tries_its_remedy(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    program = block("hanging program")
+    (workdir / "hang.py").write_text(program)
+    (workdir / "hang.yml").write_text(block("hanging"))
+    assert user.hpcdist("submit", "hang.yml").returncode == 0
+    until(lambda: user.hpcdist("debug", "hang-1").stdout == block("hanging ranks"), "all ranks to hang")
+    assert user.hpcdist("cancel", "hang-1").returncode == 0
+    (workdir / "hang.py").write_text(program.replace("while world.rank == 2", "while False"))
+    done = user.hpcdist("shell", "hang.yml", "--", "launch")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: rank {rank} is done" for rank in range(4)]

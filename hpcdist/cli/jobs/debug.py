@@ -14,7 +14,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import print_problems, printable
 from hpcdist.cli.options import job_options
-from hpcdist.errors import Problem, comma_list, warning
+from hpcdist.errors import ConfigError, Problem, comma_list, warning
 from hpcdist.runs import elements, finding, inside, stacks, states
 from hpcdist.runs.inside import Job
 from hpcdist.runs.services import Services
@@ -49,6 +49,9 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     services = runs.services()
     [report] = states.status([run], services)
     job = inside.running(report, element)
+    if run.directory.plan().workers and not element:
+        hint = f"name one that runs: {run.name}/1; `hpcdist sweep status {run.name}` shows them"
+        raise ConfigError(Problem(f"the trials of {run.name} are programs of their own", hint=hint))
     answers = _asked(job, services, timeout, ("--native",) if native else ())
     found = stacks.groups(answers, threads=threads or json)
     unknown = [*problems(job, answers)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
-from hpcdist.schedulers.inside import Nodes, no_way_in
+from hpcdist.schedulers.inside import Nodes, by_ssh
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 from hpcdist.schedulers.plain import Plain
@@ -162,9 +162,8 @@ class Pbs(Plain):
         return Estimated()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
-        """Refuse: pbs_tmrsh works only inside the job, and pbs_attach on its nodes (their manual pages)."""
-        del words, terminal
-        raise no_way_in("PBS", nodes)
+        """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""
+        return by_ssh(nodes, words, terminal=terminal)
 
     def login_shell(self, request: ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""

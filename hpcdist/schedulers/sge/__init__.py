@@ -14,7 +14,7 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.arrays import ArrayLimit
-from hpcdist.schedulers.inside import Nodes, no_way_in
+from hpcdist.schedulers.inside import Nodes, by_ssh
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
@@ -189,9 +189,8 @@ class GridEngine(Plain):
         return Records()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
-        """Refuse: ``qrsh -inherit`` works only inside the job (its manual page)."""
-        del words, terminal
-        raise no_way_in("Grid Engine", nodes)
+        """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
+        return by_ssh(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
