@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from hpcdist.loading.planning import Planned
@@ -14,6 +16,11 @@ def rows(made: Planned) -> list[tuple[str, str]]:
         return []
     charge = cost.charge_summary
     return [("cost", cost.summary), *([("charge", charge)] if charge else [])]
+
+
+def as_data(made: Planned) -> dict[str, Any]:
+    """Return it as the part ``cost`` of JSON; null where it is not known."""
+    return {"cost": made.cost.as_data() if made.cost else None}
 
 
 def print_cost(made: Planned) -> None:

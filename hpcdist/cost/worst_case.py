@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.experiment.model import Experiment
@@ -210,17 +210,27 @@ def _rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
 
 
 def _rate_of(group: Group, job: JobSpec, site: Site) -> Rate | None:
-    charge, key = site.charge_in(group.site_partition)
+    charge, key = site.charge_in(group.site_partition, group.node_type)
     amounts = amounts_of([group], site, exclusive=job.request.exclusive)
     if charge is None or (charge.per_gib_hour and not amounts.gib):
         return None  # memory that is not requested is charged by a default of the site
     name, per_hour = max(_parts(charge, amounts), key=lambda part: part[1])
-    factor = charge.qos.get(job.request.qos or "", 1.0)
     why = f"{number(getattr(charge, name))} {charge.unit} per {_NAMES[name]}"
-    why += f", times {factor:g} for QOS {job.request.qos}" if factor != 1.0 else ""
+    for factor, what in _factors(charge, group, job, site):
+        per_hour *= factor
+        why += f", times {factor:g} for {what}"
     least = charge.min_walltime.seconds if charge.min_walltime else 0
     why += f", for {charge.min_walltime} at least" if least else ""
-    return Rate(per_hour * factor, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})", least)
+    return Rate(per_hour, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})", least)
+
+
+def _factors(charge: Charge, group: Group, job: JobSpec, site: Site) -> Iterator[tuple[float, str]]:
+    """Yield how many times the rate such a job is charged, and why."""
+    qos, partition = job.request.qos, site.partitions.get(group.site_partition or "")
+    if (factor := charge.qos.get(qos or "", 1.0)) != 1.0:
+        yield factor, f"QOS {qos}"
+    if partition and partition.charge_factor != 1.0:
+        yield partition.charge_factor, f"partition {group.site_partition}"
 
 
 def _parts(charge: Charge, amounts: Amounts) -> Sequence[tuple[str, float]]:

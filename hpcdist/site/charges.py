@@ -52,8 +52,14 @@ def problems_of(charge: Charge, path: Path) -> Iterator[Problem]:
     if all(rate is None for rate in rates.values()):
         yield Problem("a charge needs a rate", path, f"write one of {', '.join(PER_HOUR)}")
     for name, rate in (*rates.items(), *((f"qos.{name}", factor) for name, factor in charge.qos.items())):
-        if rate is not None and not 0 <= rate < _MOST:
-            yield Problem(f"{rate:g} is out of range", (*path, *name.split(".", 1)), "write a number from 0")
+        if rate is not None:
+            yield from rate_problems(rate, (*path, *name.split(".", 1)))
+
+
+def rate_problems(rate: float, path: Path) -> Iterator[Problem]:
+    """Yield the problem of a rate or factor that no centre can have."""
+    if not 0 <= rate < _MOST:
+        yield Problem(f"{rate:g} is out of range", path, "write a number from 0")
 
 
 def balance_problems(balance: Balance, path: Path) -> Iterator[Problem]:

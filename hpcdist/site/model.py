@@ -243,10 +243,13 @@ class Site(Model, frozen=True, kw_only=True):
         own = self.partitions[partition].gpus if partition in self.partitions else None
         return (self.gpus, "gpus") if own is None else (own, f"partitions.{partition}.gpus")
 
-    def charge_in(self, partition: str | None) -> tuple[Charge | None, str]:
-        """Return what jobs in a partition are charged, None if unknown, and the key that says so."""
+    def charge_in(self, partition: str | None, node_type: str | None) -> tuple[Charge | None, str]:
+        """Return what jobs on such nodes are charged, None if unknown, and the key that says so."""
         own = self.partitions[partition].charge if partition in self.partitions else None
-        return (self.charge, "charge") if own is None else (own, f"partitions.{partition}.charge")
+        if own:
+            return own, f"partitions.{partition}.charge"
+        of_type = self.node_types[node_type].charge if node_type in self.node_types else None
+        return (of_type, f"node_types.{node_type}.charge") if of_type else (self.charge, "charge")
 
     def containers(self) -> Iterator[tuple[Path, Runtime]]:
         """Yield each container section of the file, with its path."""

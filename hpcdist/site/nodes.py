@@ -39,7 +39,8 @@ class NodeType(Model, frozen=True):
     all jobs of a node can request, if it is known, else it is taken to be all but a sixteenth; the share of
     one that sets none is a share of it, and ``memory: all`` all of it.
     ``max_per_gpu``: the most that a job may have for each of its GPUs. ``network`` and ``interface``: those
-    of such nodes, if they differ from ``fabric``.
+    of such nodes, if they differ from ``fabric``. ``charge``: what an hour of a job on them costs, if this
+    differs from the site.
     """
 
     cpus: int | None = None
@@ -54,6 +55,7 @@ class NodeType(Model, frozen=True):
     constraint: str | None = None
     network: Network | None = None
     interface: str | None = None
+    charge: Charge | None = None
 
 
 def libraries_of(kinds: Iterable[NodeType]) -> tuple[Library, ...]:
@@ -103,7 +105,8 @@ class Partition(Model, frozen=True, kw_only=True):
     brings its share of the node.
     ``gpus``: how GPUs are requested, if this differs from the site. ``container``: its container runtime,
     instead of the site's. ``min_gpus`` and ``max_gpus``: the fewest
-    and the most GPUs of a job. ``charge``: what an hour of a job costs, if this differs from the site.
+    and the most GPUs of a job. ``charge``: what an hour of a job costs, if this differs from the site and the
+    node type. ``charge_factor``: how many times as much as elsewhere its jobs cost.
     """
 
     may_be_empty = frozenset({"submit_as"})
@@ -124,6 +127,7 @@ class Partition(Model, frozen=True, kw_only=True):
     gpus: Gpus | None = None
     container: Runtime | None = None
     charge: Charge | None = None
+    charge_factor: float = 1.0
 
     @property
     def longest(self) -> Walltime | None:

@@ -57,11 +57,16 @@ def _charge_problems(site: Site) -> Iterator[Problem]:
         yield from charges.balance_problems(site.balance, ("balance",))
     for where, charge in _charges(site):
         yield from charges.problems_of(charge, where)
+    for name, partition in site.partitions.items():
+        yield from charges.rate_problems(partition.charge_factor, ("partitions", name, "charge_factor"))
 
 
 def _charges(site: Site) -> Iterator[tuple[Path, charges.Charge]]:
     if site.charge:
         yield ("charge",), site.charge
+    for name, node in site.node_types.items():
+        if node.charge:
+            yield ("node_types", name, "charge"), node.charge
     for name, partition in site.partitions.items():
         if partition.charge:
             yield ("partitions", name, "charge"), partition.charge

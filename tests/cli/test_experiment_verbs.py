@@ -162,8 +162,13 @@ def test_plan_gives_long_values_lines_of_their_own(hpcdist: Hpcdist) -> None:
     ]
 
 
-def test_plan_as_json_is_a_list_of_tasks(hpcdist: Hpcdist) -> None:
-    tasks = json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--json").out)
+def test_plan_as_json_has_the_cost_and_each_task(hpcdist: Hpcdist) -> None:
+    shown = json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--json").out)
+    assert [*shown] == ["cost", "tasks"]
+    assert (
+        shown["cost"] == json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--balance", "--json").out)["cost"]
+    )
+    tasks = shown["tasks"]
     assert [task["rank"] for task in tasks] == [0, 1, 2, 3, 4]
     assert tasks[3] == {
         "rank": 3,

@@ -157,6 +157,20 @@ def test_memory_that_is_charged_but_not_requested_is_not_taken_for_none() -> Non
     assert rate({"unit": "SU", "per_gpu_hour": 1}) is not None
 
 
+def test_a_node_type_has_its_own_charge_and_a_partition_a_factor() -> None:
+    node = NODES["node_types"]["n"] | {"charge": {"unit": "GPU-hours", "per_gpu_hour": 1}}
+    parts = {"p": {"nodes": {"n": 8}, "charge_factor": 0.5}}
+    charge = {"unit": "SU", "per_node_hour": 9}
+    machine = site(node_types={"n": node}, partitions=parts, charge=charge)
+    found = cost(machine)
+    assert found is not None
+    assert found.rate == Rate(
+        2.0,
+        "GPU-hours",
+        "1 GPU-hours per GPU-hour, times 0.5 for partition p (site x: node_types.n.charge.per_gpu_hour)",
+    )
+
+
 def test_a_partition_has_its_own_charge_with_its_source() -> None:
     lumi = shipped_site("lumi")
     keys = {"account": "project_465000001", "partition": "small-g"}
@@ -178,6 +192,11 @@ def test_a_partition_has_its_own_charge_with_its_source() -> None:
         ("archer2", {"partition": "standard"}, {"cpu": 1}, (2, "CU")),
         ("roihu", {"partition": "small"}, {"cpu": 4, "memory": "16G"}, (12, "CPU BU")),  # CSC's own example
         ("betzy", {"partition": "accel"}, {"cpu": 1, "gpu": 1}, (32, "billing-hours")),
+        ("derecho", {}, {"cpu": 8, "gpu": 1}, (8, "GPU-hours")),
+        ("derecho", {}, {"cpu": 8}, (256, "core-hours")),
+        ("derecho", {"partition": "develop"}, {"cpu": 8, "gpu": 1}, (2, "GPU-hours")),
+        ("derecho", {"partition": "preempt"}, {"cpu": 8, "gpu": 1}, (pytest.approx(1.6), "GPU-hours")),
+        ("casper", {}, {"cpu": 8, "gpu": 1}, (2, "GPU-hours")),
         ("delta", {"partition": "gpuA40x4", "account": "abcd-delta-gpu"}, {"cpu": 1, "gpu": 1}, (1, "SU")),
     ],
 )

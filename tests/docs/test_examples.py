@@ -126,7 +126,7 @@ def test_an_entry_point_names_a_group_that_there_is() -> None:
 
 def test_a_record_of_the_plan(folder: Path) -> None:
     said = done("plan", folder / "resnet.yml", block("experiment"), "--json")
-    (keys,) = {" ".join(record) for record in json.loads(said.stdout)}
+    (keys,) = {" ".join(record) for record in json.loads(said.stdout)["tasks"]}
     keeps_block("plan record", f"{keys}\n")
 
 

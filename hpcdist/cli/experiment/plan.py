@@ -57,7 +57,7 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
         _ask(made, when=when, balance=balance, json=json)
         return
     if json:
-        show.as_json([*records(plan)])
+        show.as_json({**costs.as_data(made), "tasks": [*records(plan)]})
         return
     wiring = Wiring(plan)
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
@@ -107,7 +107,7 @@ def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
     standing = balances.ask(made, services.runner) if balance else None
     starts = [*asked.starts(made, services)] if when else []
     if json:
-        data: dict[str, Any] = {"cost": made.cost.as_data() if made.cost else None}
+        data = costs.as_data(made)
         data |= {"balance": standing.as_data()} if standing else {}
         show.as_json(data | ({"starts": [*map(asked.as_data, starts)]} if when else {}))
         return

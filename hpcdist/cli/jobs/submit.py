@@ -158,8 +158,7 @@ def _note_balance(made: Planned, services: Services) -> None:
 
 def print_as_json(run: Run, made: Planned) -> None:
     """Print the record of what was submitted, and what it may cost."""
-    cost = made.cost.as_data() if made.cost else None
-    show.as_json({**runs.record_of(run), "phase": "submitted", "cost": cost})
+    show.as_json({**runs.record_of(run), "phase": "submitted", **costs.as_data(made)})
     show.flush()
 
 
