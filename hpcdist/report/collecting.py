@@ -174,8 +174,8 @@ def _used(found: Used) -> dict[str, str | None]:
     whole, use = cost.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
     charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
     return {
-        "GPU-hours charged": None if charged is None else f"{charged / 3600:.2f}",
-        "CPU-hours": None if whole.cpu_seconds is None else f"{whole.cpu_seconds / 3600:.2f}",
+        "GPU-hours charged": cost.hours_text(charged),
+        "CPU-hours": cost.hours_text(whole.cpu_seconds),
         "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
         "GPU use": None if use is None else f"{use:.0f}%",
     }

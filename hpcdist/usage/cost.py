@@ -45,6 +45,16 @@ class Cost(NamedTuple):
         return self.cpu_seconds / self.cpu_seconds_had
 
 
+def hours(seconds: float | None) -> float | None:
+    """Return seconds, such as those of GPUs, as hours; None is unknown."""
+    return None if seconds is None else seconds / 3600
+
+
+def hours_text(seconds: float | None) -> str | None:
+    """Return seconds as hours for people: ``12.50``; None is unknown."""
+    return None if seconds is None else f"{seconds / 3600:.2f}"
+
+
 def starts(found: Sequence[Attempt], plan: StoredPlan, now: float) -> tuple[Cost, ...]:
     """Return the cost of each start of a job, or of an element of an array, that these attempts belong to."""
     groups: dict[tuple[str, int], list[Attempt]] = {}

@@ -86,3 +86,14 @@ def test_the_figures_are_those_of_sacct(accounting_cluster: Cluster, workdir: Pa
         "0.0.1": "# n2 nvidia-smi",
     }
     assert all(line.split()[4:] == ["0:37:8192:81559"] for lines in files.values() for line in lines[1:])
+
+
+def test_without_an_accounting_database_it_is_what_the_event_log_has(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    experiment = {"run": {"cmd": "true"}, "environment": NODE}
+    assert user.hpcdist("submit", user.write("bare", experiment), "--wait").returncode == 0
+    [cost] = user.json("describe", "bare-1")["cost"]["starts"]
+    assert (cost["is_measured"], cost["cpu_hours"], cost["max_memory"]) == (False, None, None)
+    assert cost["gpu_hours"] == cost["elapsed_seconds"] / 3600
+    [listed] = user.json("list", "--cost")
+    assert listed["cost"]["gpu_hours"] == cost["gpu_hours"]

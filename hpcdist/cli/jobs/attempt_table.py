@@ -11,6 +11,7 @@ from hpcdist.runs import rundir
 from hpcdist.runs.attempts import Attempt
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking.reached import Reached
+from hpcdist.usage.cost import hours, hours_text
 
 Line = tuple[Attempt, Reached]
 _Cell = Callable[[Attempt, Reached], object]
@@ -25,7 +26,7 @@ _COLUMNS: Final[dict[str, _Cell]] = {
     "ended": lambda attempt, _: _known(attempt.ended, rundir.timestamp),
     "queued": lambda attempt, _: _known(attempt.waited, spans.clock),
     "elapsed": lambda attempt, _: _known(attempt.elapsed, spans.clock),
-    "GPU-hours": lambda attempt, _: _known(attempt.gpu_seconds, lambda seconds: f"{seconds / 3600:.2f}"),
+    "GPU-hours": lambda attempt, _: hours_text(attempt.gpu_seconds),
     "memory": lambda attempt, _: _known(attempt.max_memory, spans.size),
     "step": lambda _, reached: _known(reached.step, _count),
     "lost": lambda _, reached: _lost(reached),
@@ -64,7 +65,7 @@ def _data(attempt: Attempt, reached: Reached) -> dict[str, Any]:
         "hosts": attempt.hosts,
         "exit_code": attempt.exit_code,
         "why": attempt.why or None,
-        "gpu_hours": None if attempt.gpu_seconds is None else attempt.gpu_seconds / 3600,
+        "gpu_hours": hours(attempt.gpu_seconds),
         "max_memory": attempt.max_memory,
         **reached._asdict(),
     }

@@ -148,8 +148,8 @@ def _submit_all(planned: Sizes, asked: Asked, runs_dir: Path, result: Callable[[
     new = _study(planned, asked, services)
     ownership.make(runs_dir)
     with locks.exclusive(runs_dir, new.digest, services.sleep, lambda: note(_BUSY), name="submit-study"):
-        every = study.every(runs_dir)
-        kept = None if asked.again else study.unfinished(every, new.digest)
+        every = [] if asked.again else study.every(runs_dir)
+        kept = study.unfinished(every, new.digest)
         there = study.of_study(every, kept) if kept else []
         left = study.missing(kept or new, there)
         if kept:
@@ -162,8 +162,8 @@ def _submit_all(planned: Sizes, asked: Asked, runs_dir: Path, result: Callable[[
                     member, planned, services, _last_job(last, services) if asked.chain else ""
                 )
                 last = submit.submit_run(request, runs_dir, services, result, again=False)
-                submitted.append(last)
-        return study.of_study(study.every(runs_dir), kept or new)
+                submitted.append(Found(last, member))
+        return study.of_study([*there, *submitted], kept or new)
 
 
 def _study(planned: Sizes, asked: Asked, services: Services) -> Study:
@@ -180,9 +180,9 @@ def _study(planned: Sizes, asked: Asked, services: Services) -> Study:
 
 
 @contextmanager
-def _progress(wanted: int) -> Iterator[list[Run]]:
+def _progress(wanted: int) -> Iterator[list[Found]]:
     """Yield a list of the runs that were submitted; after an error, print how many there are."""
-    submitted: list[Run] = []
+    submitted: list[Found] = []
     try:
         yield submitted
     except HpcdistError:

@@ -19,6 +19,7 @@ from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import comparison
+from hpcdist.usage.cost import hours, hours_text
 
 _HEADS: Final = ("trial", "state", "exit", "elapsed", "GPU-hours")
 
@@ -189,7 +190,7 @@ def _record(trial: Trial) -> dict[str, Any]:
         "state": trial.state,
         "exit_code": attempt and attempt.exit_code,
         "elapsed_seconds": attempt and attempt.elapsed,
-        "gpu_hours": None if trial.gpu_seconds is None else trial.gpu_seconds / 3600,
+        "gpu_hours": hours(trial.gpu_seconds),
     }
 
 
@@ -201,6 +202,6 @@ def _row(trial: Trial, names: list[str]) -> tuple[str, ...]:
         trial.state,
         "-" if attempt is None or attempt.exit_code is None else str(attempt.exit_code),
         "-" if elapsed is None else spans.clock(elapsed),
-        "-" if not trial.gpu_seconds else f"{trial.gpu_seconds / 3600:.2f}",
+        hours_text(trial.gpu_seconds or None) or "-",
         *(text_of(trial.params, name) for name in names),
     )

@@ -10,7 +10,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.usage import samples
-from hpcdist.usage.cost import Cost, total
+from hpcdist.usage.cost import Cost, hours, hours_text, total
 from hpcdist.usage.samples import NodeUse
 from hpcdist.usage.used import Used
 
@@ -25,10 +25,10 @@ _MOST_NODES: Final = 16
 def cells(cost: Cost) -> tuple[str, ...]:
     """Return a cost under ``HEADS``; ``-`` is unknown."""
     times = [None if at is None else spans.clock(at) for at in (cost.waited, cost.elapsed)]
-    hours = [None if at is None else f"{at / 3600:.2f}" for at in (cost.gpu_seconds, cost.cpu_seconds)]
+    in_hours = map(hours_text, (cost.gpu_seconds, cost.cpu_seconds))
     share = None if cost.cpu_share is None else f"{cost.cpu_share:.0%}"
     memory = cost.total_memory or cost.max_memory
-    found = (*times, *hours, share, None if memory is None else spans.size(memory))
+    found = (*times, *in_hours, share, None if memory is None else spans.size(memory))
     return tuple("-" if cell is None else cell for cell in found)
 
 
@@ -99,15 +99,11 @@ def of_cost(cost: Cost) -> dict[str, Any]:
         "elapsed_seconds": cost.elapsed,
         "cpus": cost.cpus,
         "gpus": cost.gpus,
-        "gpu_hours": _hours(cost.gpu_seconds),
-        "cpu_hours_had": _hours(cost.cpu_seconds_had),
-        "cpu_hours": _hours(cost.cpu_seconds),
+        "gpu_hours": hours(cost.gpu_seconds),
+        "cpu_hours_had": hours(cost.cpu_seconds_had),
+        "cpu_hours": hours(cost.cpu_seconds),
         "cpu_share": cost.cpu_share,
         "max_memory": cost.max_memory,
         "total_memory": cost.total_memory,
         "is_measured": cost.is_measured,
     }
-
-
-def _hours(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds / 3600
