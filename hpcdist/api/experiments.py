@@ -16,7 +16,8 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs import awaited, rundir, this_machine
+from hpcdist.remotes import here
+from hpcdist.runs import awaited, rundir
 from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"
@@ -46,7 +47,7 @@ class Experiment:
         runs_dir = rundir.choose(None, os.environ)
 
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, this_machine.services())
+            return awaited.resolved(experiment, site, runs_dir, here.services())
 
         made = planning.plan_experiment(self._options, document=self._document, awaiting=awaiting)
         return Plan(made, self._options)

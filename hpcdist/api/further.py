@@ -28,6 +28,7 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
+    this_machine.check_here(run, "restart")
     services, notes = this_machine.services(), list[str]()
     options = anew.options(run, changes)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)
@@ -43,6 +44,7 @@ def resumed(run: Run, changes: replanning.Changes) -> Made:
     Raises:
         HpcdistError: as `hpcdist.Run.resume`.
     """
+    this_machine.check_here(run, "resume")
     services, notes = this_machine.services(), list[str]()
     output, now = Output(note=notes.append), renewed(run)
     if now.directory.plan().trials is None:

@@ -11,7 +11,8 @@ from hpcdist.api import called, further, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import cancelling, logs, rundir, states, this_machine
+from hpcdist.remotes import here
+from hpcdist.runs import cancelling, logs, rundir, states
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import Status
@@ -57,7 +58,7 @@ class Run:
 
     def status(self) -> Status:
         """Return the state of its job, as `hpcdist status`, by one query; unknown is an answer."""
-        return states.status([renewed(self._run)], this_machine.services())[0].status
+        return states.status([renewed(self._run)], here.services())[0].status
 
     def wait(self, timeout: float | None = None) -> Status:
         """Return how its job ended, when it has; ``timeout`` in seconds.
@@ -110,7 +111,7 @@ class Run:
         if follow and trial is not None:
             raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
         if follow:
-            services = this_machine.services()
+            services = here.services()
             watch = Watch(renewed(self._run), services)
             files = [watch.observe(logs.follow(directory, watch.is_over, services.sleep))]
         else:
@@ -138,7 +139,7 @@ class Run:
             ConfigError: if the run is no search, or no trial has the metric.
         """
         run = renewed(self._run)
-        found = looking.look(run, this_machine.services()).trials
+        found = looking.look(run, here.services()).trials
         tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
         named = {f"{run.name}/{one.number}": one for one in found}
         there = [tracked[name] for name in named if name in tracked]
@@ -162,7 +163,7 @@ class Run:
         Raises:
             SchedulerError: if the batch system refused or did not answer, or the job is unknown.
         """
-        return bool(cancelling.cancel([renewed(self._run)], this_machine.services()))
+        return bool(cancelling.cancel([renewed(self._run)], here.services()))
 
     def restart(
         self,

@@ -7,7 +7,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
-from hpcdist.runs import this_machine, waiting
+from hpcdist.remotes import here
+from hpcdist.runs import waiting
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import Status
@@ -25,7 +26,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
     Raises:
         WaitTimeout: if they have not ended within so many seconds.
     """
-    services = this_machine.services()
+    services = here.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
         services = waiting.with_time_limit(services, timeout)

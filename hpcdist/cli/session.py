@@ -49,9 +49,10 @@ def planned(  # noqa: PLR0913 - as verbs need it
 def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:
     if not runs_dir or not experiment.batch.dependency:
         return experiment
-    from hpcdist.runs import awaited, this_machine  # with what asks batch systems, rarely needed
+    from hpcdist.remotes import here  # with what asks batch systems, rarely needed
+    from hpcdist.runs import awaited
 
-    return awaited.resolved(experiment, site, runs_dir, this_machine.services() if saves else None)
+    return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None)
 
 
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:

@@ -98,6 +98,8 @@ def _not_cancelled(group: Sequence[Report], services: Services) -> Iterator[Prob
         return
     for job in jobs:
         endings.record_cancelled(job, at)
+    if group[0].run.record.remote:  # else the next look there would not have it
+        runner.run(endings.command_to_record_cancelled(jobs, at))
 
 
 def _refused(why: str) -> Problem:

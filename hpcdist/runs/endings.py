@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from hpcdist.host.command import Command
 from hpcdist.runs.elements import Elements, numbers
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
@@ -41,6 +43,15 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
         return
     with contextlib.suppress(OSError):
         directory.append_event(Event(_CANCELLED, number, int(at), "0"))
+
+
+def command_to_record_cancelled(jobs: Sequence[Job], at: float) -> Command:
+    """Return the command that does so on another machine."""
+    script = 'while [ $# -gt 0 ]; do echo "$1" >>"$2/events"; shift 2; done'
+    lines = [
+        (f"{_CANCELLED} {job.id.partition(';')[0]} {int(at)} 0", str(_directory(job).path)) for job in jobs
+    ]
+    return Command(("sh", "-c", script, "hpcdist", *itertools.chain.from_iterable(lines)))
 
 
 def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:

@@ -68,6 +68,17 @@ def submit(
         raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error
 
 
+def check_here(run: Run, verb: str) -> None:
+    """Refuse a run of a remote, which a verb does not reach.
+
+    Raises:
+        ConfigError: with the remote's name.
+    """
+    if remote := run.record.remote:
+        message = f"{run.name} is on {remote}, where `hpcdist {verb}` does not reach it"
+        raise ConfigError(Problem(message, hint=f"its directory there is {run.record.there}"))
+
+
 def trusts(runs_dir: Path) -> bool:
     """Return whether the user trusts this folder of runs, to which others may write, by the config."""
     from hpcdist.loading import preferences  # rarely needed

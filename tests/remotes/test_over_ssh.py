@@ -59,10 +59,40 @@ def test_follow_prints_what_comes_and_ends_with_the_code_of_the_job(here: Laptop
     ]
 
 
+def test_follow_goes_on_when_the_connection_was_lost(here: Laptop) -> None:
+    """The proxy is a link that is down for as long as it cannot be run."""
+    go = here.folder / "go"
+    here.write("slow", f"echo begun; until [ -e {go} ]; do sleep 0.2; done; echo over; exit 4")
+    words = [sys.executable, "-u", "-m", "hpcdist", "submit", "slow.yml", "--on", "box", "--follow"]
+    with subprocess.Popen(
+        words,
+        cwd=here.work,
+        env=here.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as following:
+        assert following.stdout
+        assert following.stderr
+        while "begun" not in (line := following.stdout.readline()):
+            assert line
+        (here.folder / "proxy").chmod(0o600)
+        here.close()
+        while "trying again" not in (line := following.stderr.readline()):
+            assert line
+        (here.folder / "proxy").chmod(0o755)
+        go.touch()
+        assert "over" in following.stdout.read()
+    assert following.returncode == 4
+
+
 def test_cancel_ends_the_job_there(here: Laptop) -> None:
     here.write("long", "echo begun; sleep 600")
     here.hpcdist("submit", "long.yml", "--on", "box")
     assert "requested to cancel" in here.hpcdist("cancel", "long-1").stdout
+    assert "cancelled" in events(here.there)
     assert ended(here, "long-1") == "cancelled"
 
 

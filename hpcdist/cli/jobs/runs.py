@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
 
-services, check = here.services, this_machine.check
+services, check, check_here = here.services, this_machine.check, this_machine.check_here
 
 Found = TypeVar("Found")
 
@@ -68,17 +68,6 @@ def _each(jobs: Iterable[str], find_one: Callable[[str], Found]) -> tuple[list[F
         raise ConfigError(*problems)
     print_problems(problems)
     return found, ConfigError.exit_code if problems else 0
-
-
-def check_here(run: Run, verb: str) -> None:
-    """Refuse a run of a remote, which a verb does not reach.
-
-    Raises:
-        ConfigError: with the remote's name.
-    """
-    if remote := run.record.remote:
-        message = f"{run.name} is on {remote}, where `hpcdist {verb}` does not reach it"
-        raise ConfigError(Problem(message, hint=f"its directory there is {run.record.there}"))
 
 
 def pull(found: Iterable[Run], *, whole: bool = False) -> None:
