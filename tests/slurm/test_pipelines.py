@@ -69,5 +69,7 @@ def test_a_diamond_whose_second_operation_fails_is_resumed_when_the_cause_is_men
     assert result.read_text() == "1+2+3+4\n4\n"
     assert [len(one["job_ids"]) for one in look(user).values()] == [1, 2, 1, 2]
     assert user.hpcdist("logs", "diamond-1/prep").stdout.endswith("\nmade\n")
+    titles = [line for line in user.hpcdist("logs", "diamond-1").stdout.splitlines() if "==> diamond" in line]
+    assert sorted(titles) == [f"==> diamond-1/{name} <==" for name in ("join", "left", "prep", "right")]
     again = user.hpcdist("resume", "diamond-1")
     assert (again.returncode, "every operation of diamond-1 has completed" in again.stderr) == (2, True)

@@ -15,7 +15,8 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.runs import attempt_files, logs
+from hpcdist.runs import attempt_files, finding, logs
+from hpcdist.runs.rundir import Run
 
 
 @click.command("logs")
@@ -55,12 +56,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Print the output of a job.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is element 3 of an array.
+    Of a pipeline, those of all its operations are printed.
     """
+    if whole := finding.of_pipeline(runs_dir, jobs):
+        _print_all(ctx, whole)
+        return
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
     run, element = runs.find_pulled(runs_dir, jobs, whole=not following)
-    if element and following:
-        raise click.UsageError("-f follows all elements of an array; name the run alone.")
+    _check_element(element, following=following)
     only: Filter = iter
     if rank is not None:
         logs.check_rank(run.directory, rank)
@@ -81,6 +85,29 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
             note(f"no log in {run.directory.logs}: the job has not started, or its logs were removed")
         elif not _print(written):
             note(f"{_title(run.name, rank, attempt)} wrote no output")
+
+
+def _check_element(element: str, *, following: bool) -> None:
+    """Refuse to follow an element of an array.
+
+    Raises:
+        UsageError: for one.
+    """
+    if element and following:
+        raise click.UsageError("-f follows all elements of an array; name the run alone.")
+
+
+def _print_all(ctx: click.Context, whole: Sequence[Run]) -> None:
+    """Print the output of each run of a pipeline below the name of its operation.
+
+    Raises:
+        UsageError: for -f and --json, which are for one run.
+    """
+    if ctx.params["following"] or ctx.params["json"]:
+        raise click.UsageError("-f and --json are for one run: name an operation, PIPELINE/NAME.")
+    for run in whole:
+        click.echo(f"==> {run.record.operation} <==")
+        ctx.invoke(command, **(ctx.params | {"jobs": str(run.directory.path)}))
 
 
 def _title(run: str, rank: int | None, attempt: int | None) -> str:
