@@ -16,7 +16,10 @@ from hpcdist.documents.compose import PARSER
 from hpcdist.experiment.writing import printable, write
 from hpcdist.loading import load
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yml"))
+EXAMPLES = sorted(
+    file for file in (Path(__file__).parents[2] / "examples").glob("*.yml") if file.stem != "pipeline"
+)
+"""Experiments; no pipeline is written."""
 
 ODD = "abn 01-:#'\"\\{}[]%,&*!|>?@`=<~./\t\n\r\x07\x7f\x85\xa0\u2028\ufeff\ufffdé😀"
 SENDABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\0")

@@ -37,7 +37,7 @@ def write(user: User, command: str = PROBE, workers: int = 3, **keys: Any) -> st
 
 
 def lands_as_planned(user: User, file: str) -> None:
-    planned = user.json("plan", file)
+    planned = user.json("plan", file)["tasks"]
     done = user.hpcdist("submit", file, "--wait")
     log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
     assert done.returncode == 0, done.stderr + log

@@ -24,7 +24,8 @@ Kind = Literal["site", "experiment", "config"]
 
 CHECKOUT = shipped("site_configs").parent
 SITES = sorted(CHECKOUT.glob("site_configs/*.yaml")) + sorted(CHECKOUT.glob("tests/sites/*.yaml"))
-EXAMPLES = sorted(CHECKOUT.glob("examples/*.yml"))
+EXAMPLES = sorted({*CHECKOUT.glob("examples/*.yml")} - {CHECKOUT / "examples/pipeline.yml"})
+"""Experiments; a pipeline has no schema of its own."""
 SCHEMA = schema("site")
 VALIDATORS = {kind: Draft202012Validator(schema(kind)) for kind in ("site", "experiment", "config")}
 

@@ -126,7 +126,7 @@ def test_jsrun_starts_each_task_where_the_plan_has_it(csm: LsfUser, name: str) -
     assert done.returncode == 0, done.stderr + log
     (nodes,) = (csm.directory / "runs" / f"{name}-1" / "jobs").glob("*/nodes")
     assert nodes.read_text().split() == ["n2", "n1"]  # jsrun's order, and not LSF's
-    planned = csm.json("plan", file)
+    planned = csm.json("plan", file)["tasks"]
     keys = ("rank", "role", "index", "node", "local_rank")
     found = probes(csm, f"{name}-1")
     assert [{key: task[key] for key in keys} for task in found] == [

@@ -64,7 +64,7 @@ def test_tasks_are_where_the_plan_has_them_on_unequal_chunks(user: PbsUser) -> N
     )
     planned = [
         {key: task[key] for key in ("rank", "role", "index", "node", "local_rank", "gpus")}
-        for task in user.json("plan", experiment)
+        for task in user.json("plan", experiment)["tasks"]
     ]
     done = user.hpcdist("submit", experiment, "--wait")
     assert done.returncode == 0, done.stderr + user.log("unequal-1")

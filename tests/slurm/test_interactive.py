@@ -46,7 +46,7 @@ def job(user: User) -> Iterator[str]:
 
 def test_a_command_runs_on_the_node_of_a_rank_with_its_variables(user: User, job: str) -> None:
     nodes = next((user.directory / "runs" / job / "jobs").glob("*/nodes")).read_text().split()
-    rows = {row["rank"]: nodes[row["node"]] for row in user.json("plan", "waits.yml")}
+    rows = {row["rank"]: nodes[row["node"]] for row in user.json("plan", "waits.yml")["tasks"]}
     script = 'echo "$HPCDIST_RANK $(uname -n) $ODD $PWD"; kill -0 ${HPCDIST_PIDS%% *} && exit 9'
     for rank in (0, 4):
         done = user.hpcdist("exec", job, "--rank", str(rank), "--", "bash", "-c", script)

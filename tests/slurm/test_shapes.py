@@ -67,7 +67,7 @@ def all_land_as_planned(
     for name, experiment in experiments.items():
         more = {"run": {"cmd": PROBE}, "batch": {"launcher": launcher, **batch}}
         file = user.write(name, experiment | more)
-        planned[name] = [placed(record) for record in user.json("plan", file)]
+        planned[name] = [placed(record) for record in user.json("plan", file)["tasks"]]
         submitted = user.hpcdist("submit", file)
         assert submitted.returncode == 0, submitted.stderr
     done = user.hpcdist("wait", *(f"{name}-1" for name in experiments))
@@ -122,7 +122,7 @@ def test_the_device_of_its_local_rank_is_a_tasks_own(
     (user.directory / "site.yaml").write_text(yaml.safe_dump(site | {"name": "site"} | more))
     experiment = {"framework": "horovod", "environment": environment, "batch": {"site": "./site.yaml"}}
     file = user.write(name, experiment | {"run": {"cmd": "python pinning.py"}})
-    planned = user.json("plan", file)
+    planned = user.json("plan", file)["tasks"]
     done = user.hpcdist("submit", file, "--wait")
     log = user.log(f"{name}-1")
     assert done.returncode == 0, done.stderr + log
