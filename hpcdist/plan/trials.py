@@ -34,7 +34,8 @@ class Sweep(Model, frozen=True):
     that one of them takes at most. ``stop_at``: by metric, the value at which no further one starts, behind 1
     where it is to be at least that, and -1 where at most. ``order``: the metric by which the best one comes
     first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an element of
-    an array.
+    an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in all; 0 where
+    all trials are known.
     """
 
     trials: int
@@ -47,6 +48,8 @@ class Sweep(Model, frozen=True):
     budget: int | None = None
     cost: int | None = None
     pack: Pack | None = None
+    generations: int = 0
+    most_trials: int = 0
 
     @property
     def number(self) -> str:
@@ -57,6 +60,8 @@ class Sweep(Model, frozen=True):
     def summary(self) -> str:
         """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
         trials = f"{self.number} of {' and '.join(self.params)}"
+        if self.generations:
+            trials += f" at first, at most {self.most_trials} in {self.generations} generations"
         trials = f"{trials}, {self.at_once} at once" if self.at_once else trials
         trials = f"{trials}, in {self.jobs} job arrays" if self.jobs > 1 else trials
         if self.budget is None or self.cost is None:

@@ -9,6 +9,7 @@ from hpcdist.errors import independent
 from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.search.adaptive import generations, most_trials
 from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import (
     Completion,
@@ -136,6 +137,8 @@ def _sweep(experiment: Experiment, site: Site, request: Request, placement: Plac
         },
         budget=budget,
         cost=cost if budget else None,
+        generations=generations(search),
+        most_trials=most_trials(search),
     )
 
 
