@@ -68,7 +68,7 @@ def _asked(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: 
     known = {name: spaces.made(space) for name, space in search.matrix.items()}
     sizes = {name: _distribution(space) for name, space in known.items()}
     sampler = optuna.samplers.TPESampler(
-        seed=search.seed + len(reached),
+        seed=(search.seed + len(reached)) % 2**32,
         n_startup_trials=min(algorithm.n_initial_trials, len(reached)),
         multivariate=True,
         constant_liar=True,

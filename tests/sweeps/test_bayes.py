@@ -59,6 +59,12 @@ def test_a_call_that_is_repeated_returns_the_same_trials_of_values_that_are_ther
     assert bayes.following(search, ALGORITHM, reached * 4, 5) == []
 
 
+def test_the_largest_seed_has_trials_too() -> None:
+    search = Search(matrix=MATRIX, bo=ALGORITHM, seed=2**32 - 1)
+    reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    assert len(bayes.following(search, ALGORITHM, reached, 2)) == 2
+
+
 @pytest.mark.parametrize("name", ["lr", "width", "opt", "noise"])
 @given(place=some.floats(0.01, 0.99))
 def test_the_place_of_a_value_gives_it_again(name: str, place: float) -> None:
