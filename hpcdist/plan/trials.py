@@ -34,8 +34,8 @@ class Sweep(Model, frozen=True):
     that one of them takes at most. ``stop_at``: by metric, the values at which no further one starts, each
     behind 1 where it is to be at least that, and -1 where at most. ``order``: the metric by which the best
     one comes first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an
-    element of an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in all;
-    0 where all trials are known.
+    element of an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in
+    all; 0 where all trials are known.
     """
 
     trials: int
