@@ -114,6 +114,8 @@ def _following(state: _State) -> tuple[list[Next], str]:
         found = adaptive.following(algorithm, so_far)
     else:
         found = bayes.following(search, algorithm, so_far, search.concurrency or 1)
+        if not found and len(so_far) < algorithm.n_initial_trials + algorithm.n_iterations:
+            return [], "all different trials that its values give were tried"
     return found, "" if found else "all its generations have ended"
 
 
