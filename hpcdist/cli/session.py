@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
+from hpcdist.errors import warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
 from hpcdist.loading import machine, recognition
@@ -36,7 +38,7 @@ def planned(  # noqa: PLR0913 - as verbs need it
         HpcdistError: with all errors and the warnings so far.
     """
     awaiting = awaiting or partial(_awaiting, runs_dir, saves)
-    made = plan_experiment(options, document=document, awaiting=awaiting)
+    made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.cli import suspects  # nothing is known yet in a new folder
 
@@ -44,6 +46,17 @@ def planned(  # noqa: PLR0913 - as verbs need it
     if shown:
         print_problems(made.problems)
     return made
+
+
+def _with_needs(made: Planned) -> Planned:
+    """Return the plan with a warning where a search needs a package that is not installed here."""
+    search = made.experiment.hptuning
+    if not search or not search.bo or find_spec("optuna"):
+        return made
+    message = "its later trials need the package optuna where `hpcdist sweep advance` is called"
+    hint = "it is not installed here: `pip install 'hpcdist[sweeps]'`"
+    located = made.document.locate(warning(message, ("hptuning", "bo"), hint))
+    return made._replace(problems=(*made.problems, located))
 
 
 def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:

@@ -7,6 +7,7 @@ from typing import Final
 from hpcdist.runs.rundir import RunDirectory
 
 FILE: Final = "stop"
+_MOST: Final = 4096
 
 
 def request(directory: RunDirectory, reason: str) -> None:
@@ -21,6 +22,18 @@ def request(directory: RunDirectory, reason: str) -> None:
 def is_requested(directory: RunDirectory) -> bool:
     """Return whether no further trial is to start."""
     return (directory.path / FILE).exists()
+
+
+def reason(directory: RunDirectory) -> str:
+    """Return why no further trial is to start, as `request` has it; empty where it is not known.
+
+    Raises:
+        OSError: if the file is there and cannot be read, or the directory belongs to another user.
+    """
+    try:
+        return directory.read(FILE, _MOST).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def withdraw(directory: RunDirectory, *, attempts: bool) -> None:

@@ -2,6 +2,7 @@
 
 claims    which trials of a packed search are to be run again
 generations bayes    the next trials of an adaptive search
+standing    how far an adaptive search is
 replanning    the plan of a search once more, for further jobs
 anew    a new run of the experiment that a run recorded
 continuing    further jobs of the same run: trials that did not complete, and additional ones

@@ -139,8 +139,12 @@ def jobs_of(made: Planned, numbers: Collection[int], run: Run) -> list[Planned]:
 
 
 def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a section that has these trials, and what else the search says of how they run."""
-    only: dict[str, Any] = msgspec.to_builtins(search.of_trials(map(dict, params)))
+    """Return a section that has these trials, and what else the search says of how they run.
+
+    Params of the file, which trials have beside those of the search, are not repeated.
+    """
+    own = ({name: trial[name] for name in search.names if name in trial} for trial in params)
+    only: dict[str, Any] = msgspec.to_builtins(search.of_trials(own))
     kept = ("mapping", "concurrency", "seed", "metric", "max_failures")
     return {name: only[name] for name in kept if only[name] is not None}
 

@@ -47,6 +47,11 @@ class Trial(NamedTuple):
     attempt: Attempt | None = None
     gpu_seconds: float | None = 0.0
 
+    @property
+    def is_good(self) -> bool:
+        """Whether it has completed."""
+        return self.state == _GOOD
+
 
 class Progress(NamedTuple):
     """What the trials of a run come to.

@@ -38,7 +38,7 @@ _MOST = 20
 """Warnings that are printed; names of files may make each another."""
 
 _STOP_AT: Dict[str, Any] = {}
-"""By metric, the value at which no further trial of a search starts, behind 1 if it is the least, or -1."""
+"""By metric, the values at which no further trial starts, each behind 1 if it is the least, or -1."""
 
 with suppress(ValueError):
     _STOP_AT = dict(json.loads(os.environ.get("HPCDIST_STOP_AT") or "{}"))
@@ -86,8 +86,8 @@ def log_metrics(
 
 
 def _stop_search(name: str, number: float) -> None:
-    sign, limit = _STOP_AT[name]
-    if sign * number >= sign * limit and os.environ.get("HPCDIST_RUN_DIR"):
+    is_reached = any(sign * number >= sign * limit for sign, limit in _STOP_AT[name])
+    if is_reached and os.environ.get("HPCDIST_RUN_DIR"):
         with open(os.path.join(os.environ["HPCDIST_RUN_DIR"], "stop"), "w") as file:
             file.write("as a trial has reached {} {:g}\n".format(name, number))
 

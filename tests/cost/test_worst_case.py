@@ -81,6 +81,29 @@ def test_elements_and_trials_are_counted_also_those_of_later_generations(
     assert found == Cost(nodes=1, gpus=4, cpus=16, seconds=7200, elements=elements)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "at_once", "elements"),
+    [
+        ({"n_initial_trials": 6, "n_iterations": 9}, 4, 4),  # 4 at once on one node: 6, 4, 4 and 1
+        ({"n_initial_trials": 9, "n_iterations": 10}, 8, 5),  # two nodes each, and one for the last two
+    ],
+)
+def test_of_a_packed_search_the_nodes_of_all_generations_count(
+    algorithm: dict[str, Any], at_once: int, elements: int
+) -> None:
+    search = {
+        "framework": None,
+        "environment": environment(each=resources(cpu=1, gpu=1)),
+        "hptuning": {
+            "concurrency": at_once,
+            "matrix": {"lr": {"uniform": [0, 1]}},
+            "bo": {**algorithm, "metric": {"name": "loss"}},
+        },
+        "batch": {"pack": True},
+    }
+    assert cost(site(**NODES), **search) == Cost(nodes=1, gpus=4, cpus=4, seconds=7200, elements=elements)
+
+
 def test_each_attempt_counts_that_gets_nodes_again() -> None:
     restart = {"environment": TWO["environment"] | {"restart": {"max": 2}}}
     again = {"environment": TWO["environment"] | {"max_restarts": 2}}

@@ -794,6 +794,29 @@ def test_a_search_is_an_array_from_1_on_with_as_many_at_once_as_it_says() -> Non
     assert [str(note) for note in plan.notes if "MaxArraySize" in note.message] == []
 
 
+def test_a_metric_may_have_several_values_at_which_a_search_stops() -> None:
+    both = [
+        {"metric": "loss", "value": value, "optimization": way}
+        for value, way in ((0.1, "minimize"), (9, "maximize"))
+    ]
+    search = {
+        "matrix": {"lr": {"values": [1]}},
+        "early_stopping": [*both, {"metric": "accuracy", "value": 1}],
+    }
+    plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})
+    assert plan.sweep
+    assert plan.sweep.stop_at == {"loss": ((-1, 0.1), (1, 9)), "accuracy": ((1, 1),)}
+
+
+def test_an_adaptive_search_has_as_many_trials_as_all_its_generations() -> None:
+    algorithm = {"n_initial_trials": 8, "n_iterations": 7, "metric": {"name": "loss"}}
+    search = {"matrix": {"lr": {"uniform": [0, 1]}}, "bo": algorithm, "concurrency": 3}
+    plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})
+    assert plan.sweep
+    assert plan.sweep.summary == "at most 15 trials of lr in 4 generations, 8 of them in the first, 3 at once"
+    assert plan.summary == "at most 15 trials, each of 1 task by srun, 1 node"
+
+
 def test_no_more_trials_run_at_once_than_there_are() -> None:
     search = {"matrix": {"lr": {"values": [1]}}, "concurrency": 99_999_999_999}
     plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})

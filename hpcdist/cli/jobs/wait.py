@@ -42,7 +42,7 @@ def command(
         note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
     runs.show_states([*map(runs.report_of, reports)], runs_dir, json=json)
-    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
+    ctx.exit(next(filter(None, map(runs.exit_code_of, reports)), code))
 
 
 def wait(found: Sequence[Run], services: Services) -> list[Report]:

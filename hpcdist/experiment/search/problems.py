@@ -16,6 +16,9 @@ from hpcdist.words import VARIABLE_NAME
 _OF_TEMPLATES: Final = frozenset({"true", "True", "false", "False", "none", "None", "not", "self"})
 """Names that have a meaning of their own in templates: `{{ True }}` would be no param."""
 
+_MOST_SEED: Final = 2**32 - 1
+"""The largest of NumPy's generators, which Optuna's are."""
+
 _ALGORITHMS: Final = ("grid_search", "random_search", "hyperband", "bo")
 
 
@@ -76,6 +79,10 @@ def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
         for name in ("grid_search", "random_search")
         if (section := getattr(search, name))
     }
+    if not 0 <= search.seed <= _MOST_SEED:
+        yield Problem(
+            f"{search.seed} is out of range", (*path, "seed"), f"write a number from 0 to {_MOST_SEED}"
+        )
     for place, count in counts.items():
         if count is not None and count < 1:
             yield Problem(f"{count} is out of range", (*path, *place), "write 1 or more")

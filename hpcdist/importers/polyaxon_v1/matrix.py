@@ -152,7 +152,13 @@ def _trials(read: Reading, search: Map, key: str) -> dict[str, Input]:
     search.copy_from(read.peek(key), "values", "mapping") if read.get(key, "values") else None
     trials = [item for _, item in read.items(key, "values") if isinstance(item, Mapping)]
     names = {name: None for trial in trials for name in trial}
-    return {name: Input(all(map(_is_number, (trial.get(name) for trial in trials)))) for name in names}
+    return {
+        name: Input(
+            plain=all(_is_number(trial.get(name)) for trial in trials),
+            required=any(name not in trial for trial in trials),
+        )
+        for name in names
+    }
 
 
 def _spaces(read: Reading, search: Map, key: str) -> dict[str, Input]:
