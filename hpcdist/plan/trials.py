@@ -31,7 +31,7 @@ class Sweep(Model, frozen=True):
 
     ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
     may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
-    that one of them takes at most. ``stop_at``: by metric, the value at which no further one starts, behind 1
+    that one of them takes at most, or one job of packed ones. ``stop_at``: by metric, the value at which no further one starts, behind 1
     where it is to be at least that, and -1 where at most. ``order``: the metric by which the best one comes
     first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an element of
     an array.
@@ -61,7 +61,8 @@ class Sweep(Model, frozen=True):
         trials = f"{trials}, in {self.jobs} job arrays" if self.jobs > 1 else trials
         if self.budget is None or self.cost is None:
             return trials
-        most = f"of which each takes at most {self.cost / 3600:.3g}"
+        each = "each job" if self.pack else "each"
+        most = f"of which {each} takes at most {self.cost / 3600:.3g}"
         return f"{trials}, within {self.budget / 3600:g} GPU-hours, {most}"
 
 

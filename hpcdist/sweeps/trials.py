@@ -138,7 +138,8 @@ def _not_started(state: JobState | None, report: Report) -> str:
     if state is not None and state.is_final and state is not JobState.COMPLETED:
         return str(state.value)
     whole = report.status.state
-    if whole in _BY_ITSELF and stopping.is_requested(report.run.directory):
+    is_stopped = report.status.exit_code == ExitCode.NOT_STARTED  # at its budget
+    if whole in _BY_ITSELF and (is_stopped or stopping.is_requested(report.run.directory)):
         return STOPPED
     if whole not in _AS_WHOLE:
         whole = JobState.VANISHED if whole.is_final else JobState.PENDING

@@ -11,12 +11,32 @@ hpcdist_begin_packed() {
   declare -gA hpcdist_trial=()
   (umask 077 && exec mkdir -p "$HPCDIST_RUN_DIR/claims" "$HPCDIST_RUN_DIR/again") || hpcdist_unwritten
   ((hpcdist_restarts == 0)) || hpcdist_return_trials
+  [[ ! ${hpcdist[budget]:-} ]] || hpcdist_check_budget
+}
+# A job may take all its GPUs until its time limit, whether or not they have trials: so it starts as a whole, or not at all.
+hpcdist_check_budget() {
+  local why
+  (hpcdist_has_trials) || return 0
+  hpcdist_write_file cost "cost $HPCDIST_JOB_ID ${hpcdist[trial_gpus]} ${hpcdist[cost]}"$'\n'
+  why=$(hpcdist_over_limits "${hpcdist[budget]}") || hpcdist_fail "cannot read $HPCDIST_RUN_DIR/events, by which the budget of this search is kept"
+  [[ ! $why ]] || { echo "hpcdist: this job runs no trials: $why" >&2 && exit 85; }
+}
+# Whether a trial of this job waits for a worker.
+hpcdist_has_trials() {
+  local file trial
+  hpcdist_read_trials
+  for file in "$HPCDIST_RUN_DIR"/again/*; do
+    trial=${file##*/}
+    [[ $trial != +([0-9]).+([0-9]) || ! ${hpcdist_rows[${trial%.*}]:-} ]] || return 0
+  done
+  for trial in "${hpcdist_trials[@]}"; do [[ -L $HPCDIST_RUN_DIR/claims/$trial.0 ]] || return 0; done
+  return 1
 }
 # The launcher is over. Workers end with 0, or it would end the others: the job's exit code is that of the first trial that failed.
 hpcdist_end_packed() {
   hpcdist_call_if_there "end_packed_${hpcdist[scheduler]}"
   ((hpcdist_code != 0)) || [[ ! -s $HPCDIST_JOB_DIR/failed ]] || read -r hpcdist_code <"$HPCDIST_JOB_DIR/failed"
-  hpcdist_is_stopped || return 0
+  hpcdist_is_stopped && (hpcdist_has_trials) || return 0
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
 }

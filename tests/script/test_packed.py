@@ -16,6 +16,7 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.script.trial_table import table
 from tests.script.jobs import ONE_PROCESS, started
 
+TWO_GPUS = {"CUDA_VISIBLE_DEVICES": "0,1"}
 WAIT = "echo $HPCDIST_TRIAL >>ready; exec sleep 20"
 
 
@@ -176,6 +177,38 @@ def test_no_trial_starts_once_the_search_is_stopped(tmp_path: Path) -> None:
     process = job(tmp_path, f"touch {tmp_path}/run/stop", 5, 1)
     assert ended(process)[0] == 85
     assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
+
+
+def test_a_stop_with_the_last_trial_is_no_failure(tmp_path: Path) -> None:
+    assert ended(job(tmp_path, f"touch {tmp_path}/run/stop", 1, 1))[0] == 0
+
+
+def test_a_further_job_starts_only_within_what_the_budget_has_left(tmp_path: Path) -> None:
+    """The first took 2 GPUs for 8 s: 12 GPU-seconds are left, and this job may take 20, the next one 6."""
+    environment = {"resources": {"gpu": {"requests": 1}}}
+    run = tmp_path / "run"
+    (run / "jobs" / "9").mkdir(parents=True)
+    (run / "jobs" / "9" / "cost").write_text("cost 9 2 20\n")
+    (run / "events").write_text("started 9 1 0\nstarted 9_1 2 0\nended 9_1 8 0\nended 9 9 0\n")
+
+    def further(at_once: int, walltime: str) -> tuple[int, str]:
+        data = search(tmp_path, "true", 2, at_once, environment=environment)
+        batch = {"budget": 0.008, "walltime": walltime}
+        return ended(started(tmp_path, ONE_PROCESS, TWO_GPUS, **data, batch=batch))
+
+    code, out = further(2, "10s")
+    assert (code, events(tmp_path)) == (85, Counter())
+    assert (
+        "0.004444 GPU-hours are spent, 1 jobs that run may take 0.005556, and the budget is 0.007778" in out
+    )
+    assert further(1, "6s")[0] == 0
+
+
+def test_two_trials_share_each_gpu(tmp_path: Path) -> None:
+    environment = {"resources": {"gpu": {"requests": 1, "trials_per_gpu": 2}}}
+    data = search(tmp_path, "echo $CUDA_VISIBLE_DEVICES >>gpus; sleep 2", 4, 4, environment=environment)
+    assert ended(started(tmp_path, ONE_PROCESS, TWO_GPUS, **data))[0] == 0
+    assert sorted((tmp_path / "gpus").read_text().split()) == ["0", "0", "1", "1"]
 
 
 def test_the_failures_that_count_are_those_of_trials(tmp_path: Path) -> None:
