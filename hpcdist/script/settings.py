@@ -150,7 +150,7 @@ def _of_restarts(plan: Plan) -> Group:
 
 
 def _of_budget(plan: Plan) -> Group:
-    """Return the GPU-seconds that the trials may take, those of one (packed: of this job) at most, and its GPUs."""
+    """Return the GPU-seconds that the trials may take, those of one, or a packed job, and its GPUs."""
     sweep, walltime = plan.sweep, plan.request.walltime
     if not sweep or not sweep.budget or not sweep.cost or not walltime:
         return {}

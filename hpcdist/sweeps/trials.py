@@ -12,6 +12,7 @@ from hpcdist.runs.attempts import Attempt, UsageOf
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
+from hpcdist.sweeps import claims
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
@@ -76,7 +77,7 @@ def trials(report: Report, usage: UsageOf, now: float, known: Params | None = No
     found: dict[str, list[Attempt]] = {}
     for attempt in all_attempts(report, usage, now):
         found.setdefault(split_id(attempt.job)[1], []).append(attempt)
-    accounted = {} if report.run.directory.plan().workers else _accounted(report, usage)
+    accounted = _accounted(report, usage)
     return [
         _trial(int(number), params, found.get(number, ()), accounted.get(number), report)
         for number, params in known.items()
@@ -111,6 +112,8 @@ def all_attempts(
 
 def _accounted(report: Report, usage: UsageOf) -> dict[str, JobState]:
     """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
+    if report.run.directory.plan().workers:
+        return dict.fromkeys(map(str, claims.cancelled(report.run.directory)), JobState.CANCELLED)
     return _cancelled(report.run) | {
         split_id(job)[1]: starts[-1].state
         for run in report.run.jobs
@@ -129,8 +132,10 @@ def _trial(
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [second for second in seconds if second is not None]
     whole = math.fsum(known) if len(known) == len(seconds) else None
-    ended = found[-1].state == attempts.REQUEUED and report.status.state.is_final
-    return Trial(number, params, _not_started(None, report) if ended else found[-1].state, found[-1], whole)
+    cancelled = state if state is JobState.CANCELLED else None
+    is_over = found[-1].state == attempts.REQUEUED and (cancelled or report.status.state.is_final)
+    shown = _not_started(cancelled, report) if is_over else found[-1].state
+    return Trial(number, params, shown, found[-1], whole)
 
 
 def _not_started(state: JobState | None, report: Report) -> str:

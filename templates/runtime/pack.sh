@@ -1,6 +1,6 @@
 # --- Packed trials: each task of the job is a worker, which runs one trial after another until none is left
 
-hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
+hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
   hpcdist_worker_returns hpcdist_return_trial hpcdist_log_trial hpcdist_prepare_trial hpcdist_forget_launcher trial environment found hpcdist_find_trial hpcdist_choose_trial
   hpcdist_export_trial trial_program write_program hpcdist_size_of hpcdist_write_file hpcdist_move_files hpcdist_unwritten hpcdist_fail
   hpcdist_open_logs hpcdist_open_log)
@@ -58,7 +58,7 @@ hpcdist_return_trials() {
   local name owner what id at
   local -A ends=()
   while read -r what id at _; do
-    [[ $what != ended ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
+    [[ $what != @(ended|cancelled) ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
   done < <(cat "$HPCDIST_RUN_DIR/events.$HPCDIST_JOB_ID@"* 2>/dev/null)
   while read -r name owner; do
     [[ $owner == "$HPCDIST_JOB_ID"/* ]] || continue
@@ -76,13 +76,18 @@ hpcdist_log_trial() { printf '%s %(%s)T %s\n' "$1" -1 "$2" >>"$HPCDIST_RUN_DIR/e
 
 # The worker. The nodes of the last job may hold more of them than may run.
 hpcdist_run_worker() {
+  local watcher
   hpcdist_worker=$(((${hpcdist_element:-1} - 1) * hpcdist[tasks] + HPCDIST_RANK))
   ((hpcdist_worker < hpcdist[packed])) || exit 0
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
   hpcdist_read_trials
   while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && hpcdist_claim_next; do
+    hpcdist_watch_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}" </dev/null >/dev/null 2>&1 &
+    watcher=$!
+    disown "$watcher" # of its end bash would write a line
     hpcdist_run_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}"
+    kill "$watcher" 2>/dev/null
   done
   hpcdist_end_gpu_usage
   [[ ${hpcdist_ended_by:-} ]] || exit 0
@@ -93,6 +98,19 @@ hpcdist_is_stopped() {
   local why
   [[ ! -e $HPCDIST_RUN_DIR/stop ]] || return 0
   [[ ${hpcdist[max_failures]:-} ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
+}
+hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
+# Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.
+hpcdist_watch_trial() {
+  local pids seconds=0
+  while sleep 1 && kill -0 "$$"; do
+    hpcdist_is_cancelled "$1" || continue
+    pids=$(grep -lszF -e "HPCDIST_FAILURE=$HPCDIST_RUN_DIR/jobs/${hpcdist_job}_$1/failure.$2." /proc/[0-9]*/environ | cut -d/ -f3)
+    [[ $pids ]] || continue
+    # shellcheck disable=SC2086 # these are words
+    if ((seconds == 0)); then kill $pids; elif ((seconds >= 30)); then kill -KILL $pids; fi
+    seconds=$((seconds + 1))
+  done
 }
 # Sets hpcdist_trials to the trials in the table of this job, and hpcdist_rows to the row of each of them.
 hpcdist_read_trials() {
@@ -139,10 +157,10 @@ hpcdist_claim() {
 }
 # Runs trial $1, which was returned $2 times, and again after a failure up to the experiment's max_restarts.
 hpcdist_run_trial() {
-  local id=${hpcdist_job}_$1 log=$HPCDIST_RUN_DIR/logs/job-$1.out why prepared
-  hpcdist_try=0
+  local id=${hpcdist_job}_$1 log=$HPCDIST_RUN_DIR/logs/job-$1.out end=ended why prepared
+  hpcdist_try=0 hpcdist_code=143
   { hpcdist_log_trial "started $id" "$2" && : >>"$log"; } || hpcdist_fail_task "cannot write to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
-  while :; do
+  while ! hpcdist_is_cancelled "$1"; do
     [[ ! ${hpcdist_ended_by:-} ]] || { hpcdist_worker_returns "$1.$2" 143 && return; }
     hpcdist_count_oom_kills
     hpcdist_oom_kills_before=$hpcdist_oom_kills
@@ -155,7 +173,7 @@ hpcdist_run_trial() {
     [[ $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
-    ((hpcdist_code != 0)) || break
+    ((hpcdist_code != 0)) && ! hpcdist_is_cancelled "$1" || break
     # On a full disk all further trials would fail as well.
     hpcdist_can_write || { hpcdist_return_trial "$1.$2" "$hpcdist_code"; hpcdist_fail_task "trial $1 failed, and nothing can be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
     hpcdist_count_oom_kills
@@ -166,8 +184,9 @@ hpcdist_run_trial() {
     ((hpcdist_code != 86 && hpcdist_code < 128 && hpcdist_try++ < ${hpcdist[max_restarts]:-0})) || break
     hpcdist_log_trial "restarted $id" "$hpcdist_code"
   done
-  hpcdist_log_trial "ended $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
-  ((hpcdist_code == 0)) || hpcdist_trial_failed "$1"
+  ((hpcdist_code == 0)) || ! hpcdist_is_cancelled "$1" || end=cancelled
+  hpcdist_log_trial "$end $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
+  [[ $hpcdist_code == 0 || $end != ended ]] || hpcdist_trial_failed "$1"
 }
 hpcdist_worker_returns() { hpcdist_return_trial "$@" || hpcdist_fail_task "trial ${1%.*} cannot be returned: cannot write to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
 # Into a new file: one that is there has its space.

@@ -163,6 +163,25 @@ def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
     assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
 
 
+def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> None:
+    """Of two that run the first is cancelled, and of two that wait the last; the others end by themselves."""
+    cmd = "trap 'exit 7' TERM; echo $N >>ready; sleep $((N == 1 ? 20 : 3)) & wait"
+    process = job(tmp_path, cmd, 4)
+    until(tmp_path, 2)
+    (tmp_path / "run" / "cancelled").mkdir()
+    for trial in ("1", "4"):
+        (tmp_path / "run" / "cancelled" / trial).touch()
+    assert ended(process)[0] == 0
+    ends = {1: ("cancelled", "7"), 2: ("ended", "0"), 3: ("ended", "0"), 4: ("cancelled", "143")}
+    assert events(tmp_path) == Counter(
+        {("started", n, "0"): 1 for n in ends} | {(what, n, code): 1 for n, (what, code) in ends.items()}
+    )
+    assert (sorted((tmp_path / "ready").read_text().split()), names(tmp_path, "again")) == (
+        ["1", "2", "3"],
+        [],
+    )
+
+
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:
     process = job(tmp_path, "echo $PPID >worker; echo $N >>ready; exec sleep 20", 3, 1)
     until(tmp_path, 1)
