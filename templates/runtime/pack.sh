@@ -173,7 +173,8 @@ hpcdist_run_trial() {
     [[ $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
-    ((hpcdist_code != 0)) && ! hpcdist_is_cancelled "$1" || break
+    ((hpcdist_code != 0)) || break
+    ! hpcdist_is_cancelled "$1" || break
     # On a full disk all further trials would fail as well.
     hpcdist_can_write || { hpcdist_return_trial "$1.$2" "$hpcdist_code"; hpcdist_fail_task "trial $1 failed, and nothing can be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
     hpcdist_count_oom_kills
