@@ -86,6 +86,7 @@ class ExitCode(IntEnum):
     SERVICE = 69
     FAULT = 70
     OUTPUT = 74
+    PRUNED = 83
     NOT_RESUMED = 84
     NOT_STARTED = 85
     LAUNCH = 86
@@ -107,6 +108,7 @@ EXIT_CODES: Final = {
     ExitCode.SERVICE: "a server such as MLflow's refused, failed or did not answer (`EX_UNAVAILABLE`)",
     ExitCode.FAULT: "an internal error of hpcdist (`EX_SOFTWARE` of sysexits.h)",
     ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
+    ExitCode.PRUNED: "of a trial's program: a policy of the search ended it early",
     ExitCode.NOT_RESUMED: "`rehearse` found that the training does not go on as it has to; it printed why",
     ExitCode.NOT_STARTED: (
         "of a trial: it was not to start, as its search was stopped or is at one of its limits"

@@ -32,9 +32,10 @@ class Sweep(Model, frozen=True):
     ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
     may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
     that one of them, or a packed job, takes at most. ``stop_at``: by metric, the value at which no further
-    one starts, behind 1 where it is to be at least that, and -1 where at most. ``order``: the metric by which the
-    best one comes first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is
-    an element of an array.
+    one starts, behind 1 where it is to be at least that, and -1 where at most. ``policies``: which trials end
+    early; ``sign`` is 1 where more is better, else -1. ``order``: the metric by which the best one comes
+    first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an element of
+    an array.
     """
 
     trials: int
@@ -44,6 +45,7 @@ class Sweep(Model, frozen=True):
     jobs: int = 1
     max_failures: int | None = None
     stop_at: dict[str, tuple[int, float]] = {}
+    policies: tuple[dict[str, str | int | float], ...] = ()
     budget: int | None = None
     cost: int | None = None
     pack: Pack | None = None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
+
+from msgspec.structs import asdict
 
 from hpcdist.errors import independent
 from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.search.model import Search
 from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import (
     Completion,
@@ -134,9 +138,18 @@ def _sweep(experiment: Experiment, site: Site, request: Request, placement: Plac
             for stop in search.early_stopping
             if stop.value is not None
         },
+        policies=tuple(_policies(search)),
         budget=budget,
         cost=cost if budget else None,
     )
+
+
+def _policies(search: Search) -> Iterator[dict[str, str | int | float]]:
+    """Yield by what trials end early, as the nodes read it."""
+    for stop in search.early_stopping:
+        if stop.policy:
+            given = {key: value for key, value in asdict(stop.policy).items() if value is not None}
+            yield {"metric": stop.metric, "sign": 1 if stop.optimization == "maximize" else -1, **given}
 
 
 def _identity(experiment: Experiment, site: Site, *, launches: bool) -> Identity:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.runs import events
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.attempts import REQUEUED, Attempt
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
@@ -23,7 +24,7 @@ from hpcdist.schedulers.job import JobState
 
 _PREFIX: Final = "events."
 RETURNED: Final = "returned"
-_STATES: Final = {RETURNED: REQUEUED, "cancelled": JobState.CANCELLED.value}
+_STATES: Final = {RETURNED: REQUEUED, "cancelled": JobState.CANCELLED.value, PRUNED: PRUNED}
 """The states of starts that ended in another way than their program."""
 
 _ENDS: Final = frozenset({"ended", "restarted", *_STATES})

@@ -58,7 +58,7 @@ hpcdist_return_trials() {
   local name owner what id at
   local -A ends=()
   while read -r what id at _; do
-    [[ $what != @(ended|cancelled) ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
+    [[ $what != @(ended|cancelled|pruned) ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
   done < <(cat "$HPCDIST_RUN_DIR/events.$HPCDIST_JOB_ID@"* 2>/dev/null)
   while read -r name owner; do
     [[ $owner == "$HPCDIST_JOB_ID"/* ]] || continue
@@ -175,6 +175,7 @@ hpcdist_run_trial() {
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
     ((hpcdist_code != 0)) || break
     ! hpcdist_is_cancelled "$1" || break
+    [[ ! -s $HPCDIST_RUN_DIR/jobs/$id/failure.$2.$hpcdist_try.pruned ]] || { end=pruned && break; }
     # On a full disk all further trials would fail as well.
     hpcdist_can_write || { hpcdist_return_trial "$1.$2" "$hpcdist_code"; hpcdist_fail_task "trial $1 failed, and nothing can be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
     hpcdist_count_oom_kills

@@ -34,6 +34,7 @@ trial_program() { write_program <<<"${hpcdist_trial[:program]}"; }
 hpcdist_export_trial() {
   local name
   [[ ! ${hpcdist[stop_at]:-} ]] || export HPCDIST_STOP_AT=${hpcdist[stop_at]} # read by hpcdist_tracking
+  [[ ! ${hpcdist[policies]:-} ]] || export HPCDIST_POLICIES=${hpcdist[policies]}
   for name in "${hpcdist_trial_variables[@]}"; do export "$name=${hpcdist_trial[$name]}"; done
 }
 # Of a later job of the run, the batch system's own file has another name: its trials may have run before.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -180,6 +181,26 @@ def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> No
         ["1", "2", "3"],
         [],
     )
+
+
+def test_a_trial_that_a_policy_ends_is_no_failure_and_runs_once(tmp_path: Path) -> None:
+    """Both are worse than the first one; the second one exits with a code of its own, as launchers do."""
+    program = "from hpcdist_tracking import log_metrics; log_metrics(step=1, loss=min(2, $N))"
+    data = search(
+        tmp_path, f'{sys.executable} -c "{program}"; code=$?; (($N != 2)) || code=5; exit $code', 3, 1
+    )
+    policy = {"kind": "median", "min_samples": 1}
+    data["hptuning"]["early_stopping"] = [{"metric": "loss", "optimization": "minimize", "policy": policy}]
+    data["environment"] = {"max_restarts": 1}
+    code, out = ended(started(tmp_path, ONE_PROCESS, **data))
+    ends = {1: ("ended", "0"), 2: ("pruned", "5"), 3: ("pruned", "83")}
+    assert (code, events(tmp_path)) == (
+        0,
+        Counter(
+            {("started", n, "0"): 1 for n in ends} | {(what, n, end): 1 for n, (what, end) in ends.items()}
+        ),
+    ), out
+    assert "its best value is worse than the median" in (tmp_path / "run" / "logs" / "job-3.out").read_text()
 
 
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
@@ -12,7 +12,7 @@ from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import Services
+from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.sweeps import claims, single, trials
@@ -141,13 +141,13 @@ def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
     packed = on_slurm(run(tmp_path))
     packed = packed._replace(record=packed.record._replace(remote="far"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
-    there = services(("sh",)).runner
+    there = cast("Elsewhere", services(("sh",)).runner)
     assert single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
     [command] = there.commands
     assert packed.job
     assert command == claims.command_to_cancel(packed.job.directory, 3)
     assert claims.cancelled(packed.directory) == set()
-    full = services(("sh",), code=1, stderr="no space\n").runner
+    full = cast("Elsewhere", services(("sh",), code=1, stderr="no space\n").runner)
     with pytest.raises(SchedulerError, match="mnist-1/3 could not be cancelled: no space"):
         single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))
