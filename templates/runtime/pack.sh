@@ -3,13 +3,15 @@
 hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
   hpcdist_worker_returns hpcdist_return_trial hpcdist_log_trial hpcdist_prepare_trial hpcdist_forget_launcher trial environment found hpcdist_find_trial hpcdist_choose_trial
   hpcdist_export_trial trial_program write_program hpcdist_size_of hpcdist_write_file hpcdist_move_files hpcdist_unwritten hpcdist_fail
-  hpcdist_open_logs hpcdist_open_log)
+  hpcdist_open_logs hpcdist_open_log hpcdist_take_over hpcdist_lost_claims hpcdist_has_row hpcdist_begin_of
+  lives_slurm lives_pbs lives_lsf lives_sge lives_flux lives_local)
 
 # claims/TRIAL.START is a link to its owner, JOB/RESTARTS/RANK/TIME: only one worker can make it, and no lock outlives a
 # dead one. START is 0, and one more each time that the trial was returned: then there is again/TRIAL.START, until it is claimed.
 hpcdist_begin_packed() {
   declare -gA hpcdist_trial=()
   (umask 077 && exec mkdir -p "$HPCDIST_RUN_DIR/claims" "$HPCDIST_RUN_DIR/again") || hpcdist_unwritten
+  hpcdist_call_if_there "id_${hpcdist[scheduler]}" >"$HPCDIST_JOB_DIR/id" || hpcdist_unwritten # for workers of other jobs
   ((hpcdist_restarts == 0)) || hpcdist_return_trials
   [[ ! ${hpcdist[budget]:-} ]] || hpcdist_check_budget
 }
@@ -55,17 +57,52 @@ end_packed_local() {
 }
 # Returns the trials that workers of this job had claimed, and neither ended nor returned: they were killed.
 hpcdist_return_trials() {
-  local name owner what id at
-  local -A ends=()
-  while read -r what id at _; do
-    [[ $what != @(ended|cancelled|pruned) ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
-  done < <(cat "$HPCDIST_RUN_DIR/events.$HPCDIST_JOB_ID@"* 2>/dev/null)
-  while read -r name owner; do
-    [[ $owner == "$HPCDIST_JOB_ID"/* ]] || continue
-    id=$hpcdist_job"_"${name%.*} what=${name%.*}.$((${name##*.} + 1))
-    ((${ends[$id]:--1} >= ${owner##*/})) || [[ -L $HPCDIST_RUN_DIR/claims/$what || -e $HPCDIST_RUN_DIR/again/$what ]] ||
-      hpcdist_return_trial "$name" || hpcdist_unwritten
-  done < <(find "$HPCDIST_RUN_DIR/claims" -type l -printf '%f %l\n')
+  local job name
+  while read -r job name; do
+    [[ $job != "$HPCDIST_JOB_ID" ]] || hpcdist_return_trial "$name" || hpcdist_unwritten
+  done < <(hpcdist_lost_claims)
+}
+# Prints each claim of a trial that neither ended nor was returned, behind the job whose worker made it.
+hpcdist_lost_claims() {
+  {
+    find "$HPCDIST_RUN_DIR/again" -type f -printf 'again %f\n'
+    find "$HPCDIST_RUN_DIR/claims" -type l -printf 'claim %f %l\n'
+    cat "$HPCDIST_RUN_DIR"/events.*@* 2>/dev/null
+  } | awk '
+    $1 == "again" { again[$2] }
+    $1 == "claim" { owner[$2] = $3 }
+    $1 ~ /^(ended|cancelled|pruned)$/ && $3 > ends[$2] { ends[$2] = $3 }
+    END {
+      for (name in owner) {
+        split(owner[name], by, "/") # job, restarts, rank, time
+        split(name, at, ".")
+        id = by[1]
+        sub(/[+].*/, "", id)
+        id = id "_" at[1]
+        after = at[1] "." (at[2] + 1)
+        if (!(after in owner) && !(after in again) && !(id in ends && ends[id] >= by[4])) print by[1], name
+      }
+    }'
+}
+# When nothing is left to claim: returns the trials of jobs that are gone, by the word of the batch system, which is asked about
+# a job once a minute at most, whichever worker asks, and about few jobs. Returns 1 if there are none.
+hpcdist_take_over() {
+  local job name code=1 folder
+  local -A lives=()
+  while read -r job name; do
+    folder=$HPCDIST_RUN_DIR/jobs/$job
+    [[ $job != "$HPCDIST_JOB_ID" && -s $folder/id ]] || continue
+    if [[ ! ${lives[$job]:-} ]]; then
+      ((${#lives[@]} < 8)) && [[ ! $(find "$folder/asked" -mmin -1 2>/dev/null) ]] || continue
+      : >"$folder/asked"
+      "lives_${hpcdist[scheduler]}" "$(<"$folder/id")"
+      lives[$job]=$?
+    fi
+    ((lives[$job] == 1)) || continue
+    : >"$HPCDIST_RUN_DIR/again/${name%.*}.$((${name##*.} + 1))" && code=0
+    echo "hpcdist: trial ${name%.*} is returned, to be run again: job $job is gone"
+  done < <(hpcdist_lost_claims)
+  return "$code"
 }
 hpcdist_return_trial() {
   hpcdist_log_trial "returned ${hpcdist_job}_${1%.*}" "${2:-unknown}" &&
@@ -82,7 +119,7 @@ hpcdist_run_worker() {
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
   hpcdist_read_trials
-  while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && hpcdist_claim_next; do
+  while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && { hpcdist_claim_next || { hpcdist_take_over && hpcdist_claim_next; }; }; do
     hpcdist_watch_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}" </dev/null >/dev/null 2>&1 &
     watcher=$!
     disown "$watcher" # of its end bash would write a line

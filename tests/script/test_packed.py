@@ -203,6 +203,23 @@ def test_a_trial_that_a_policy_ends_is_no_failure_and_runs_once(tmp_path: Path) 
     assert "its best value is worse than the median" in (tmp_path / "run" / "logs" / "job-3.out").read_text()
 
 
+def test_what_a_job_that_is_gone_had_claimed_is_run_by_workers_of_another_one(tmp_path: Path) -> None:
+    """Job 8 lives, 9 does not, and it ended trial 2; nobody knows about 7, which is on another machine."""
+    run, host = tmp_path / "run", os.uname().nodename
+    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    ids = {"7": "1 elsewhere 1", "8": f"{os.getpid()} {host} {began}", "9": f"{os.getpid()} {host} 1"}
+    (run / "claims").mkdir(parents=True)
+    for trial, owner in ((1, "8"), (2, "9"), (3, "9"), (4, "7")):
+        (run / "claims" / f"{trial}.0").symlink_to(f"{owner}/0/0/100")
+    for owner, text in ids.items():
+        (run / "jobs" / owner).mkdir(parents=True)
+        (run / "jobs" / owner / "id").write_text(f"{text}\n")
+    (run / "events.9@n").write_text("started 9_2 100 0\nended 9_2 105 0\nstarted 9_3 100 0\n")
+    code, out = ended(job(tmp_path, "echo $N ${HPCDIST_TRACKING##*/} >>ran", 5, 1))
+    assert (code, (tmp_path / "ran").read_text()) == (0, "5 0.0\n3 1.0\n")
+    assert "hpcdist: trial 3 is returned, to be run again: job 9 is gone\n" in out
+
+
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:
     process = job(tmp_path, "echo $PPID >worker; echo $N >>ready; exec sleep 20", 3, 1)
     until(tmp_path, 1)
