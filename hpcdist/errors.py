@@ -86,7 +86,8 @@ class ExitCode(IntEnum):
     SERVICE = 69
     FAULT = 70
     OUTPUT = 74
-    NOT_OVER = 83
+    NOT_OVER = 82
+    PRUNED = 83
     NOT_RESUMED = 84
     NOT_STARTED = 85
     LAUNCH = 86
@@ -111,6 +112,7 @@ EXIT_CODES: Final = {
     ExitCode.NOT_OVER: (
         "a generation of a search by hyperband or bo has completed, and `sweep advance` submits the next one"
     ),
+    ExitCode.PRUNED: "of a trial's program: a policy of the search ended it early",
     ExitCode.NOT_RESUMED: "`rehearse` found that the training does not go on as it has to; it printed why",
     ExitCode.NOT_STARTED: (
         "of a trial: it was not to start, as its search was stopped or is at one of its limits"

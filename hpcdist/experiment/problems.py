@@ -85,8 +85,12 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _stop_problems(search: Search, in_output: Collection[str]) -> Iterator[Problem]:
-    """Yield what ends no search: a metric that nobody reads while trials start."""
+    """Yield what ends no search, or no trial: a metric that nobody reads while trials start, or run."""
     for at, stop in enumerate(search.early_stopping):
+        if stop.metric in in_output and stop.policy:
+            message = f"{stop.metric!r} is found in the output, by which no trial ends early"
+            where: Path = ("hptuning", "early_stopping", at, "policy")
+            yield Problem(message, where, "record it in the program", severity="warning")
         if stop.metric in in_output and stop.value is not None and not search.is_adaptive:
             message = (
                 f"{stop.metric!r} is found in the output, which ends an adaptive search only: all trials run"

@@ -31,8 +31,9 @@ class Sweep(Model, frozen=True):
 
     ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
     may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
-    that one of them takes at most. ``stop_at``: by metric, the values at which no further one starts, each
-    behind 1 where it is to be at least that, and -1 where at most. ``order``: the metric by which the best
+    that one of them, or a packed job, takes at most. ``stop_at``: by metric, the values at which no further
+    one starts, each behind 1 where it is to be at least that, and -1 where at most. ``policies``: which
+    trials end early; ``sign`` is 1 where more is better, else -1. ``order``: the metric by which the best
     one comes first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an
     element of an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in
     all; 0 where all trials are known.
@@ -45,6 +46,7 @@ class Sweep(Model, frozen=True):
     jobs: int = 1
     max_failures: int | None = None
     stop_at: dict[str, tuple[tuple[int, float], ...]] = {}
+    policies: tuple[dict[str, str | int | float], ...] = ()
     budget: int | None = None
     cost: int | None = None
     pack: Pack | None = None
@@ -68,7 +70,8 @@ class Sweep(Model, frozen=True):
         trials = f"{trials}, in {self.jobs} job arrays" if self.jobs > 1 else trials
         if self.budget is None or self.cost is None:
             return trials
-        most = f"of which each takes at most {self.cost / 3600:.3g}"
+        each = "each job" if self.pack else "each"
+        most = f"of which {each} takes at most {self.cost / 3600:.3g}"
         return f"{trials}, within {self.budget / 3600:g} GPU-hours, {most}"
 
 

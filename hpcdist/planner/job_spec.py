@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
+
+from msgspec.structs import asdict
 
 from hpcdist.errors import independent
 from hpcdist.experiment import own_commands
@@ -132,6 +135,7 @@ def _sweep(experiment: Experiment, site: Site, request: Request, placement: Plac
         jobs=math.ceil(trials / elements),
         max_failures=search.max_failures,
         stop_at=_stop_at(search),
+        policies=tuple(_policies(search)),
         budget=budget,
         cost=cost if budget else None,
         generations=generations(search),
@@ -146,6 +150,14 @@ def _stop_at(search: Search) -> dict[str, tuple[tuple[int, float], ...]]:
             limit = (1 if stop.optimization == "maximize" else -1, stop.value)
             found[stop.metric] = (*found.get(stop.metric, ()), limit)
     return found
+
+
+def _policies(search: Search) -> Iterator[dict[str, str | int | float]]:
+    """Yield by what trials end early, as the nodes read it."""
+    for stop in search.early_stopping:
+        if stop.policy:
+            given = {key: value for key, value in asdict(stop.policy).items() if value is not None}
+            yield {"metric": stop.metric, "sign": 1 if stop.optimization == "maximize" else -1, **given}
 
 
 def _identity(experiment: Experiment, site: Site, *, launches: bool) -> Identity:

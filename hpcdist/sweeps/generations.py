@@ -14,6 +14,7 @@ from hpcdist.experiment.search.model import Hyperband, Search
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, stopping
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
@@ -132,9 +133,12 @@ def _check_ran(report: Report, state: _State) -> None:
 
 
 _ENDED: Final = frozenset(
-    state.value for state in (JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY)
+    (
+        *(JobState.COMPLETED.value, JobState.FAILED.value, JobState.TIMEOUT.value),
+        *(JobState.OUT_OF_MEMORY.value, PRUNED),
+    )
 )
-"""States of trials that ran; a trial that failed does not go on."""
+"""States of trials that ran; one that failed does not go on, one that was pruned counts by its last value."""
 
 
 def _reason_to_stop(state: _State) -> str:

@@ -43,7 +43,7 @@ def test_submit_names_what_goes_on_and_what_waits_does_not_take_a_generation_for
     next_step = "then       hpcdist sweep advance x-1 --wait  # submits the next generations"
     assert (done.code, done.out.splitlines()[-1]) == (0, next_step)
     waited = hpcdist("wait", "x-1")
-    assert (waited.code, f"2 of at most 6 trials; {ADVANCE}" in waited.out) == (83, True)
+    assert (waited.code, f"2 of at most 6 trials; {ADVANCE}" in waited.out) == (82, True)
     shown = hpcdist("sweep", "status", "x-1").out.splitlines()[0]
     assert shown == f"x-1: 2 of at most 6 trials: 2 completed; generation 1 of at most 3; {ADVANCE}"
     found = of_status(hpcdist)

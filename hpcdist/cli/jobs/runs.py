@@ -224,7 +224,7 @@ def explain(report: Report) -> None:
 
 
 def exit_code_of(report: Report) -> int:
-    """Return the exit code of a job as `exit_code`; 83 for a search that has further generations."""
+    """Return the exit code of a job as `exit_code`; 82 for a search that has further generations."""
     return exit_code(report.status) or (ExitCode.NOT_OVER if next_generation(report) else 0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import Key, Path, Problem
-from hpcdist.experiment.search import adaptive, spaces
+from hpcdist.experiment.search import adaptive, policies, spaces
 from hpcdist.experiment.search.hyperband import LEAST_ETA, MOST_AMOUNT, MOST_ETA
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.trials import trials
@@ -51,8 +51,7 @@ def _of_algorithms(search: Search, path: Path) -> Iterator[Problem]:
             message = "it stops nothing without a `value`"
             yield Problem(message, (*path, "early_stopping", place), severity="warning")
         if stop.policy:
-            message = "no running trial is stopped early: all that start run to their end"
-            yield Problem(message, (*path, "early_stopping", place, "policy"), severity="warning")
+            yield from policies.problems(stop.policy, (*path, "early_stopping", place, "policy"))
 
 
 def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
