@@ -35,15 +35,20 @@ def planned(  # noqa: PLR0913 - as verbs need it
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    awaiting = awaiting or partial(_awaiting, runs_dir, saves)
+    awaiting = awaiting or awaiting_in(runs_dir, saves=saves)
     made = plan_experiment(options, document=document, awaiting=awaiting)
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
-        from hpcdist.cli import suspects  # nothing is known yet in a new folder
+        from hpcdist.nodes import suspects  # nothing is known yet in a new folder
 
         made = suspects.avoided(made, runs_dir, saves=saves)
     if shown:
         print_problems(made.problems)
     return made
+
+
+def awaiting_in(runs_dir: Path | None, *, saves: bool) -> Awaiting:
+    """Return how runs for which an experiment waits are found; arguments as of `planned`."""
+    return partial(_awaiting, runs_dir, saves)
 
 
 def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import ConfigError, Path, Problem
@@ -23,24 +22,26 @@ _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT
 
 
 def planned(
-    options: ExperimentOptions, sizes: Sequence[int], environment: Mapping[str, str] = os.environ
+    options: ExperimentOptions,
+    sizes: Sequence[int],
+    plan: Callable[[ExperimentOptions], Planned] = planning.plan_experiment,
 ) -> list[tuple[ExperimentOptions, Planned]]:
     """Plan an experiment on each of these numbers of nodes; return the plans with the options of each.
 
     Each node has as many replicas as in the file's own plan. The jobs are named after the experiment and
-    their nodes: ``train-4-nodes``.
+    their nodes: ``train-4-nodes``. ``plan`` makes each plan.
 
     Raises:
         ConfigError: if the file is invalid, or fixes what would have to change.
         PlanError: if a size does not fit the site.
     """
-    base = planning.plan_experiment(options, environment)
+    base = plan(options)
     if problems := [base.document.locate(problem) for problem in _problems(base)]:
         raise ConfigError(*problems)
     found = []
     for nodes in sizes:
         own = options._replace(settings=(*options.settings, *_settings(base, nodes)))
-        found.append((own, planning.plan_experiment(own, environment)))
+        found.append((own, plan(own)))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from hpcdist.errors import HpcdistError
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.scaling import sizes
 
 ONE: Final = {"resources": {"cpu": {"requests": 1}}}
@@ -31,7 +32,8 @@ def planned(folder: Path, experiment: dict[str, Any], *nodes: int, site: str = "
     options = ExperimentOptions(str(folder / "train.yml"), site=site or str(folder / "eight.yaml"))
     environment = {"PATH": "", "HPCDIST_CONFIG": str(folder / "none.yml")}
     (folder / "none.yml").write_text("{}")
-    plans = [made.plan for _, made in sizes.planned(options, nodes, environment)]
+    plan = partial(plan_experiment, environment=environment)
+    plans = [made.plan for _, made in sizes.planned(options, nodes, plan)]
     return [(plan.identity.name, plan.placement.nodes, plan.placement.size) for plan in plans]
 
 

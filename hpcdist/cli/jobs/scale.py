@@ -17,9 +17,11 @@ from hpcdist.cli.jobs.report import write
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
+from hpcdist.cli.session import awaiting_in
 from hpcdist.errors import HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
-from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
+from hpcdist.nodes import suspects
 from hpcdist.runs import requests, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -109,7 +111,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _report(runs_dir, options.file, metric, plot_file, json=json)
         return
     asked = Asked(nodes, is_weak, repeat, metric, chain, again)
-    planned = sizes.planned(options, nodes)
+    planned = _planned(options, nodes, runs_dir, saves=not dry_run)
     _print_problems([made for _, made in planned])
     found = costs.costs([made for _, made in planned], repeat)
     if not json:
@@ -126,6 +128,18 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     reports = wait([one.run for one in members], runs.services())
     _report(runs_dir, str(first.directory.path), metric, plot_file, json=json)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+
+
+def _planned(options: ExperimentOptions, nodes: Sequence[int], runs_dir: Path, *, saves: bool) -> Sizes:
+    """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`.
+
+    Raises:
+        HpcdistError: as `sizes.planned`.
+    """
+    plan = functools.partial(plan_experiment, awaiting=awaiting_in(runs_dir, saves=saves))
+    found = sizes.planned(options, nodes, plan)
+    plans = suspects.avoided_by_all([made for _, made in found], runs_dir, saves=saves)
+    return [(own, made) for (own, _), made in zip(found, plans, strict=True)]
 
 
 def _print_problems(plans: Sequence[Planned]) -> None:

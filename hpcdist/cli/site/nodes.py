@@ -10,11 +10,12 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from hpcdist.cli import show, suspects
+from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.nodes import suspects
 from hpcdist.nodes.known import Known
 from hpcdist.nodes.ledger import Forgotten
 from hpcdist.nodes.suspicion import Node
