@@ -153,6 +153,15 @@ def loaded(options: ExperimentOptions, document: Document | None = None) -> Load
     return _loaded(options, document or _document(options))
 
 
+def native(options: ExperimentOptions) -> Document:
+    """Return the file in native form with its params and settings, before its templates are filled in.
+
+    Raises:
+        ConfigError: when it cannot be read.
+    """
+    return _native(options, _document(options)).document
+
+
 def in_jobs(made: Planned, first: int = 1) -> list[Planned]:
     """Return the plan of each job; a search has several where one array cannot have all its trials.
 
@@ -221,14 +230,17 @@ def _located(problem: Problem, document: Document) -> Problem:
 
 
 def _loaded(options: ExperimentOptions, document: Document) -> Loaded:
-    native = load.to_native(
+    return load.checked(_native(options, document))
+
+
+def _native(options: ExperimentOptions, document: Document) -> load.Native:
+    return load.to_native(
         document,
         params=dict(options.params),
         settings=options.settings,
         importer=options.form,
         job=options.job,
     )
-    return load.checked(native)
 
 
 def _machine(

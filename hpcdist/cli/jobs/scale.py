@@ -7,7 +7,7 @@ import json as json_texts
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
@@ -17,8 +17,8 @@ from hpcdist.cli.jobs.report import write
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
-from hpcdist.cli.session import awaiting_in
-from hpcdist.errors import HpcdistError, PlanError, Problem
+from hpcdist.cli.session import awaiting_in, pipeline_of
+from hpcdist.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.nodes import suspects
@@ -30,7 +30,8 @@ from hpcdist.scaling import costs, plot, png, results, sizes, study, svg
 from hpcdist.scaling.study import FILE, MOST, Found, Member, Mode, Study
 from hpcdist.schedulers import schedulers
 
-_BUSY = "another `hpcdist scale` of the same experiment is running; waiting for it to finish"
+_SERVERS: Final = ("notebook", "tensorboard")
+_BUSY: Final = "another `hpcdist scale` of the same experiment is running; waiting for it to finish"
 
 Sizes = list[tuple[ExperimentOptions, Planned]]
 
@@ -63,6 +64,8 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.command("scale")
 @experiment_options
 @click.option("--nodes", metavar="LIST", callback=_nodes, help="Numbers of nodes, such as 1,2,4,8.")
+@click.option("--nodes-param", "param", default="", metavar="NAME",
+              help="The param that is the number of nodes; default: the one that can be it.")  # fmt: skip
 @click.option("--weak/--strong", "is_weak", default=True, show_default=True,
               help="Whether the problem grows with the nodes or stays the same.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, MOST), default=1, show_default=True,
@@ -86,6 +89,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,
     options: ExperimentOptions,
     nodes: tuple[int, ...],
+    param: str,
     is_weak: bool,
     repeat: int,
     metric: str,
@@ -111,7 +115,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _report(runs_dir, options.file, metric, plot_file, json=json)
         return
     asked = Asked(nodes, is_weak, repeat, metric, chain, again)
-    planned = _planned(options, nodes, runs_dir, saves=not dry_run)
+    _check_kind(options)
+    planned = _planned(options, nodes, param, runs_dir, saves=not dry_run)
     _print_problems([made for _, made in planned])
     found = costs.costs([made for _, made in planned], repeat)
     if not json:
@@ -130,14 +135,30 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
 
 
-def _planned(options: ExperimentOptions, nodes: Sequence[int], runs_dir: Path, *, saves: bool) -> Sizes:
+def _check_kind(options: ExperimentOptions) -> None:
+    """Check that the file is that of a training.
+
+    Raises:
+        ConfigError: if it is a pipeline, or serves a browser.
+    """
+    document, is_pipeline = pipeline_of(options)
+    kind = document.data.get("kind") if document else None
+    if document and (is_pipeline or kind in _SERVERS):
+        message = f"a {'pipeline' if is_pipeline else kind} has no throughput that could scale"
+        hint = "study an experiment, such as that of one operation" if is_pipeline else "study an experiment"
+        raise ConfigError(document.locate(Problem(message, ("kind",), hint)))
+
+
+def _planned(
+    options: ExperimentOptions, nodes: Sequence[int], param: str, runs_dir: Path, *, saves: bool
+) -> Sizes:
     """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`.
 
     Raises:
         HpcdistError: as `sizes.planned`.
     """
     plan = functools.partial(plan_experiment, awaiting=awaiting_in(runs_dir, saves=saves))
-    found = sizes.planned(options, nodes, plan)
+    found = sizes.planned(options, nodes, plan, param)
     plans = suspects.avoided_by_all([made for _, made in found], runs_dir, saves=saves)
     return [(own, made) for (own, _), made in zip(found, plans, strict=True)]
 
