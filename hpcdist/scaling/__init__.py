@@ -3,7 +3,7 @@
 sizes node_param    the experiment, planned for each number of nodes; the param that is this number
 costs    what all sizes may cost at most
 study    which runs belong together, and which of them are missing
-results    throughput, efficiency and cost of each size
+measured results    what one run has measured; throughput, efficiency and cost of each size
 fits    laws of scalability, fitted to the throughput of several sizes
 table    a study as text
 plot    throughput by nodes, as marks on a sheet

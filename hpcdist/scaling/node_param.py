@@ -35,8 +35,8 @@ def find(base: Planned, native: Document, named: str) -> NodeParam:
     params = base.experiment.params
     texts = {path: text for path in (WORKERS, NODES) if "{" in (text := str(_at(native.data, path)))}
     if named and named not in params:
-        hint = did_you_mean(named, params) or "the file has no `params`"
-        raise ConfigError(Problem(f"there is no param {named!r}", hint=hint, place=Place("--nodes-param", 0, 0)))
+        hint, place = did_you_mean(named, params) or "the file has no `params`", Place("--nodes-param", 0, 0)
+        raise ConfigError(Problem(f"there is no param {named!r}", hint=hint, place=place))
     found = [named] if named else _candidates(base, params, texts)
     if len(found) > 1 or (texts and not found):
         path = next(iter(texts), ("params",))

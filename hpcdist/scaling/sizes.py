@@ -40,7 +40,7 @@ def planned(
     base = plan(options)
     if problems := [base.document.locate(problem) for problem in _problems(base)]:
         raise ConfigError(*problems)
-    by = node_param.find(base, planning.native(options), param)
+    by = node_param.find(base, planning.native(options).document, param)
     found = []
     for nodes in sizes:
         params = ((by.name, str(nodes)),) if by.name else ()
