@@ -159,13 +159,9 @@ def native(options: ExperimentOptions, document: Document | None = None) -> load
     Raises:
         ConfigError: when it cannot be read.
     """
-    return load.to_native(
-        document or _document(options),
-        params=dict(options.params),
-        settings=options.settings,
-        importer=options.form,
-        job=options.job,
-    )
+    given = {"importer": options.form, "job": options.job}
+    found = document or _document(options)
+    return load.to_native(found, params=dict(options.params), settings=options.settings, **given)
 
 
 def in_jobs(made: Planned, first: int = 1) -> list[Planned]:

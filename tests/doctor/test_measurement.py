@@ -166,3 +166,32 @@ def test_a_setting_is_proposed_only_where_it_gains_more_than_the_noise() -> None
     assert best[2:4] == ("ok", "nothing is better by more than twice the noise (3 GB/s)")
     *rows, best = candidates.findings(tried, {"nccl": {0: [10.0, 10.0], 1: [10.0]}})
     assert [one.status for one in (*rows, best)] == ["ok", "ok", "note", "unknown"]
+
+
+def test_a_setting_that_the_tasks_did_not_have_is_not_compared() -> None:
+    tried = candidates.grid([("NCCL_CROSS_NIC", "0,1")])
+    assert [candidates.not_set(one, {"NCCL_CROSS_NIC": ("1",)}) for one in tried] == [
+        "",
+        "NCCL_CROSS_NIC was 1",
+        "",
+    ]
+    assert candidates.not_set(tried[2], {"NCCL_CROSS_NIC": ("1", None)}) == "NCCL_CROSS_NIC was 1 or not set"
+    assert candidates.not_set(tried[2], {}) == "NCCL_CROSS_NIC was not recorded"
+    speeds = {"nccl": {0: [10.0] * 3, 2: [20.0] * 3}}
+    found = [*candidates.findings(tried, speeds, {1: "NCCL_CROSS_NIC was 1"})]
+    assert [one[:4] for one in found] == [
+        (
+            "settings",
+            "NCCL_CROSS_NIC=0",
+            "warning",
+            "it was not measured: in the tasks NCCL_CROSS_NIC was 1",
+        ),
+        ("settings: nccl", "as it is", "ok", "all-reduce on the bus 10, 10, 10 GB/s"),
+        ("settings: nccl", "NCCL_CROSS_NIC=1", "ok", "all-reduce on the bus 20, 20, 20 GB/s"),
+        (
+            "settings: nccl",
+            "best",
+            "note",
+            "NCCL_CROSS_NIC=1: 100% faster than as it is; the noise is 0 GB/s",
+        ),
+    ]
