@@ -63,6 +63,8 @@ def forget(names: tuple[str, ...], site: str | None, runs_dir: Path) -> None:
     found = suspects.read(runs_dir)
     print_problems(found.problems)
     there = sorted({node.name for node in found.nodes(site)})
+    bare = {name.partition(".")[0]: name for name in there}
+    names = tuple(name if name in there else bare.get(name, name) for name in names)
     if unknown := [name for name in names if name not in there]:
         where = f" of site {site}" if site else ""
         raise ConfigError(
