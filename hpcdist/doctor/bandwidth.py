@@ -128,7 +128,7 @@ def fitting(seconds: float) -> int:
 def measure(task: Task, seed: int, *, in_pairs: bool, write: Callable[[Mapping[str, Any]], None]) -> None:
     """Measure, and write the record after each round."""
     found: dict[str, Any] = {"pairs": [], "confirmed": [], "wrong": [], "rounds": 0, "error": ""}
-    planned = pairing.rounds(task.nodes, seed) if in_pairs else []
+    planned = pairing.planned(task.nodes, seed) if in_pairs else []
     found["planned"] = len(planned)
     for matches in planned:
         if max(task.library.gather(time.monotonic() - task.begin)) > MOST_SECONDS:

@@ -179,7 +179,8 @@ def _verdict(group: str, one: Measurement, slow: pairing.Slow) -> Iterator[Findi
         detail = f"{usual:.3g} GB/s each way, {latency}; whether one of two nodes is slow, a third would show"
         yield Finding(group, "nodes", "ok", detail)
     elif not slow.nodes and not slow.links:
-        detail = f"none of {len(best)} is slow in {one.rounds} rounds: {usual:.3g} GB/s each way, {latency}"
+        detail = f"none of {len(best)} is slow in {one.rounds} rounds: {usual:.3g} GB/s each way, {latency}; "
+        detail += f"one below {pairing.visible(one.all_pairs):.2g} of that would show"
         yield Finding(group, "nodes", "ok", detail)
 
 

@@ -52,7 +52,12 @@ def test_nodes_that_are_well_beside_what_was_measured_before() -> None:
     hint = "compare versions and variables with `measured` of the site file, and try again at another time"
     assert [*measurement.findings([measured()], before)] == [
         *nodes(*((name, "", 10.0, 10.0, 3) for name in NODES)),
-        Finding("bandwidth: mpi", "nodes", "ok", "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs"),
+        Finding(
+            "bandwidth: mpi",
+            "nodes",
+            "ok",
+            "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs; one below 0.25 of that would show",
+        ),
         Finding(
             "bandwidth: mpi", "measured", "warning", "10 GB/s, 50% of the 20 measured on 2026-11-01", hint
         ),
@@ -100,7 +105,7 @@ def test_what_could_not_be_measured_is_unknown_or_a_note_and_wrong_data_an_error
     )
     found = [*measurement.findings([alone, ended, two, measured(wrong=((0, 1),))], ())]
     shown = [one[:4] for one in found if not one.numbers and one.name not in ("ring", "measured")]
-    healthy = "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs"
+    healthy = "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs; one below 0.25 of that would show"
     assert shown == [
         ("bandwidth: mpi", "bandwidth", "unknown", "it sees 1 of 4 tasks"),
         ("bandwidth: mpi", "nodes", "ok", healthy.replace("3 rounds", "2 rounds")),
