@@ -277,6 +277,15 @@ def bytes_text(count: int, one: str = "bytes") -> str:
     return f"{amount:.{0 if unit == one else 1}f} {unit}"
 
 
+_UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def span_text(seconds: float) -> str:
+    """Return a duration in its largest unit: ``3d``; of a time in the future ``0s``."""
+    whole = max(0, int(seconds))
+    return next((f"{whole // unit}{name}" for name, unit in _UNITS if whole >= unit), "0s")
+
+
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the problems that are errors."""
     return tuple(problem for problem in problems if problem.severity == "error")

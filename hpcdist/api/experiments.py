@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
 from hpcdist.api.values import joined, plain, texts
@@ -16,8 +18,9 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.nodes import suspects
 from hpcdist.remotes import here
-from hpcdist.runs import awaited, rundir
+from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"
@@ -38,19 +41,21 @@ class Experiment:
     def plan(self) -> Plan:
         """Decide what runs where, as `hpcdist plan`; the batch system is asked of awaited runs alone.
 
-        Runs that ``batch.dependency`` names are those of $HPCDIST_RUNS_DIR, else ``runs``.
+        Runs that ``batch.dependency`` names, and what is known against nodes, are of $HPCDIST_RUNS_DIR, else
+        of ``runs``.
 
         Raises:
             ConfigError: if the experiment, the site file or the user's config is invalid.
             PlanError: if the experiment does not fit the site.
         """
-        runs_dir = rundir.choose(None, os.environ)
+        return self._plan(runs_directory(None))
 
+    def _plan(self, runs_dir: Path, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
             return awaited.resolved(experiment, site, runs_dir, here.services())
 
         made = planning.plan_experiment(self._options, document=self._document, awaiting=awaiting)
-        return Plan(made, self._options)
+        return Plan(suspects.avoided(made, runs_dir, saves=saves), self._options)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.
@@ -73,14 +78,15 @@ class Experiment:
         return self.plan().render()
 
     def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
-        """Plan it and submit the plan: see `Plan.submit`.
+        """Plan it with what the runs in ``runs_dir`` recorded, and submit the plan: see `Plan.submit`.
 
         Raises:
             ConfigError: as `plan`, or if the run cannot be written.
             PlanError: as `plan`.
             SchedulerError: as `Plan.submit`.
         """
-        return self.plan().submit(runs_dir, again=again)
+        found = runs_directory(runs_dir)
+        return self._plan(found, saves=True).submit(found, again=again)
 
     def changed(
         self,

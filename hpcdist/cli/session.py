@@ -37,10 +37,10 @@ def planned(  # noqa: PLR0913 - as verbs need it
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    awaiting = awaiting or partial(_awaiting, runs_dir, saves)
+    awaiting = awaiting or awaiting_in(runs_dir, saves=saves)
     made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
-        from hpcdist.cli import suspects  # nothing is known yet in a new folder
+        from hpcdist.nodes import suspects  # nothing is known yet in a new folder
 
         made = suspects.avoided(made, runs_dir, saves=saves)
     if shown:
@@ -57,6 +57,11 @@ def _with_needs(made: Planned) -> Planned:
     hint = "it is not installed here: `pip install 'hpcdist[sweeps]'`"
     located = made.document.locate(warning(message, ("hptuning", "bo"), hint))
     return made._replace(problems=(*made.problems, located))
+
+
+def awaiting_in(runs_dir: Path | None, *, saves: bool) -> Awaiting:
+    """Return how runs for which an experiment waits are found; arguments as of `planned`."""
+    return partial(_awaiting, runs_dir, saves)
 
 
 def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:

@@ -201,13 +201,15 @@ def _elements(job: JobSpec, experiment: Experiment) -> int:
 
 
 def _limit(job: JobSpec, site: Site) -> Walltime | None:
+    """Return how long it may last: without a walltime as its component with the longest limit."""
     if job.request.walltime:
         return job.request.walltime
     partitions = (
         (site.partitions.get(group.site_partition or ""), group.nodes) for group in job.placement.groups
     )
-    known = (partition.walltime_of(nodes) for partition, nodes in partitions if partition)
-    return min(filter(None, known), default=None)
+    limits = [partition.walltime_of(nodes) if partition else None for partition, nodes in partitions]
+    known = [limit for limit in limits if limit]
+    return max(known) if known and len(known) == len(limits) else None
 
 
 def _rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
