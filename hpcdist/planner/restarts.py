@@ -60,6 +60,18 @@ def _spare_nodes(count: int, placement: Placement) -> int:
     return count
 
 
+def no_restarts(experiment: Experiment, packing: Origin) -> None:
+    """Check that trials that share the nodes of a job, for this reason, are not to be restarted one by one.
+
+    Raises:
+        PlanError: if they are.
+    """
+    if experiment.environment.restart is not None:
+        message = f"packed trials are not restarted one by one, and these are packed ({packing})"
+        hint = "write `max_restarts`, or `batch: {pack: false}` where the batch system has arrays"
+        raise PlanError(Problem(message, ("environment", "restart"), hint))
+
+
 def origins_of(
     experiment: Experiment, restarts: Restarts | None, where: Where
 ) -> Iterator[tuple[str, Origin]]:

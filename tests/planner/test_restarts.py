@@ -78,6 +78,17 @@ def test_an_element_of_an_array_goes_on_by_requeue_or_in_its_own_job() -> None:
     assert [one and one.by for one in ways] == ["requeue", None]
 
 
+def test_trials_that_are_packed_by_rule_are_not_restarted() -> None:
+    data: dict[str, Any] = {
+        "hptuning": {"matrix": {"n": {"values": [1, 2, 3]}}},
+        "environment": {"restart": {"on": ["failure"]}},
+        "run": {"cmd": "train {{ n }}"},
+    }
+    message = r"packed trials are not restarted one by one, and these are packed \(rule local has no arrays\)"
+    with pytest.raises(PlanError, match=message):
+        planned(site_named("local"), **data)
+
+
 @pytest.mark.parametrize(
     ("restart", "data", "site", "message"),
     [
