@@ -98,6 +98,7 @@ hpcdist_was_enough() {
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
   hpcdist_find_lost
+  hpcdist_doubt_success
   hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   if ((hpcdist_status == 0)); then
@@ -121,6 +122,12 @@ hpcdist_choose_next() {
     [[ ${hpcdist[restart]} != requeue ]] || hpcdist_again=1
   fi
   return 1
+}
+# Many programs end with exit code 0 when they get TERM or HUP: whether they had finished is unknown.
+hpcdist_doubt_success() {
+  ((hpcdist_status == 0)) && [[ ${hpcdist_told_to_end:-}${hpcdist_got_term:-} ]] || return 0
+  echo "hpcdist: the program ended with exit code 0 when it was told to end; whether it had finished is unknown"
+  hpcdist_status=143
 }
 hpcdist_cause() {
   local why

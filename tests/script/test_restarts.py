@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,42 @@ def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_t
         "the program ended with exit code 0 after USR1, and so is finished; if it is not, let it end" in out
     )
     assert events(tmp_path)[1:] == [("notice", "USR1"), ("over", "completed"), ("ended", "0")]
+
+
+QUIET = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); SIGNAL"
+QUIET += "; print('up', flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("signals", "why", "marks"),
+    [
+        ([signal.SIGTERM], "terminated", []),
+        # As the clock does: USR1 before the time limit, then TERM.
+        ([signal.SIGURG] * 2, "timeout", [("notice", "USR1"), ("timeout", "0"), ("over", "timeout")]),
+    ],
+)
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "exec python3 -c "
+        + shlex.quote(QUIET.replace("SIGNAL", "signal.signal(signal.SIGUSR1, signal.SIG_IGN)")),
+        "trap 'exit 0' TERM; trap : USR1; echo up; while :; do sleep 0.1; done",
+        "trap 'exit 0' TERM; trap : USR1; echo up; while :; do sleep 0.1; done; mpirun train",  # no wrapper
+    ],
+)
+def test_exit_code_0_after_term_is_no_success(
+    tmp_path: Path, cmd: str, signals: list[int], why: str, marks: list[tuple[str, str]]
+) -> None:
+    with started(tmp_path, run={"cmd": cmd}, environment={"restart": {}}) as job:
+        assert job.stdout is not None
+        assert any(line == "up\n" for line in job.stdout)
+        for number in signals:
+            job.send_signal(number)
+            time.sleep(0.5)  # two of a kind would be one
+        out, _ = job.communicate(timeout=60)
+    assert (job.returncode, (tmp_path / "run/attempts/0.why").read_text()) == (143, f"{why}\n")
+    assert events(tmp_path)[1:] == [*marks, ("ended", "143")]
+    assert "ended with exit code 0 when it was told to end" in out
 
 
 FILLED = """\
