@@ -80,6 +80,12 @@ hpcdist_may_begin() {
     hpcdist_log_event skipped 0
     return 1
   fi
+  if [[ -e $HPCDIST_RUN_DIR/cancelled ]]; then # when `hpcdist cancel` did not know of this job yet
+    hpcdist_over=1 hpcdist_status=143
+    echo "hpcdist: the run was cancelled, so that no attempt begins"
+    hpcdist_log_event cancelled 0
+    return 1
+  fi
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
   hpcdist_blame_earlier

@@ -132,6 +132,16 @@ def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -
     assert events(tmp_path)[-2:] == [("skipped", "0"), ("ended", "5")]
 
 
+def test_a_job_of_a_cancelled_run_begins_no_attempt(tmp_path: Path) -> None:
+    """Its submission was under way when the user cancelled the run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/cancelled").touch()
+    code, out = ended(tmp_path, "echo program")
+    assert (code, "program" in out) == (143, False)
+    assert "the run was cancelled, so that no attempt begins" in out
+    assert events(tmp_path)[1:] == [("cancelled", "0"), ("ended", "143")]
+
+
 REQUEUED = 'sed -i "s/ $0 / $$ /" run/events && exec bash job.sh'
 """Runs a job once more under its id, which is that of the process."""
 
