@@ -27,7 +27,7 @@ def is_requested(directory: RunDirectory) -> bool:
 
 
 def mark_cancelled(directory: RunDirectory) -> None:
-    """Let no further job of the run be submitted, and no further attempt begin, as far as the disk permits."""
+    """Let no further job of the run be submitted and no attempt begin, as far as the disk permits."""
     with contextlib.suppress(OSError):
         directory.write(_CANCELLED, "by `hpcdist cancel`\n")
 

@@ -69,8 +69,8 @@ class Lines:
     def launch_line(self) -> Raw:
         """Return the launch line, broken before the task wrapper and before the user's own command.
 
-        A first word that is shell already is a function of the script, which cannot be ``exec``'d; all else is:
-        a shell between the script and the program would end by a signal that the program handles.
+        A first word that is shell already is a function of the script, which cannot be ``exec``'d; all else
+        is: a shell between the script and the program would end by a signal that the program handles.
         """
         words = self.plan.words
         return self._line(words[: self._first_of_trial] if self._is_packed else words)
