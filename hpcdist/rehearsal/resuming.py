@@ -36,15 +36,16 @@ def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps:
     earlier, own = attempts[:place], attempts[place]
     metric = _most_tracked(steps.get(attempts[0].tracking, ()))
     tracked = [[step for step in steps.get(one.tracking, ()) if step.metric == metric] for one in attempts]
-    saved = _saved(earlier, written, tracked)
+    saved = _saved(earlier, written, tracked, margin=0)
+    surely = _saved(earlier, written, tracked, margin=RESOLUTION)
     before, begun = tracked[place - 1], tracked[place]
     known = Resumption(
         reached=before[-1].step if before else None,
         began_at=begun[0].step if begun else None,
-        saved=saved[-1] if len(saved) > 1 else None,
+        saved=saved[-1] if saved else None,
     )
     for by, went_on in (
-        ("steps", _by_steps(saved, begun)),
+        ("steps", _by_steps(tracked[0], saved, surely, begun)),
         ("names", _by_names([written[one.number] for one in attempts[: place + 1]], earlier[-1], own.found)),
         ("reading", _by_reading(own, has_saved=bool(written[own.number]))),
     ):
@@ -59,12 +60,13 @@ def _most_tracked(steps: Sequence[Step]) -> str:
     return max(counts, key=lambda name: counts[name], default="")
 
 
-def _saved(attempts: Sequence[Attempt], written: Written, tracked: Sequence[Sequence[Step]]) -> list[float]:
-    """Return the first step of all, and those that had been tracked when each whole checkpoint was begun.
+def _saved(
+    attempts: Sequence[Attempt], written: Written, tracked: Sequence[Sequence[Step]], margin: float
+) -> list[float]:
+    """Return the steps that had been tracked so many seconds before each whole checkpoint was seen to begin.
 
     What is much smaller than the largest checkpoint is none, but a log beside them.
     """
-    first = tracked[0][:1]
     writes = [
         (write, own)
         for attempt, own in zip(attempts, tracked, strict=False)
@@ -72,24 +74,27 @@ def _saved(attempts: Sequence[Attempt], written: Written, tracked: Sequence[Sequ
         if is_whole(write, attempt)
     ]
     largest = max((write.bytes for write, _ in writes), default=0)
-    reached = [
-        [step.step for step in (*first, *own) if step.at < write.began - RESOLUTION][-1:]
+    reached = (
+        [step.step for step in own if step.at < write.began - margin][-1:]
         for write, own in writes
         if 2 * write.bytes >= largest
-    ]
-    return [step for steps in ([one.step for one in first], *reached) for step in steps]
+    )
+    return [step for steps in reached for step in steps]
 
 
-def _by_steps(saved: Sequence[float], own: Sequence[Step]) -> bool | None:
+def _by_steps(
+    first: Sequence[Step], saved: Sequence[float], surely: Sequence[float], own: Sequence[Step]
+) -> bool | None:
     """Return whether its first step is nearer to that of the last checkpoint than to that of the one before.
 
     A checkpoint may be written while the training goes on, so its own step is somewhat smaller. None where
     there was no step beside the first to be saved.
     """
-    if not own or len(saved) < 2 or saved[-1] <= saved[0]:  # noqa: PLR2004
+    if not (own and first and saved) or saved[-1] <= first[0].step:
         return None
-    earlier = max((step for step in saved[:-1] if step < saved[-1]), default=saved[0])
-    return 2 * own[0].step > earlier + saved[-1]
+    steps = [first[0].step, *surely]
+    earlier = max((step for step in steps if step < steps[-1]), default=steps[-1])
+    return 2 * own[0].step > earlier + steps[-1]
 
 
 def _by_names(written: Sequence[Sequence[Write]], before: Attempt, found: Sequence[File]) -> bool | None:
