@@ -45,8 +45,10 @@ def plan(options: ExperimentOptions, nodes: int, minutes: int, seed: int) -> Sma
     """
     real = plan_experiment(options)
     restart = _restart(real)
-    seconds = max(60 * minutes, 2 * restart.notice.seconds + _RESERVE)
+    notice = restart.notice_in(real.plan.request.walltime)
+    seconds = max(60 * minutes, 2 * notice + _RESERVE)
     settings = [("batch.walltime", str(Walltime(seconds)))]
+    settings += [] if restart.notice else [("environment.restart.notice", str(Walltime(notice)))]
     settings += [("environment.restart.spare_nodes", "0")] if restart.spare_nodes else []
     if real.plan.request.requeue:  # the batch system is not to begin it again by itself
         settings += [("batch.requeue", "false")]

@@ -25,7 +25,7 @@ hpcdist_run_all() {
     fi
     hpcdist_log_event restarted "$hpcdist_status"
     hpcdist_try=$((hpcdist_try + 1))
-    echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} + 1)) of ${hpcdist[max_restarts]}" >&2
+    echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} - ${hpcdist_first:-0} + 1)) of ${hpcdist[max_restarts]}" >&2
   done
 }
 # attempts/N is written when attempt N begins: its job, start and try, and the job's id as the batch system knows it. At its end
@@ -162,8 +162,8 @@ hpcdist_is_last() {
   done
   if [[ ${hpcdist[stop_file]:-} && -e ${hpcdist[stop_file]} ]]; then
     hpcdist_say_over "there is ${hpcdist[stop_file]}"
-  elif ((HPCDIST_ATTEMPT - hpcdist_first >= hpcdist[max_restarts])); then
-    hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]} restarts"
+  elif ((HPCDIST_ATTEMPT - hpcdist_first >= ${hpcdist[max_restarts]:-0})); then
+    hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]:-0} restarts"
   elif ((hpcdist[no_progress] && hpcdist_idle >= hpcdist[no_progress])); then
     hpcdist_say_over "$hpcdist_why; $hpcdist_idle attempts in a row $(hpcdist_what_lacks)"
   else

@@ -31,6 +31,7 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
     assert (done.code, done.out.startswith("train-1: job ")) == (0, True)
     assert real("wait", "train-1").code == 0
     log = real("logs", "train-1").out.splitlines()
+    assert [line.partition("; ")[2] for line in log if "; restart " in line] == ["restart 1 of 1"] * 1
     assert [line for line in log if line.startswith("attempt")] == [
         "attempt 0 after 0",
         "attempt 1 after 1",

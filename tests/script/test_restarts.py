@@ -58,6 +58,7 @@ def test_a_program_that_fails_runs_again_until_it_ends_well(tmp_path: Path) -> N
     ("cmd", "restart", "attempts", "why"),
     [
         (WORK + "exit 4", {"max": 2}, 3, "failure; no more than 2 restarts"),
+        (WORK + "exit 4", {"max": 0}, 1, "failure; no more than 0 restarts"),
         ("exit 4", {"no_progress": 2}, 2, "failure; 2 attempts in a row left nothing new in "),
         (WORK + "exit 4", {"on": ["timeout"]}, 1, "there is no further attempt: failure"),
         (WORK + "exit 4", {"stop_on_exit": [7, 4]}, 1, "exit code 4"),
