@@ -51,6 +51,29 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
     assert [run["state"] for run in json.loads(real("status", "train-1", "--json").out)] == ["completed"]
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "hptuning={matrix: {lr: {values: [1, 2]}}}",
+            "train-1 is a training, and is not resumed as a search",
+        ),
+        ("batch.site=toy", "train-1 is resumed on site local, where it ran"),
+        ("batch={site: toy}", "train-1 is resumed on site local, where it ran"),
+        ("name=other", "train-1 keeps its name when it is resumed"),
+    ],
+)
+def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, message: str) -> None:
+    Path("train.yml").write_text("name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n")
+    assert real("submit", "train.yml", "--wait").code == 3
+    done = real("resume", "train-1", "--set", setting)
+    assert (done.code, message in done.err, Path("runs/train-1/record.2.json").exists()) == (
+        2,
+        True,
+        False,
+    ), done
+
+
 def test_a_run_whose_job_was_refused_gets_that_one(real: Hpcdist) -> None:
     Path("train.yml").write_text("name: train\nrun: {cmd: echo trained}\nbatch: {site: local}\n")
     assert real("submit", "train.yml", "--wait").code == 0
