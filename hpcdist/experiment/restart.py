@@ -22,14 +22,14 @@ _EXIT_CODES: Final = range(1, 256)
 class Restart(Model, frozen=True):
     """When the program is started again, until it ends with exit code 0.
 
-    Each run of it is an attempt, which finds the checkpoints of the earlier ones in
-    ``HPCDIST_CHECKPOINTS``. ``on``: the ends after which there is another one: the time limit, the loss of
-    the nodes to a more important job, the loss of a node, and a failure of the program. ``max``: how many
-    there may be after the first. ``notice``: how long before the time limit the program gets a signal to save
-    its state; by default five minutes, and no more than a quarter of the time. ``signal``: which one; by
-    default TERM where torchrun starts the program, else USR1. ``no_progress``: after so many attempts in a
-    row without progress there is no further one; 0 for any number. Progress is a tracked step that no earlier
-    attempt had reached; of a program that tracks none, a new file in the checkpoints or outputs.
+    Each run of it is an attempt, which finds the checkpoints of the earlier ones in ``HPCDIST_CHECKPOINTS``.
+    ``on``: the ends after which there is another one: the time limit, the loss of the nodes to a more
+    important job, the loss of a node, and a failure of the program. ``max``: how many there may be after the
+    first. ``notice``: how long before the time limit the program gets a signal to save its state; by default
+    five minutes, and no more than a quarter of the time. ``signal``: which one; by default TERM where
+    torchrun starts the program, else USR1. ``no_progress``: after so many attempts in a row without progress
+    there is no further one; 0 for any number. Progress is a tracked step that no earlier attempt had reached;
+    of a program that tracks none, a new file in the checkpoints, or in the outputs without any.
     ``stop_on_exit``: exit codes of the program after which there is none. ``stop_file``: a file, from the
     job's folder, after which there is none. ``spare_nodes``: further nodes of the job, which take the place
     of lost ones. ``exclude_bad_nodes``: a node that was lost, or on which the first task to fail was twice,

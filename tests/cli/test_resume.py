@@ -74,6 +74,17 @@ def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, message: str) 
     ), done
 
 
+def test_cancel_names_the_job_that_lives(real: Hpcdist) -> None:
+    Path("train.yml").write_text(
+        "name: train\nrun: {cmd: '[ -e go ] && sleep 60; exit 3'}\nbatch: {site: local}\n"
+    )
+    assert real("submit", "train.yml", "--wait").code == 3
+    Path("go").touch()
+    assert real("resume", "train-1").code == 0
+    second = json.loads(Path("runs/train-1/record.2.json").read_text())["job_id"]
+    assert real("cancel", "train-1").out == f"train-1: requested to cancel job {second}\n"
+
+
 def test_a_run_whose_job_was_refused_gets_that_one(real: Hpcdist) -> None:
     Path("train.yml").write_text("name: train\nrun: {cmd: echo trained}\nbatch: {site: local}\n")
     assert real("submit", "train.yml", "--wait").code == 0

@@ -79,6 +79,22 @@ def test_an_attempt_that_leaves_something_new_is_progress(tmp_path: Path) -> Non
     assert ended(tmp_path, cmd, no_progress=2)[0] == 0
 
 
+def test_what_is_no_checkpoint_is_no_progress_where_there_are_checkpoints(tmp_path: Path) -> None:
+    """Such as a log of each attempt."""
+    save = "[ $HPCDIST_ATTEMPT != 0 ] || touch $HPCDIST_CHECKPOINTS/a"
+    cmd = f"echo 1 >>$HPCDIST_OUTPUTS/log.$HPCDIST_ATTEMPT; {save}; exit 4"
+    code, out = ended(tmp_path, cmd, no_progress=2)
+    assert (code, out.count("; restart ")) == (4, 2)
+    assert f"2 attempts in a row left nothing new in {tmp_path}/run/checkpoints" in out
+
+
+def test_a_metric_with_a_quote_in_its_name_is_counted(tmp_path: Path) -> None:
+    call = """at.log_metrics(step=1, **{'a"b c': 1}); at.log_metrics(step=9, **{'a"d': 1})"""
+    ended(tmp_path, f"python3 -c {shlex.quote('import hpcdist_tracking as at; ' + call)}; exit 4", max=0)
+    found = (tmp_path / "run/attempts/0.steps").read_text().splitlines()
+    assert sorted(found) == ['1 a\\"b c', '9 a\\"d']
+
+
 TRACKED = 'python3 -c "import hpcdist_tracking as at; at.log_metrics(step=STEP, loss=0.5, best=1)"'
 
 
