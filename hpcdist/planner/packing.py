@@ -24,6 +24,7 @@ from hpcdist.planner.budget import check_packed
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import UNLIMITED, pools
 from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
+from hpcdist.planner.restarts import no_restarts
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
@@ -56,6 +57,7 @@ def packed(
     per_node, most = _room(job, experiment, site)
     if experiment.batch.pack is None and origin.kind == "site" and per_node < 2:  # noqa: PLR2004 - no room
         return job
+    no_restarts(experiment, origin)
     pack = _pack(job.sweep, per_node, most, origin)
     array = ArraySpec((IndexRange(1, pack.nodes),)) if arrays else None
     group = _placement(job.placement, _need(job, experiment), 1, pack.per_node).groups[0]

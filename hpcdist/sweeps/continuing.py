@@ -18,7 +18,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import claims, replanning, standing, trials
+from hpcdist.sweeps import claims, kept, replanning, standing, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 
@@ -77,7 +77,9 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
                 raise ConfigError(Problem(f"{run.name} has a job that was not submitted yet", hint=_FIRST))
             return ()  # they are submitted now
         own = with_elements(changes, report, services)
-        return planning.in_jobs(replanning.changed(report.run, own), len(report.run.jobs) + 1)
+        made = replanning.changed(report.run, own)
+        kept.check(report.run, made, own)
+        return planning.in_jobs(made, len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
 

@@ -90,7 +90,7 @@ class PyTorch(Plain):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the address and port of rank 0, and the interface for gloo."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(experiment))
+            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(job))
         return (*filled(SHARED, _ORIGIN), *gloo_interface(job, site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
@@ -169,10 +169,10 @@ def gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
         yield Variable(name="GLOO_SOCKET_IFNAME", value=interface, origin=Origin("site", site.name, key))
 
 
-def patience(experiment: Experiment) -> Iterator[Variable]:
+def patience(job: JobSpec) -> Iterator[Variable]:
     """Yield how long torchrun waits for processes that save their state before it kills them, else 30 s."""
-    if restart := experiment.environment.restart:
-        seconds = str(restart.notice.seconds)
+    if restarts := job.completion.restarts:
+        seconds = str(restarts.notice)
         yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=_ORIGIN)
 
 
