@@ -16,7 +16,7 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.remotes import here
+from hpcdist.remotes import here, submitting
 from hpcdist.runs import awaited, rundir
 from hpcdist.site.model import Site
 
@@ -35,10 +35,12 @@ class Experiment:
     _options: ExperimentOptions = field(repr=False)
     _document: Document = field(repr=False)
 
-    def plan(self) -> Plan:
+    def plan(self, *, on: str | None = None) -> Plan:
         """Decide what runs where, as `hpcdist plan`; the batch system is asked of awaited runs alone.
 
-        Runs that ``batch.dependency`` names are those of $HPCDIST_RUNS_DIR, else ``runs``.
+        ``on``: a remote of your config, with whose site it is planned unless another one is given, and to
+        which the plan is then submitted. Runs that ``batch.dependency`` names are those of $HPCDIST_RUNS_DIR,
+        else ``runs``.
 
         Raises:
             ConfigError: if the experiment, the site file or the user's config is invalid.
@@ -47,10 +49,14 @@ class Experiment:
         runs_dir = rundir.choose(None, os.environ)
 
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, here.services())
+            return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
 
-        made = planning.plan_experiment(self._options, document=self._document, awaiting=awaiting)
-        return Plan(made, self._options)
+        remote = None if on is None else submitting.target(on, self._options)
+        options = self._options
+        if remote and not options.site:
+            options = options._replace(site=remote.site)
+        made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
+        return Plan(made, options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.
@@ -72,15 +78,17 @@ class Experiment:
         """
         return self.plan().render()
 
-    def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
-        """Plan it and submit the plan: see `Plan.submit`.
+    def submit(
+        self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
+    ) -> Run:
+        """Plan it, ``on`` a remote or here, and submit the plan: see `plan` and `Plan.submit`.
 
         Raises:
             ConfigError: as `plan`, or if the run cannot be written.
             PlanError: as `plan`.
             SchedulerError: as `Plan.submit`.
         """
-        return self.plan().submit(runs_dir, again=again)
+        return self.plan(on=on).submit(runs_dir, again=again)
 
     def changed(
         self,

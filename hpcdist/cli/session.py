@@ -25,17 +25,19 @@ def planned(  # noqa: PLR0913 - as verbs need it
     saves: bool = False,
     awaiting: Awaiting | None = None,
     shown: bool = True,
+    remote: str = "",
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
     names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
     ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
+    ``remote``: the one to which it is to be submitted.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    awaiting = awaiting or partial(_awaiting, runs_dir, saves)
+    awaiting = awaiting or partial(_awaiting, runs_dir, saves, remote)
     made = plan_experiment(options, document=document, awaiting=awaiting)
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.cli import suspects  # nothing is known yet in a new folder
@@ -46,13 +48,19 @@ def planned(  # noqa: PLR0913 - as verbs need it
     return made
 
 
-def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:
+def _awaiting(
+    runs_dir: Path | None,
+    saves: bool,
+    remote: str,
+    experiment: Experiment,
+    site: Site,
+) -> Experiment:
     if not runs_dir or not experiment.batch.dependency:
         return experiment
     from hpcdist.remotes import here  # with what asks batch systems, rarely needed
     from hpcdist.runs import awaited
 
-    return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None)
+    return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None, remote)
 
 
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -146,3 +147,60 @@ def test_an_answer_about_more_jobs_serves() -> None:
     runner = Answers([Completed(known, 0, "all")], shell)
     assert runner.run(Command(("sacct", "-j", "1,3", "-o", "state"))).stdout == "all"
     assert runner.run(Command(("sacct", "-j", "1,4", "-o", "state"))).stdout == "asked again"
+
+
+@pytest.mark.parametrize("other", [("-M", "aux", "--me"), ("-M", "aux,x", "--me"), ("--me", "-t", "all")])
+def test_an_answer_of_another_cluster_or_with_other_options_does_not_serve(other: tuple[str, ...]) -> None:
+    own, others = Command(("squeue", "--me")), Command(("squeue", *other))
+    runner = Answers([Completed(others, 0, "of aux"), Completed(own, 0, "own")], FakeShell([]))
+    assert runner.run(own).stdout == "own"
+    assert runner.run(others).stdout == "of aux"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_is_killed_after_its_time_and_counts_as_one_without_an_answer(shell: str) -> None:
+    asked = Command(("sh", "-c", "echo begun; sleep 60"), timeout=0.5)
+    [done] = answers.completed(
+        answered(program.command(asked), "hpcdist_run hpcdist_command", shell=shell), [asked]
+    )
+    assert (done.stdout, done.returncode, done.timed_out) == ("begun\n", 137, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (None, ["claimed"]),
+        ("0", ["answer", "errors"]),
+        ("137", ["claimed", "answer", "errors"]),
+    ],
+)
+def test_a_claim_that_may_still_make_a_job_is_reported(
+    tmp_path: Path, code: str | None, kinds: list[str]
+) -> None:
+    claim = tmp_path / "claim"
+    line = program.call("hpcdist_claimed", 3, claim)
+    assert answered(line) == []
+    claim.mkdir()
+    for name, text in {"out": "7\n", "err": "", "code": code}.items():
+        if text is not None:
+            (claim / name).write_text(text)
+    assert [section.kind for section in answered(line)] == kinds
+    if code == "137":  # what was killed longer ago has come by now, or never will
+        os.utime(claim / "code", (0, 0))
+        assert [section.kind for section in answered(line)] == ["answer", "errors"]
+
+
+def test_a_long_program_goes_on_in_a_login_shell_and_leaves_its_input(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text(f"read -r line\nPATH={tmp_path}:$PATH\n")
+    (tmp_path / "own-queue").write_text("#!/bin/sh\ncat\n")
+    (tmp_path / "own-queue").chmod(0o755)
+    long = f": {'x' * 200_000}"
+    sent = program.request([long, "hpcdist_say out; own-queue"], ["hpcdist_need own-queue"])
+    done = subprocess.run(
+        ["sh", "-c", sent.line],
+        input=sent.text.encode() + b"rest\n",
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    assert answers.read(done.stdout, sent.mark) == [Section("out", "", b"rest\n")]
