@@ -144,11 +144,11 @@ hpcdist_receive() {
     hpcdist_problem='there is no tar'
   elif hpcdist_problem=$(cd "$hpcdist_folder" && { echo "$hpcdist_own" >.sending && tar xof -; } 2>&1) &&
     hpcdist_has "$hpcdist_folder/.sent" "$3"; then
-    rm -f "$hpcdist_folder/.sending"
     hpcdist_say received
     return
   fi
-  if [ ! -e "$hpcdist_folder/.sending" ] || hpcdist_has "$hpcdist_folder/.sending" "$hpcdist_own"; then
+  # The file is empty where the disk is full.
+  if hpcdist_has "$hpcdist_folder/.sending" "$hpcdist_own" || [ ! -s "$hpcdist_folder/.sending" ]; then
     rm -rf "$hpcdist_folder"
   fi
   hpcdist_say unwritten

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,39 @@ def test_a_long_program_goes_on_in_a_login_shell_and_leaves_its_input(tmp_path: 
         check=True,
     )
     assert answers.read(done.stdout, sent.mark) == [Section("out", "", b"rest\n")]
+
+
+def archive(folder: Path, token: str) -> bytes:
+    """Return an archive of one long file, whose last file has the token."""
+    folder.mkdir()
+    (folder / "job.sh").write_bytes(b"x" * 100_000)
+    (folder / ".sent").write_text(token)
+    done = subprocess.run(["tar", "cf", "-", "job.sh", ".sent"], cwd=folder, capture_output=True, check=True)
+    return done.stdout
+
+
+def test_files_that_are_sent_again_beside_a_request_that_hangs_arrive_whole(tmp_path: Path) -> None:
+    """The connection was cut, and the other machine has not noticed: it still reads the first archive."""
+    data, line = archive(tmp_path / "own", "t1"), program.call("hpcdist_receive", tmp_path, "run", "t1")
+    sent = program.request([line])
+    first = subprocess.Popen(
+        ["sh", "-c", sent.line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert first.stdin
+    first.stdin.write(sent.text.encode() + data[:50_000])
+    first.stdin.flush()
+    while not (tmp_path / "run" / "job.sh").exists():
+        time.sleep(0.01)
+    assert [one.kind for one in answered(line, data=data)] == ["received"]
+    output = first.communicate()[0]
+    assert [one.kind for one in answers.read(output, sent.mark)] == ["unwritten"]
+    assert (tmp_path / "run" / "job.sh").stat().st_size == 100_000
+    assert [one.kind for one in answered(line, data=data)] == ["received"]
+    other = program.call("hpcdist_receive", tmp_path, "run", "t2")
+    assert [one.kind for one in answered(other, data=data)] == ["taken"]
+
+
+def test_files_that_come_in_part_leave_no_folder(tmp_path: Path) -> None:
+    data, line = archive(tmp_path / "own", "t1"), program.call("hpcdist_receive", tmp_path, "run", "t1")
+    assert [one.kind for one in answered(line, data=data[:50_000])] == ["unwritten"]
+    assert not (tmp_path / "run").exists()
