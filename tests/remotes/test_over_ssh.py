@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,35 +96,35 @@ def test_cancel_ends_the_job_there(here: Laptop) -> None:
     assert ended(here, "long-1") == "cancelled"
 
 
-def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop) -> None:
+STEPS = ("the folder there", "the files", "the submission")
+
+
+def at(step: str, how: str) -> list[str]:
+    """Return how each session of a submission is cut off: the one of this step alone."""
+    return [*["0"] * STEPS.index(step), how]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop, step: str) -> None:
     here.write("once", "true")
-    chance = random.Random()  # noqa: S311 - when a line is cut
-    for number in range(1, 5):
-        which = chance.randrange(3)
-        here.cut(*[0.0] * which, chance.uniform(0.02, 0.4))
+    for number, how in enumerate(("before", "half", "after"), 1):
+        before = here.calls()
+        here.cut(*at(step, how))
         here.hpcdist("submit", "once.yml", "--on", "box", "--set", f"tags=[t{number}]")
+        assert here.calls() - before == len(STEPS) + 1
         assert events(here.there).count("submitted") == number
 
 
-def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(here: Laptop) -> None:
+@pytest.mark.parametrize("step", STEPS)
+def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(
+    here: Laptop, step: str
+) -> None:
     here.write("once", "true")
-    chance = random.Random()  # noqa: S311 - when a line is cut
-    for number in range(1, 5):
-        words = [
-            sys.executable,
-            "-m",
-            "hpcdist",
-            "submit",
-            "once.yml",
-            "--on",
-            "box",
-            "--set",
-            f"tags=[t{number}]",
-        ]
-        killed = ["timeout", "-s", "KILL", str(chance.uniform(0.5, 1.5)), *words]
-        first = subprocess.run(killed, cwd=here.work, env=here.environment, check=False, capture_output=True)
-        if first.returncode:
-            here.hpcdist(*words[3:])
+    for number, how in enumerate(("killed-before", "killed-after"), 1):
+        words = ("submit", "once.yml", "--on", "box", "--set", f"tags=[t{number}]")
+        here.cut(*at(step, how))
+        assert here.hpcdist(*words, code=None).returncode == -signal.SIGKILL
+        here.hpcdist(*words)
         assert events(here.there).count("submitted") == number
 
 

@@ -241,3 +241,12 @@ def test_files_that_come_in_part_leave_no_folder(tmp_path: Path) -> None:
     data, line = archive(tmp_path / "own", "t1"), program.call("hpcdist_receive", tmp_path, "run", "t1")
     assert [one.kind for one in answered(line, data=data[:50_000])] == ["unwritten"]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell: str) -> None:
+    sent = program.request([program.call("mkdir", tmp_path / "made" / "far"), f"mkdir {tmp_path}/made"])
+    text = sent.text.encode()
+    for size in range(text.index(b"hpcdist_say begin"), len(text) - 1):
+        done = subprocess.run([shell, "-c", sent.line], input=text[:size], capture_output=True, check=False)
+        assert (done.stdout, [*tmp_path.iterdir()]) == (b"", [])
