@@ -3,7 +3,7 @@
 # Answers stand behind lines that begin with $hpcdist_mark, a random word: what a login shell prints is ignored.
 
 exec 4>&1
-: "${hpcdist_mark:?}" "${hpcdist_most:=0}"
+: "${hpcdist_mark:?}" "${hpcdist_most:=0}" "${hpcdist_program:=}"
 
 hpcdist_say() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
 
@@ -12,10 +12,13 @@ hpcdist_need() {
   command -v "$1" >/dev/null 2>&1 || [ "${hpcdist_login-}" ] || hpcdist_log_in
 }
 
+# By a pipe: a variable of the environment takes 128 KiB. The rest of stdin follows as 3.
 hpcdist_log_in() {
   command -v bash >/dev/null 2>&1 || return 0
-  export hpcdist_program
-  exec bash -l -c 'exec <&3 3<&-; hpcdist_login=1; eval "$hpcdist_program"' 3<&0 </dev/null
+  exec 3<&0
+  printf '%s\n' "$hpcdist_program" |
+    bash -l -c 'hpcdist_program=$(cat <&5); exec <&3 3<&- 5<&-; hpcdist_login=1; eval "$hpcdist_program"' 3<&3 5<&0 </dev/null
+  exit
 }
 
 # PREFIXES NAMES: unset variables that begin with one of these prefixes, except those named.
@@ -34,6 +37,16 @@ hpcdist_run() {
   hpcdist_errors=$("$@" 2>&1 >&4 4>&- </dev/null)
   hpcdist_say err "$?"
   printf '%s' "$hpcdist_errors"
+}
+
+# SECONDS WORDS: become this command, which is killed after that time: nobody here would end it otherwise.
+hpcdist_exec() {
+  if command -v timeout >/dev/null 2>&1; then
+    set -- timeout -s KILL "$@"
+  else
+    shift
+  fi
+  exec "$@"
 }
 
 # FOLDER WORDS: run a command unless that was done before, whose answer is then printed. The folder is the
@@ -69,10 +82,18 @@ hpcdist_void() {
   mkdir "$1" 2>/dev/null && printf '' >"$1/out" && printf '' >"$1/err" && echo void >"$1/code"
 }
 
-# JOB FOLDER: print the answer of what was run under a claim.
+# JOB FOLDER: print the answer of what was run under a claim, or that it may still make a job: it has no answer
+# yet, or was killed (137) a short while ago.
 hpcdist_claimed() {
-  [ -f "$2/code" ] || return 0
-  hpcdist_say answer "$1" "$(cat "$2/code")"
+  if [ ! -f "$2/code" ]; then
+    [ ! -d "$2" ] || hpcdist_say claimed "$1"
+    return
+  fi
+  hpcdist_code=$(cat "$2/code")
+  if [ "$hpcdist_code" = 137 ] && [ "$(find "$2/code" -mmin -3 2>/dev/null)" ]; then
+    hpcdist_say claimed "$1"
+  fi
+  hpcdist_say answer "$1" "$hpcdist_code"
   cat "$2/out"
   hpcdist_say errors "$1"
   cat "$2/err"
@@ -99,29 +120,46 @@ hpcdist_hello() {
 }
 
 # FOLDER NAME TOKEN: unpack an archive from stdin into a new folder; it is whole when its last file is there.
+# A request whose connection broke may be at it still when it is sent again: who came last owns the folder.
 hpcdist_receive() {
   hpcdist_folder=$1/$2
   umask 077
   if ! hpcdist_problem=$(mkdir "$hpcdist_folder" 2>&1); then
     if [ ! -d "$hpcdist_folder" ]; then
       hpcdist_say unwritten "$hpcdist_problem"
-    elif [ -f "$hpcdist_folder/.sent" ] && [ "$(cat "$hpcdist_folder/.sent")" = "$3" ]; then
+      return
+    fi
+    if hpcdist_has "$hpcdist_folder/.sent" "$3"; then
       cat >/dev/null
       hpcdist_say received
-    else
-      hpcdist_say taken
+      return
     fi
-    return
+    if ! hpcdist_has "$hpcdist_folder/.sending" "$3"; then
+      hpcdist_say taken
+      return
+    fi
   fi
+  hpcdist_own="$3 $hpcdist_mark"
   if ! command -v tar >/dev/null 2>&1; then
     hpcdist_problem='there is no tar'
-  elif hpcdist_problem=$(cd "$hpcdist_folder" && tar xof - 2>&1) && [ -f "$hpcdist_folder/.sent" ]; then
+  elif hpcdist_problem=$(cd "$hpcdist_folder" && { echo "$hpcdist_own" >.sending && tar xof -; } 2>&1) &&
+    hpcdist_has "$hpcdist_folder/.sent" "$3"; then
     hpcdist_say received
     return
   fi
-  rm -rf "$hpcdist_folder"
+  # The file is empty where the disk is full.
+  if hpcdist_has "$hpcdist_folder/.sending" "$hpcdist_own" || [ ! -s "$hpcdist_folder/.sending" ]; then
+    rm -rf "$hpcdist_folder"
+  fi
   hpcdist_say unwritten
   printf '%s\n' "${hpcdist_problem:-it came incomplete}"
+}
+
+# FILE WORDS: whether the first line of a file begins with these words.
+hpcdist_has() {
+  hpcdist_line=
+  { read -r hpcdist_line <"$1"; } 2>/dev/null
+  case $hpcdist_line in "$2"*) ;; *) return 1 ;; esac
 }
 
 # RUN FOLDER SINCE: print what changed in a run's small files since a time in UTC, as touch -t reads it.
@@ -158,9 +196,35 @@ hpcdist_part() {
   tail -c "+$((hpcdist_from + 1))" "$2" | head -c "$hpcdist_length"
 }
 
-# FOLDER: print the sizes and names of the files of a run's outputs.
+# PATHS: print the bytes and the time of the last change of each file, and its path, each behind a NUL.
+hpcdist_versions() {
+  if find . -prune -printf '' 2>/dev/null; then
+    find "$@" -type f -printf '%s %T@ %p\0'
+  else
+    find "$@" -type f -exec sh -c 'for file; do
+      printf "%s %s %s\000" "$(($(wc -c <"$file")))" "$(stat -c %Y "$file" 2>/dev/null || stat -f %m "$file")" "$file"
+    done' sh {} +
+  fi
+}
+
+# FOLDER: print the files of a run's outputs.
 hpcdist_outputs() {
+  if ! cd "$1" 2>/dev/null; then
+    hpcdist_say gone
+    return
+  fi
   hpcdist_say out
-  cd "$1/outputs" 2>/dev/null && find . -type f -exec wc -c {} \; | sed 's,^ *\([0-9]*\) \./,\1 ,'
-  hpcdist_say err 0
+  cd outputs 2>/dev/null && hpcdist_versions .
+}
+
+# FILE FROM: print $hpcdist_most bytes of a file at most from there on, and then which version it is.
+hpcdist_piece() {
+  hpcdist_length=$(($(wc -c 2>/dev/null <"$1") - $2))
+  [ "$hpcdist_length" -le "$hpcdist_most" ] || hpcdist_length=$hpcdist_most
+  if [ "$hpcdist_length" -gt 0 ]; then
+    hpcdist_say file 0 "$2" "$hpcdist_length" 0 -
+    tail -c "+$(($2 + 1))" "$1" | head -c "$hpcdist_length"
+  fi
+  hpcdist_say version
+  hpcdist_versions "$1" 2>/dev/null
 }

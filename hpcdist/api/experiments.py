@@ -19,7 +19,7 @@ from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.nodes import suspects
-from hpcdist.remotes import here
+from hpcdist.remotes import here, submitting
 from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
@@ -38,24 +38,29 @@ class Experiment:
     _options: ExperimentOptions = field(repr=False)
     _document: Document = field(repr=False)
 
-    def plan(self) -> Plan:
+    def plan(self, *, on: str | None = None) -> Plan:
         """Decide what runs where, as `hpcdist plan`; the batch system is asked of awaited runs alone.
 
-        Runs that ``batch.dependency`` names, and what is known against nodes, are of $HPCDIST_RUNS_DIR, else
-        of ``runs``.
+        ``on``: a remote of your config, with whose site it is planned unless another one is given, and to
+        which the plan is then submitted. Runs that ``batch.dependency`` names, and what is known against
+        nodes, are of $HPCDIST_RUNS_DIR, else of ``runs``.
 
         Raises:
             ConfigError: if the experiment, the site file or the user's config is invalid.
             PlanError: if the experiment does not fit the site.
         """
-        return self._plan(runs_directory(None))
+        return self._plan(runs_directory(None), on)
 
-    def _plan(self, runs_dir: Path, *, saves: bool = False) -> Plan:
+    def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, here.services())
+            return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
 
-        made = planning.plan_experiment(self._options, document=self._document, awaiting=awaiting)
-        return Plan(suspects.avoided(made, runs_dir, saves=saves), self._options)
+        remote = None if on is None else submitting.target(on, self._options)
+        options = self._options
+        if remote and not options.site:
+            options = options._replace(site=remote.site)
+        made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
+        return Plan(suspects.avoided(made, runs_dir, saves=saves), options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.
@@ -77,8 +82,12 @@ class Experiment:
         """
         return self.plan().render()
 
-    def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
-        """Plan it with what the runs in ``runs_dir`` recorded, and submit the plan: see `Plan.submit`.
+    def submit(
+        self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
+    ) -> Run:
+        """Plan it with what the runs in ``runs_dir`` recorded, and submit it, ``on`` a remote or here.
+
+        See `plan` and `Plan.submit`.
 
         Raises:
             ConfigError: as `plan`, or if the run cannot be written.
@@ -86,7 +95,7 @@ class Experiment:
             SchedulerError: as `Plan.submit`.
         """
         found = runs_directory(runs_dir)
-        return self._plan(found, saves=True).submit(found, again=again)
+        return self._plan(found, on, saves=True).submit(found, again=again)
 
     def changed(
         self,

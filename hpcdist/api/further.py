@@ -29,7 +29,7 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
-    this_machine.check_here(run, "restart")
+    this_machine.check_here(run, "copy" if copies else "restart")
     services, notes = this_machine.services(), list[str]()
     options = anew.options(run, changes)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)

@@ -19,6 +19,8 @@ from hpcdist.script.renderer import render
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from hpcdist.remotes.submitting import Target
+
 
 @dataclass(frozen=True, repr=False)
 class Plan:
@@ -27,6 +29,7 @@ class Plan:
     _made: Planned
     _options: ExperimentOptions
     _beside: Mapping[str, str] = field(default_factory=dict)
+    _remote: Target | None = None
 
     @property
     def name(self) -> str:
@@ -81,6 +84,9 @@ class Plan:
     def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
         """Submit it exactly once, as `hpcdist submit`; the job runs in the current folder.
 
+        A plan that was made ``on`` a remote is submitted there, over ssh, where no such folder is:
+        ``batch.code`` takes one along.
+
         An earlier submission of the same experiment that was interrupted is completed, and its run returned,
         unless ``again``. ``runs_dir``: by default $HPCDIST_RUNS_DIR, else ``runs``. What a verb would print
         is in ``Run.notes``. On Ctrl-C the job may exist; the next submission finds it.
@@ -94,8 +100,10 @@ class Plan:
         request = requests.of(self._made, self._options, services.runner)
         own = request.files
         request = request._replace(files=lambda directory: {**own(directory), **self._beside})
-        output = Output(note=notes.append)
-        run = this_machine.submit(request, runs_directory(runs_dir), services, output, again=again)
+        folder, output = runs_directory(runs_dir), Output(note=notes.append)
+        if self._remote:
+            request, services = self._remote.prepare(request, self._made, folder, services)
+        run = this_machine.submit(request, folder, services, output, again=again)
         return Run(run, tuple(notes))
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcdist.api import called, further, results, showing, waiting
+from hpcdist.api import called, elsewhere, further, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
@@ -30,7 +30,8 @@ class Run:
     """One submission and all that belongs to it; ``notes``: what a verb would have printed when it was made.
 
     Its methods read the run directory and ask the batch system anew each time, so that one value may be kept,
-    and be used by several threads. Any of them raises ``ConfigError`` if the run's files cannot be read.
+    and be used by several threads. What a run of a remote wrote comes here before it is read; if the remote
+    does not answer, that is a warning. Any of them raises ``ConfigError`` if the run's files cannot be read.
     """
 
     _run: rundir.Run
@@ -113,8 +114,9 @@ class Run:
         if follow:
             services = here.services()
             watch = Watch(renewed(self._run), services)
-            files = [watch.observe(logs.follow(directory, watch.is_over, services.sleep))]
+            files = [watch.observe(logs.follow(directory, watch.is_over, watch.sleep))]
         else:
+            elsewhere.pull(self._run)
             files = [logs.lines(file) for file in logs.files(directory, "" if trial is None else str(trial))]
         if rank is None:
             return (line for file in files for line in file)
@@ -127,6 +129,7 @@ class Run:
         Raises:
             OSError: if the run directory cannot be read.
         """
+        elsewhere.pull(self._run)
         return results.metrics_of(series.read(self._run.directory, self._run.directory.plan()))
 
     def trials(self, by: str | None = None) -> tuple[Trial, ...]:
@@ -138,6 +141,7 @@ class Run:
         Raises:
             ConfigError: if the run is no search, or no trial has the metric.
         """
+        elsewhere.pull(self._run)
         run = renewed(self._run)
         found = looking.look(run, here.services()).trials
         tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
@@ -152,10 +156,28 @@ class Run:
     def outputs(self) -> tuple[Output, ...]:
         """Return the files below ``directory / "outputs"``, with recorded hashes, as `hpcdist outputs`.
 
+        Those that are on the run's remote alone are of kind ``there``; `fetch` brings them.
+
         Raises:
             OSError: if the run's files cannot be read.
         """
-        return tuple(outputs.outputs(self._run.directory))
+        elsewhere.pull(self._run)
+        own = outputs.outputs(self._run.directory)
+        there = {output.path: output for output in elsewhere.outputs_there(self._run)}
+        known = [output._replace(bytes=there.pop(output.path, output).bytes) for output in own]
+        return tuple(sorted([*known, *there.values()]))
+
+    def fetch(self, *patterns: str) -> None:
+        """Bring the outputs of a run of a remote here that match, as `hpcdist outputs --get`.
+
+        ``patterns``: of paths, or of folders; all of a run that is here are here already.
+
+        Raises:
+            ConfigError: if a pattern has none.
+            SchedulerError: if the remote does not answer, or files there have changed meanwhile.
+            OSError: if they cannot be written here.
+        """
+        elsewhere.fetch(self._run, patterns or ("*",))
 
     def cancel(self) -> bool:
         """Cancel its jobs; return whether the batch system was asked to: not for those that have ended.

@@ -27,17 +27,19 @@ def planned(  # noqa: PLR0913 - as verbs need it
     saves: bool = False,
     awaiting: Awaiting | None = None,
     shown: bool = True,
+    remote: str = "",
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
     names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
     ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
+    ``remote``: the one to which it is to be submitted.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    awaiting = awaiting or awaiting_in(runs_dir, saves=saves)
+    awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=remote)
     made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.nodes import suspects  # nothing is known yet in a new folder
@@ -59,18 +61,24 @@ def _with_needs(made: Planned) -> Planned:
     return made._replace(problems=(*made.problems, located))
 
 
-def awaiting_in(runs_dir: Path | None, *, saves: bool) -> Awaiting:
+def awaiting_in(runs_dir: Path | None, *, saves: bool, remote: str = "") -> Awaiting:
     """Return how runs for which an experiment waits are found; arguments as of `planned`."""
-    return partial(_awaiting, runs_dir, saves)
+    return partial(_awaiting, runs_dir, saves, remote)
 
 
-def _awaiting(runs_dir: Path | None, saves: bool, experiment: Experiment, site: Site) -> Experiment:
+def _awaiting(
+    runs_dir: Path | None,
+    saves: bool,
+    remote: str,
+    experiment: Experiment,
+    site: Site,
+) -> Experiment:
     if not runs_dir or not experiment.batch.dependency:
         return experiment
     from hpcdist.remotes import here  # with what asks batch systems, rarely needed
     from hpcdist.runs import awaited
 
-    return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None)
+    return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None, remote)
 
 
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:

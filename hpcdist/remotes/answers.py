@@ -10,6 +10,9 @@ from hpcdist.host.command import Command, Completed, Runner
 _NOT_FOUND: Final = 127
 """The exit code of a shell for a program that is not there."""
 
+_KILLED: Final = 137
+"""The exit code of a command that was killed there, as after its time."""
+
 
 class Section(NamedTuple):
     """One section: its kind, the words of its head, and its contents."""
@@ -77,13 +80,14 @@ def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[
     texts = [section for section in sections if section.kind in {"out", "err"}]
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return [
-        _completed(command, out.text, int(err.words), err.text)
+        completed_one(command, out.text, int(err.words), err.text)
         for command, (out, err) in zip(commands, pairs, strict=True)
     ]
 
 
-def _completed(command: Command, out: str, code: int, err: str) -> Completed:
-    return Completed(command, code, out, err, missing=code == _NOT_FOUND)
+def completed_one(command: Command, out: str, code: int, err: str) -> Completed:
+    """Return the result of a command; one that was killed there counts as one that had no more time."""
+    return Completed(command, code, out, err, timed_out=code == _KILLED, missing=code == _NOT_FOUND)
 
 
 class Answers(NamedTuple):
@@ -102,7 +106,12 @@ class Answers(NamedTuple):
 
 def covers(known: Command, asked: Command) -> bool:
     """Return whether the answer to one command has that to another, which names fewer jobs."""
-    return known.argv[0] == asked.argv[0] and _words(asked) <= _words(known)
+    return _fixed(known) == _fixed(asked) and _words(asked) <= _words(known)
+
+
+def _fixed(command: Command) -> tuple[str, frozenset[str]]:
+    """Return the program and its options: ``-M CLUSTER`` names other jobs by the same numbers."""
+    return command.argv[0], frozenset(word for word in command.argv if word.startswith("-"))
 
 
 def _words(command: Command) -> frozenset[str]:

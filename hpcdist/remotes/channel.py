@@ -53,7 +53,7 @@ class Channel(NamedTuple):
         with tempfile.TemporaryDirectory(prefix="hpcdist-") as folder:
             stdin, stdout = Path(folder, "in"), Path(folder, "out")
             with stdin.open("wb") as file:
-                file.write(sent.text.encode())
+                file.write(program.encoded(sent.text))
                 if data:
                     with data.open("rb") as rest:
                         shutil.copyfileobj(rest, file)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, SchedulerError
+from hpcdist.runs.rundir import Run
 
 _MOST: Final = 200
 
@@ -114,6 +115,13 @@ def unwritten(name: str, said: str) -> Problem:
         hint = f"choose a `directory` in which you can write: `remotes.{name}.directory` in your config"
     reason = next((line for line in _lines(said) if _REASON.search(line)), "") or shown(said)
     return Problem(f"the run cannot be written on {name}: {reason[:_MOST]}", hint=hint)
+
+
+def gone(run: Run) -> Problem:
+    """Return the problem of a run whose directory there was removed, as sites do with old files."""
+    record = run.record
+    message = f"the directory of {run.name} on {record.remote} is not there any more: {record.there}"
+    return Problem(message, hint=f"its site may remove old files; what is left is in {run.directory.path}")
 
 
 def shown(said: str) -> str:

@@ -1,24 +1,27 @@
 """Outputs come back from a remote: by rsync, else in parts over the same session as all requests.
 
-Both go on where they were interrupted. What is here is in ``outputs`` of the mirror, as it is there.
+Both go on where they were interrupted. What is here is in ``outputs`` of the mirror, as it is there: a file
+counts as the same if its size and the time of its last change are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host.command import Command
-from hpcdist.remotes import program
+from hpcdist.remotes import failures, program
 from hpcdist.remotes.channel import Channel
 from hpcdist.remotes.connection import Connection
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Outdated
 from hpcdist.words import quote
 
 _PART: Final = 1 << 24
@@ -26,21 +29,45 @@ _PART: Final = 1 << 24
 
 _TIMEOUT: Final = 300.0
 _HOURS: Final = 86400.0
-_UNFINISHED: Final = ".part"
+_DIGITS: Final = 9
+"""Those of a second that file systems have."""
 
 Progress = Callable[[int], object]
 """Is called with the number of bytes that have come."""
 
 
-def listing(channel: Channel, run: Run) -> dict[str, int]:
-    """Return the files of the run's outputs there, and their bytes; links are left out.
+class Version(NamedTuple):
+    """What a file there is now: its bytes, and when it was changed last, in nanoseconds since 1970."""
+
+    bytes: int
+    changed: int
+
+
+class _Changed(Exception):  # noqa: N818 - what it is
+    """A file there is not any more what was listed."""
+
+
+def listing(channel: Channel, run: Run) -> dict[str, Version]:
+    """Return the files of the run's outputs there; links are left out.
 
     Raises:
+        Outdated: if the run's directory is not there any more.
         Unreachable: without an answer.
     """
-    sections = channel.call([program.call("hpcdist_outputs", run.record.there)], _TIMEOUT)
-    lines = (line.partition(" ") for line in sections[0].data.decode("utf-8", "surrogateescape").split("\n"))
-    return {name: int(size) for size, _, name in lines if size.isdecimal() and _is_inside(name)}
+    [section] = channel.call([program.call("hpcdist_outputs", run.record.there)], _TIMEOUT)
+    if section.kind == "gone":
+        raise Outdated(failures.gone(run))
+    return {name: version for name, version in _versions(section.data) if _is_inside(name)}
+
+
+def _versions(data: bytes) -> Iterator[tuple[str, Version]]:
+    for line in data.split(b"\0"):
+        size, _, rest = line.partition(b" ")
+        time, _, name = rest.partition(b" ")
+        seconds, _, parts = time.partition(b".")
+        if size.isdigit() and seconds.isdigit():
+            changed = int(seconds + parts[:_DIGITS].ljust(_DIGITS, b"0"))
+            yield os.fsdecode(name).removeprefix("./"), Version(int(size), changed)
 
 
 def _is_inside(name: str) -> bool:
@@ -48,31 +75,45 @@ def _is_inside(name: str) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
-def matching(there: Mapping[str, int], patterns: Iterable[str], run: Run) -> dict[str, int]:
+def matching(
+    there: Mapping[str, Version], patterns: Iterable[str], run: Run, element: str = ""
+) -> dict[str, Version]:
     """Return the files that match one of these patterns, by their whole path or a folder's.
+
+    ``element``: of this one alone, whose files are in a folder of its name.
 
     Raises:
         ConfigError: if a pattern has none.
     """
-    found: dict[str, int] = {}
+    found: dict[str, Version] = {}
+    name = f"{run.name}/{element}".rstrip("/")
     for pattern in patterns:
-        own = {name: size for name, size in there.items() if _matches(name, pattern)}
+        own = {path: version for path, version in there.items() if _matches(path, pattern, element)}
         if not own:
-            hint = f"`hpcdist outputs {run.name}` lists those that there are"
-            raise ConfigError(Problem(f"no output of {run.name} matches {pattern!r}", hint=hint))
+            hint = f"`hpcdist outputs {name}` lists those that there are"
+            raise ConfigError(Problem(f"no output of {name} matches {pattern!r}", hint=hint))
         found |= own
     return found
 
 
-def _matches(name: str, pattern: str) -> bool:
-    path = PurePosixPath(name)
-    return any(fnmatchcase(str(part), pattern.rstrip("/")) for part in (path, *path.parents))
+def is_of(element: str, path: str) -> bool:
+    """Return whether an output is one of this element; all are of the whole run."""
+    return not element or path.startswith(f"{element}/")
 
 
-def fetch(channel: Channel, run: Run, names: Mapping[str, int], progress: Progress) -> None:
+def _matches(name: str, pattern: str, element: str) -> bool:
+    if not is_of(element, name):
+        return False
+    paths = {PurePosixPath(name), PurePosixPath(name.removeprefix(f"{element}/"))}
+    folders = {folder for path in paths for folder in path.parents}
+    return any(fnmatchcase(str(part), pattern.rstrip("/")) for part in paths | folders)
+
+
+def fetch(channel: Channel, run: Run, names: Mapping[str, Version], progress: Progress) -> None:
     """Bring these files here, by rsync where both machines have it.
 
     Raises:
+        Outdated: if some of them have changed or vanished there meanwhile; the others are here.
         Unreachable: if the connection is lost for good; a later call goes on.
         OSError: if they cannot be written here.
     """
@@ -100,45 +141,77 @@ def _by_rsync(connection: Connection, run: Run, names: Iterable[str]) -> bool:
         return connection.shell.attach(Command(shown)) == 0
 
 
-def _in_parts(channel: Channel, run: Run, names: Mapping[str, int], progress: Progress) -> None:
-    folder = run.directory.outputs
-    for name, size in names.items():
-        with suppress(FileNotFoundError):
-            if (folder / name).stat().st_size == size:
-                progress(size)
-                continue
-        for count in _parts(channel, run, name, size):
-            progress(count)
+def _in_parts(channel: Channel, run: Run, names: Mapping[str, Version], progress: Progress) -> None:
+    problems: list[Problem] = []
+    for name, version in names.items():
+        if is_here(run, name, version):
+            progress(version.bytes)
+            continue
+        try:
+            for count in _parts(channel, run, name, version):
+                progress(count)
+        except _Changed:
+            message = f"{name} of {run.name} has changed or vanished on {run.record.remote} meanwhile"
+            problems.append(Problem(message, hint="fetch it again"))
+    if problems:
+        raise Outdated(*problems)
 
 
-def _parts(channel: Channel, run: Run, name: str, size: int) -> Iterator[int]:
+def _parts(channel: Channel, run: Run, name: str, version: Version) -> Iterator[int]:
     """Yield how many bytes came, at first how many were here, until the file is whole; then it is renamed."""
     whole = run.directory.outputs / name
-    part = whole.with_name(f"{whole.name}{_UNFINISHED}")
-    part.parent.mkdir(parents=True, exist_ok=True)
+    whole.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = part_of(whole, version)
     with part.open("ab") as file:
         begun = file.tell()
         yield begun
-        while begun < size:
-            data = _part(channel, run, name, begun)
-            if not data:
-                break
+        while True:
+            data, now = _piece(channel, run, name, begun)
+            if now != version or (not data and begun < version.bytes):
+                raise _Changed
             file.write(data)
             file.flush()
             begun += len(data)
             yield len(data)
+            if begun >= version.bytes:
+                break
+    os.utime(part, ns=(version.changed, version.changed))
     part.replace(whole)
 
 
-def _part(channel: Channel, run: Run, name: str, begun: int) -> bytes:
+def part_of(whole: Path, version: Version) -> Path:
+    """Return the file of what came of this version; those of other versions are removed."""
+    own, now = (
+        hashlib.sha256(text).hexdigest()[:16] for text in (os.fsencode(whole.name), b"%d-%d" % version)
+    )
+    part = whole.with_name(f".{own}-{now}.part")
+    for old in whole.parent.glob(f".{own}-*.part"):
+        if old != part or old.stat().st_size > version.bytes:
+            old.unlink()
+    return part
+
+
+def _piece(channel: Channel, run: Run, name: str, begun: int) -> tuple[bytes, Version | None]:
+    """Return the next bytes of a file there, and which version of it they are of; None for none."""
     lines = [
-        program.known({f"0/{name}": begun}, most=_PART),
-        f"cd {quote(run.record.there)}/outputs && {program.call('hpcdist_part', 0, name)}",
+        program.known({}, most=_PART),
+        f"cd {quote(run.record.there)}/outputs && {program.call('hpcdist_piece', f'./{name}', begun)}",
     ]
     sections = channel.call(lines, _TIMEOUT)
-    return b"".join(section.data for section in sections if section.kind == "file")
+    data = b"".join(section.data for section in sections if section.kind == "file")
+    versions = [version for one in sections if one.kind == "version" for _, version in _versions(one.data)]
+    return data, versions[0] if versions else None
 
 
-def missing(run: Run, there: Mapping[str, int]) -> dict[str, int]:
-    """Return the files that are there alone."""
-    return {name: size for name, size in there.items() if not Path(run.directory.outputs, name).is_file()}
+def is_here(run: Run, name: str, version: Version) -> bool:
+    """Return whether a file there is here, as it is there."""
+    with suppress(OSError):
+        found = Path(run.directory.outputs, name).stat()
+        return Version(found.st_size, found.st_mtime_ns) == version
+    return False
+
+
+def missing(run: Run, there: Mapping[str, Version]) -> dict[str, int]:
+    """Return the bytes of the files that are there alone."""
+    outputs = run.directory.outputs
+    return {name: found.bytes for name, found in there.items() if not Path(outputs, name).is_file()}

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from hpcdist.errors import SchedulerError, SubmissionUnknown
+from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.remotes import answers, mirror, program, runner
+from hpcdist.remotes import answers, failures, mirror, program, runner
 from hpcdist.remotes.answers import Answers, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.remotes.mirror import Seen
 from hpcdist.remotes.runner import RemoteRunner
-from hpcdist.runs.rundir import Phase, Run
-from hpcdist.runs.services import Services
+from hpcdist.runs.rundir import Phase, Run, timestamp
+from hpcdist.runs.services import Outdated, Services, Unanswered
 from hpcdist.runs.states import GRACE, age
 from hpcdist.schedulers import schedulers
 
 _TIMEOUT: Final = 120.0
-_MOST: Final = 50
-"""Times that one call looks, while files come in parts."""
 
 
-class Silent(NamedTuple):
-    """A runner on a remote that cannot be reached: every command fails with the reason."""
+class Kept(NamedTuple):
+    """What one look has brought: the most bytes that are left of one file, and why others did not come."""
 
-    reason: str
-
-    def run(self, command: Command) -> Completed:
-        """Return the failure."""
-        return Completed(command, 255, stderr=self.reason)
+    left: int
+    problems: tuple[Problem, ...] = ()
 
 
 def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids: bool = False) -> Runner:
@@ -45,27 +41,35 @@ def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids:
     try:
         sections = _asked(there, runs, commands, services, voids=voids)
     except Unreachable as error:
-        return Silent(f"{error}; {_age(runs, services.now)}")
+        return Unanswered(f"{error}; {_age(runs, services.now)}")
     _keep(_directories(runs), sections, services.now)
     _settle(runs, sections, services)
     return Answers(answers.completed(sections, commands), there)
 
 
 def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
-    """Bring the mirrors of these runs up to date; ``whole``: also large logs, which come in parts.
+    """Bring the mirrors of these runs up to date; ``whole``: also all parts of large files.
 
     Raises:
+        Outdated: if some files cannot be read there, or written here.
         Unreachable: without an answer; with the age of the last one.
     """
-    for _ in range(_MOST if whole else 1):
-        try:
-            sections = _asked(there, runs, (), services)
-        except Unreachable as error:
-            said = _age(runs, services.now)
-            changed = [one._replace(message=f"{one.message}; {said}") for one in error.problems]
-            raise Unreachable(*changed) from error
-        if not _keep(_directories(runs), sections, services.now):
-            return
+    kept = _pulled(there, runs, services)
+    for _ in range(math.ceil(kept.left / program.PART) if whole else 0):
+        if kept.left:
+            kept = _pulled(there, runs, services)
+    if kept.problems:
+        raise Outdated(*kept.problems)
+
+
+def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> Kept:
+    try:
+        sections = _asked(there, runs, (), services)
+    except Unreachable as error:
+        age = _age(runs, services.now)
+        changed = [one._replace(message=f"{one.message}; {age}") for one in error.problems]
+        raise Unreachable(*changed) from error
+    return _keep(_directories(runs), sections, services.now)
 
 
 def queries(runs: Sequence[Run]) -> Iterator[Command]:
@@ -117,23 +121,36 @@ def _sizes(runs: Sequence[Run]) -> dict[str, int]:
     }
 
 
-def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float]) -> bool:
-    """Write what came into the mirrors; return whether more is to come, which is then asked for again."""
-    at = 0
-    behind: set[int] = set()
+def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float]) -> Kept:
+    """Write what came into the mirrors; what is left or could not be written is asked for again."""
+    at, most, behind = 0, 0, set[int]()
+    problems: list[Problem] = []
     for section in sections:
         if section.kind == "now" and section.words.isdecimal():
             at = int(section.words)
+        elif section.kind == "gone":
+            problems.append(failures.gone(runs[int(section.words)]))
         elif section.kind == "file":
             number, offset, length, size, name = section.words.split(" ", 4)
-            if int(offset) + int(length) < int(size):
-                behind.add(int(number))
-            mirror.write(runs[int(number)].directory, name, int(offset), section.data)
+            run, left = runs[int(number)], int(size) - int(offset) - int(length)
+            problem = _written(run, name, int(offset), section.data)
+            problems += filter(None, [problem])
+            behind |= {int(number)} if problem or left else set()
+            most = max(most, 0 if problem else left)
     for place, run in enumerate(runs):
         with suppress(OSError):
-            seen = Seen(mirror.seen(run).there if place in behind else at, now())
-            mirror.save_seen(run.directory, seen)
-    return bool(behind)
+            mirror.save_seen(run.directory, Seen(mirror.seen(run).there if place in behind else at, now()))
+    return Kept(most, tuple(problems))
+
+
+def _written(run: Run, name: str, offset: int, data: bytes) -> Problem | None:
+    """Write a part of a file into the mirror; return why that failed, which leaves other runs alone."""
+    try:
+        mirror.write(run.directory, name, offset, data)
+    except OSError as error:
+        path, why = run.directory.path / name, error.strerror or str(error)
+        return Problem(f"{run.name} cannot be brought up to date: {path}: {why}")
+    return None
 
 
 def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services) -> None:
@@ -147,8 +164,12 @@ def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services
                 why = "its submission was cut off before the batch system was called"
                 services.try_update(run, phase=Phase.REFUSED, message=why)
             elif code.isdecimal():
-                done = Completed(Command(()), int(code), section.text, errors.get(number, ""))
+                done = answers.completed_one(Command(()), section.text, int(code), errors.get(number, ""))
                 _accept(run, done, services)
+        elif section.kind == "claimed":  # it may make a job yet: its time begins again
+            at = timestamp(services.now())
+            run, again = runs[int(section.words)], {"submitted_at": at, "clock": services.host}
+            services.try_update(run, phase=Phase.SUBMITTING, **again)
 
 
 def _accept(run: Run, done: Completed, services: Services) -> None:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Place, Problem, did_you_mean, located
+from hpcdist.host import resources
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.host.shell import Shell
 from hpcdist.loading import preferences
@@ -58,6 +59,19 @@ def named(own: Preferences, name: str, place: Place | None = None) -> RemoteMach
         "write one into your config: `remotes: {NAME: {host: USER@HOST, directory: $SCRATCH/hpcdist}}`"
     )  # fmt: skip
     raise ConfigError(Problem(f"there is no remote {name!r} in your config", hint=hint, place=place))
+
+
+def check_site(own: Preferences, name: str, site_path: tuple[str, ...]) -> None:
+    """Refuse a remote whose site has no file.
+
+    Raises:
+        ConfigError: with the place in the config.
+    """
+    site = own.config.remotes[name].site
+    place = own.place("remotes", name, *(("site",) if site else ()))
+    hint = "" if site else f"name its site as `remotes.{name}.site`"
+    with located(lambda one: one._replace(place=place, hint=hint or one.hint)):
+        resources.site_file(site or name, resources.site_folders(site_path))
 
 
 def channel(name: str, machine: RemoteMachine) -> Channel:

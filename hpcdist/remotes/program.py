@@ -8,6 +8,7 @@ is left for the program.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping
@@ -30,15 +31,21 @@ class Request(NamedTuple):
     @property
     def line(self) -> str:
         """The words for the login shell."""
-        read = f"dd bs=1 count={len(self.text.encode())} 2>/dev/null"
+        read = f"dd bs=1 count={len(encoded(self.text))} 2>/dev/null"
         return f"exec /bin/sh -c 'hpcdist_program=$({read}); eval \"$hpcdist_program\"'"
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a program, which may hold names of files that are not UTF-8."""
+    return text.encode(errors="surrogateescape")
 
 
 def request(lines: Iterable[str], needs: Iterable[str] = ()) -> Request:
     """Return the request that runs these lines; ``needs``: lines that may go on in a login shell."""
     mark = f"hpcdist-{secrets.token_hex(8)}"
     body = [f"hpcdist_mark={mark}", _functions(), *needs, "hpcdist_say begin", *lines, "hpcdist_say end"]
-    return Request("\n".join(body), mark)
+    # In braces: of a program whose end was cut off, the shell runs nothing.
+    return Request("\n".join(["{", *body, "}"]), mark)
 
 
 @functools.cache
@@ -68,7 +75,7 @@ def variable(text: str) -> str:
 
 
 def command(given: Command, first: str = "") -> str:
-    """Return the function ``hpcdist_command``, which runs a command in its environment.
+    """Return the function ``hpcdist_command``, which runs a command in its environment and its time.
 
     ``first``: the path of a program whose folder comes first in PATH.
     """
@@ -83,7 +90,7 @@ def command(given: Command, first: str = "") -> str:
     lines += [f"export {name}={quote(value)}" for name, value in given.environment]
     if given.cwd:
         lines.append(f"cd {quote(given.cwd)} || exit 126")
-    lines.append(call("exec", *given.argv))
+    lines.append(call("hpcdist_exec", math.ceil(given.timeout), *given.argv))
     return "hpcdist_command() (\n" + "\n".join(lines) + "\n)"
 
 

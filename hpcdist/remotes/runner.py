@@ -14,6 +14,9 @@ from hpcdist.remotes.failures import Unreachable
 from hpcdist.runs.rundir import Run
 
 _CLAIM: Final = ".submit-"
+_LATER: Final = 10.0
+"""Seconds that a command has less than its session, so that it ends there, and that is known here."""
+
 VOID: Final = "void"
 """In place of an exit code: the submission was given up before the batch system was called."""
 
@@ -36,7 +39,7 @@ class RemoteRunner(NamedTuple):
     def run(self, command: Command) -> Completed:
         """Run the command there; without an answer, it fails with the reason."""
         try:
-            sections = self.channel.call(self.lines(command), command.timeout, needs([command]))
+            sections = self.channel.call(self.lines(command), command.timeout + _LATER, needs([command]))
         except Unreachable as error:
             return Completed(command, 255, stderr=str(error))
         return answers.completed(sections, [command])[0]
@@ -54,7 +57,7 @@ class RemoteRunner(NamedTuple):
         once = program.call("hpcdist_once", claim(run), "hpcdist_command")
         try:
             lines = [program.command(moved, self.python), once]
-            sections = self.channel.call(lines, command.timeout, needs([command]))
+            sections = self.channel.call(lines, command.timeout + _LATER, needs([command]))
         except Unreachable as error:
             raise SubmissionUnknown(*error.problems) from error
         return self._started(run, command, sections)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from hpcdist.code.prepare import Code
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.loading.planning import Planned
+from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.loading import preferences
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.loading.preferences import RemoteMachine
 from hpcdist.planner import script_advice
 from hpcdist.remotes import machines, sending
 from hpcdist.remotes.machines import Remote
 from hpcdist.remotes.runner import RemoteRunner
-from hpcdist.remotes.sending import Place
 from hpcdist.runs import rundir, this_machine
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import RunDirectory
@@ -36,7 +37,7 @@ class Target(NamedTuple):
 
     def dry(self, request: SubmitRequest) -> SubmitRequest:
         """Return the request as it would be there, without asking the remote."""
-        return _there(request, self, Place(self.machine.directory, 0))
+        return _there(request, self, sending.Place(self.machine.directory, 0))
 
     def prepare(
         self, request: SubmitRequest, made: Planned, runs_dir: Path, services: Services
@@ -59,6 +60,19 @@ class Target(NamedTuple):
         return _there(request, self, place), changed
 
 
+def target(name: str, options: ExperimentOptions, place: Place | None = None) -> Target:
+    """Return the remote of this name; ``place``: where it is named.
+
+    Raises:
+        ConfigError: if the config has none, or its site is needed and not known.
+    """
+    own = preferences.read(os.environ)
+    machine = machines.named(own, name, place)
+    if not options.site:
+        machines.check_site(own, name, options.site_path)
+    return Target(name, machine, Path(options.file).parent)
+
+
 def check_code(made: Planned, target: Target) -> None:
     """Refuse a job that runs a file of this folder which is not taken along.
 
@@ -76,7 +90,7 @@ def check_code(made: Planned, target: Target) -> None:
         raise ConfigError(made.document.locate(Problem(message, ("batch", "code"), hint)))
 
 
-def _there(request: SubmitRequest, target: Target, place: Place) -> SubmitRequest:
+def _there(request: SubmitRequest, target: Target, place: sending.Place) -> SubmitRequest:
     """Return the request with scripts for its directory there; without code, the job starts in that."""
 
     def files(directory: RunDirectory) -> Mapping[str, str]:

@@ -62,10 +62,13 @@ class _Awaited(NamedTuple):
         return [AwaitedJob(job.event_id) for job in alive if job.event_id]
 
 
-def resolved(experiment: Experiment, site: Site, runs_dir: Path, services: Services | None) -> Experiment:
+def resolved(
+    experiment: Experiment, site: Site, runs_dir: Path, services: Services | None, remote: str = ""
+) -> Experiment:
     """Return the experiment with the ids of jobs where its dependency names runs.
 
     ``services``: they are asked for the states of those runs, by one query; without them the records count.
+    ``remote``: the one to which it is to be submitted; empty for this machine.
 
     Raises:
         ConfigError: if there is no such run, it is on another machine, or it never fulfils the condition.
@@ -75,12 +78,14 @@ def resolved(experiment: Experiment, site: Site, runs_dir: Path, services: Servi
     names = {job.id for one in waits for wait in one.conditions for job in wait.jobs if job.is_run}
     if not names:
         return experiment
-    found = _found(names, site, runs_dir, services)
+    found = _found(names, site, runs_dir, services, remote)
     kept = [text for one in waits if (text := _text(one, found))]
     return replace(experiment, batch=replace(experiment.batch, dependency=tuple(kept)))
 
 
-def _found(names: set[str], site: Site, runs_dir: Path, services: Services | None) -> Mapping[str, _Awaited]:
+def _found(
+    names: set[str], site: Site, runs_dir: Path, services: Services | None, remote: str
+) -> Mapping[str, _Awaited]:
     """Return the runs of these names with their states.
 
     Raises:
@@ -93,7 +98,7 @@ def _found(names: set[str], site: Site, runs_dir: Path, services: Services | Non
             runs[name] = finding.find_element(runs_dir, name)
         except ConfigError as error:
             problems += (problem._replace(path=_PATH, word=name) for problem in error.problems)
-    problems += (problem for name, one in runs.items() for problem in _unfit(name, *one, site))
+    problems += (problem for name, one in runs.items() for problem in _unfit(name, *one, site, remote))
     if problems:
         raise ConfigError(*problems)
     reports = _reports({run.directory: run for run, _ in runs.values()}, services)
@@ -102,9 +107,13 @@ def _found(names: set[str], site: Site, runs_dir: Path, services: Services | Non
     }
 
 
-def _unfit(name: str, run: Run, element: str, site: Site) -> Iterator[Problem]:
+def _unfit(name: str, run: Run, element: str, site: Site, remote: str) -> Iterator[Problem]:
     """Yield why no job of this site can wait for this run."""
-    if (run.record.site, run.record.scheduler) != (site.name, site.scheduler):
+    if run.record.remote != remote:
+        where = [each or "this machine" for each in (run.record.remote, remote)]
+        hint = f"submit it with --on {run.record.remote}" if run.record.remote else "submit it without --on"
+        yield Problem(f"{name} is on {where[0]}, and this job on {where[1]}", _PATH, hint, word=name)
+    elif (run.record.site, run.record.scheduler) != (site.name, site.scheduler):
         message = f"{name} is on site {run.record.site} ({run.record.scheduler}), and this job on {site.name}"
         yield Problem(message, _PATH, "a batch system waits for its own jobs alone", word=name)
     elif all(job.job is None for job in run.jobs):

@@ -92,7 +92,8 @@ def submit(
     ownership.make(runs_dir)
     digest = rundir.digest(request.experiment)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
-        found = interrupted.find((digest, request.site), runs_dir, services, output.note)
+        identity = digest, request.site, request.remote
+        found = interrupted.find(identity, runs_dir, services, output.note)
         there = found and Code(folder=code_record.read(found.directory).job_folder)
         run, code = (found, there) if found and there else create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)

@@ -27,17 +27,18 @@ class Interrupted(KeyboardInterrupt):
 
 
 def find(
-    identity: tuple[str, str], runs_dir: Path, services: Services, note: Callable[[str], object]
+    identity: tuple[str, str, str], runs_dir: Path, services: Services, note: Callable[[str], object]
 ) -> Run | None:
     """Return the run of an interrupted submission of the same experiment that this one completes, if any.
 
-    ``identity``: the hash of the experiment, and the site.
+    ``identity``: the hash of the experiment, the site, and the remote.
 
     Raises:
         SubmissionUnknown: if it is unknown whether such a run has a job.
     """
     runs, _ = finding.list_runs(runs_dir)
-    same = [run for run in runs if (run.record.digest, run.record.site) == identity]
+    records = ((run, run.record) for run in runs)
+    same = [run for run, one in records if (one.digest, one.site, one.remote) == identity]
     for report in status([run for run in same if _is_interrupted(run)], services):
         run, state = report.run, report.status.state
         if lost := [job for job in report.jobs if not job.run.job and job.status.state is JobState.UNKNOWN]:

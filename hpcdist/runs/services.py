@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.host import locks
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.runs import rundir
@@ -21,6 +21,10 @@ def new_token() -> str:
     import secrets  # imports `random`, needed by `submit` only
 
     return secrets.token_hex(8)
+
+
+class Outdated(SchedulerError):  # noqa: N818 - what it is
+    """A remote answered, and yet not all of a run's files could be brought here."""
 
 
 @runtime_checkable
@@ -40,7 +44,12 @@ class Elsewhere(Runner, Protocol):
         ...
 
     def pull(self, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
-        """Bring the files of these runs up to date here; ``whole``: however long that takes."""
+        """Bring the files of these runs up to date here; ``whole``: however long that takes.
+
+        Raises:
+            Outdated: if some of them cannot be read there, or written here.
+            SchedulerError: without an answer.
+        """
         ...
 
 
@@ -93,7 +102,7 @@ class Services(NamedTuple):
         try:
             services = self.at(runs)
         except ConfigError as error:
-            return self._replace(runner=_Unknown(str(error)))
+            return self._replace(runner=Unanswered(str(error)))
         if not isinstance(services.runner, Elsewhere):
             return services
         return services._replace(runner=services.runner.look(runs, services))
@@ -124,7 +133,7 @@ class Services(NamedTuple):
 
         Raises:
             ConfigError: as `at`.
-            SchedulerError: without an answer.
+            SchedulerError: as `Elsewhere.pull`.
         """
         services = self.at(runs)
         if isinstance(services.runner, Elsewhere):
@@ -137,8 +146,8 @@ class Services(NamedTuple):
         return run._replace(record=run.record.changed(**changes))
 
 
-class _Unknown(NamedTuple):
-    """A runner on a machine that is not known: every command fails with the reason."""
+class Unanswered(NamedTuple):
+    """A runner on a machine that is not known or not reached: every command fails with the reason."""
 
     reason: str
 

@@ -128,3 +128,15 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
 def test_sentence_and_exit_code_of_each_end(status: Status, code: int, text: str, folder: Path) -> None:
     assert exit_code(status) == code
     assert sentence(Report(a_run(folder), status)) == text
+
+
+def test_a_laptop_that_slept_does_not_end_following(folder: Path) -> None:
+    """Its clock has gone on for hours; the first look behind that may well fail."""
+    clock, shell = Clock(), FakeShell([(lambda command: bool(command.argv), failed(1, "no network"))])
+    watch = Watch(a_run(folder), Services(shell, clock.now, lambda _: None))
+    assert not watch.is_over()
+    clock.at += 7200
+    assert not watch.is_over()
+    watch.sleep(901)
+    clock.at += 7200
+    assert watch.is_over()

@@ -38,7 +38,8 @@ Host there there2 there3
   ProxyCommand {folder}/proxy
 """
 
-# Calls are counted, and a session is cut off after a time where the test wants that.
+# Calls are counted, and a session is cut off where the test wants that: after a time, before what it sends
+# arrives, when a half of it has, or before its answer has come; or its hpcdist is killed before or after it.
 _WRAPPER: Final = """\
 #!/bin/bash
 kind=session
@@ -47,6 +48,14 @@ echo "$kind" >>'{folder}/calls'
 [[ $kind == session && -s {folder}/cut ]] || exec /usr/bin/ssh -F '{folder}/ssh_config' "$@"
 read -r seconds <'{folder}/cut'
 sed -i 1d '{folder}/cut'
+ssh() {{ /usr/bin/ssh -F '{folder}/ssh_config' "$@"; }}
+case $seconds in
+before) exit 255 ;;
+half) head -c $(($(stat -L -c %s /dev/stdin) / 2)) | ssh "$@" >/dev/null; exit 255 ;;
+after) ssh "$@" >/dev/null; exit 255 ;;
+killed-before) kill -KILL "$PPID"; exit 255 ;;
+killed-after) ssh "$@"; kill -KILL "$PPID"; exit 255 ;;
+esac
 timeout -s KILL "$seconds" /usr/bin/ssh -F '{folder}/ssh_config' "$@"
 code=$?
 exit $((code == 137 ? 255 : code)) # as ssh ends that has lost its connection
@@ -145,9 +154,9 @@ class Laptop(NamedTuple):
         file = self.folder / "calls"
         return file.read_text().splitlines().count(kind) if file.exists() else 0
 
-    def cut(self, *seconds: float) -> None:
-        """Cut off the next sessions, each after its time; 0 is never."""
-        (self.folder / "cut").write_text("".join(f"{each}\n" for each in seconds))
+    def cut(self, *where: float | str) -> None:
+        """Cut off the next sessions, each after its time, of which 0 is never, or as ``_WRAPPER`` has it."""
+        (self.folder / "cut").write_text("".join(f"{each}\n" for each in where))
 
     def close(self) -> None:
         """End the connections, and with them the servers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,35 +96,35 @@ def test_cancel_ends_the_job_there(here: Laptop) -> None:
     assert ended(here, "long-1") == "cancelled"
 
 
-def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop) -> None:
+STEPS = ("the folder there", "the files", "the submission")
+
+
+def at(step: str, how: str) -> list[str]:
+    """Return how each session of a submission is cut off: the one of this step alone."""
+    return [*["0"] * STEPS.index(step), how]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop, step: str) -> None:
     here.write("once", "true")
-    chance = random.Random()  # noqa: S311 - when a line is cut
-    for number in range(1, 5):
-        which = chance.randrange(3)
-        here.cut(*[0.0] * which, chance.uniform(0.02, 0.4))
+    for number, how in enumerate(("before", "half", "after"), 1):
+        before = here.calls()
+        here.cut(*at(step, how))
         here.hpcdist("submit", "once.yml", "--on", "box", "--set", f"tags=[t{number}]")
+        assert here.calls() - before == len(STEPS) + 1
         assert events(here.there).count("submitted") == number
 
 
-def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(here: Laptop) -> None:
+@pytest.mark.parametrize("step", STEPS)
+def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(
+    here: Laptop, step: str
+) -> None:
     here.write("once", "true")
-    chance = random.Random()  # noqa: S311 - when a line is cut
-    for number in range(1, 5):
-        words = [
-            sys.executable,
-            "-m",
-            "hpcdist",
-            "submit",
-            "once.yml",
-            "--on",
-            "box",
-            "--set",
-            f"tags=[t{number}]",
-        ]
-        killed = ["timeout", "-s", "KILL", str(chance.uniform(0.5, 1.5)), *words]
-        first = subprocess.run(killed, cwd=here.work, env=here.environment, check=False, capture_output=True)
-        if first.returncode:
-            here.hpcdist(*words[3:])
+    for number, how in enumerate(("killed-before", "killed-after"), 1):
+        words = ("submit", "once.yml", "--on", "box", "--set", f"tags=[t{number}]")
+        here.cut(*at(step, how))
+        assert here.hpcdist(*words, code=None).returncode == -signal.SIGKILL
+        here.hpcdist(*words)
         assert events(here.there).count("submitted") == number
 
 
@@ -220,35 +220,6 @@ def test_many_submissions_at_once_go_through_one_connection(here: Laptop) -> Non
     assert events(here.there).count("submitted") == 30
 
 
-def test_outputs_are_listed_there_and_fetched_by_rsync(here: Laptop) -> None:
-    here.write("make", 'cd "$HPCDIST_OUTPUTS"; mkdir "a b"; echo 1 >"a b/x.pt"; echo log >log')
-    here.hpcdist("submit", "make.yml", "--on", "box", "--wait")
-    there = [{"path": "a b/x.pt", "kind": "there", "bytes": 2}, {"path": "log", "kind": "there", "bytes": 4}]
-    more = {"sha256": None, "check": None}
-    assert here.json("outputs", "make-1") == [each | more for each in there]
-    fetched = here.json("outputs", "make-1", "--get", "*.pt")
-    assert fetched == [there[0] | more | {"kind": "file"}, there[1] | more]
-    assert (here.work / "runs" / "make-1" / "outputs" / "a b" / "x.pt").read_text() == "1\n"
-    said = here.hpcdist("outputs", "make-1", "--get", "model*", code=2).stderr
-    assert "no output of make-1 matches 'model*'" in said
-
-
-def test_without_rsync_a_fetch_goes_on_where_it_was_cut_off(here: Laptop) -> None:
-    here.write("make", 'head -c 40000000 /dev/urandom >"$HPCDIST_OUTPUTS/model"')
-    here.hpcdist("submit", "make.yml", "--on", "box", "--wait")
-    rsync = here.folder / "bin" / "rsync"
-    rsync.write_text("#!/bin/sh\nexit 127\n")
-    rsync.chmod(0o755)
-    part = here.work / "runs" / "make-1" / "outputs" / "model.part"
-    part.parent.mkdir()
-    model = here.there / "make-1" / "outputs" / "model"
-    part.write_bytes(model.read_bytes()[:1_000_001])
-    here.cut(0, 0, 0.1)
-    here.hpcdist("outputs", "make-1", "--get", "model")
-    assert part.with_name("model").read_bytes() == model.read_bytes()
-    assert not part.exists()
-
-
 ONE_TIME = """\
 auth required pam_exec.so expose_authtok quiet {folder}/code
 auth required pam_permit.so
@@ -296,6 +267,12 @@ def test_remotes_that_are_not_in_the_config_are_refused(here: Laptop) -> None:
     said = here.hpcdist("submit", "hello.yml", "--on", "bxo", code=2).stderr
     assert "there is no remote 'bxo' in your config" in said
     assert "box" in said
+    assert "there is no remote ''" in here.hpcdist("submit", "hello.yml", "--on", "", code=2).stderr
+    here.configure(box={"host": "there", "directory": str(here.there)})
+    said = here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
+    assert f"{here.folder}/config.yml:1:" in said
+    assert "name its site as `remotes.box.site`" in said
+    assert "--site" not in said
     Path(here.folder / "config.yml").write_text("remotes: {box: {host: -oProxyCommand=x, directory: runs}}\n")
     said = here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
     assert "is not a host" in said

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,105 @@ def test_an_answer_about_more_jobs_serves() -> None:
     runner = Answers([Completed(known, 0, "all")], shell)
     assert runner.run(Command(("sacct", "-j", "1,3", "-o", "state"))).stdout == "all"
     assert runner.run(Command(("sacct", "-j", "1,4", "-o", "state"))).stdout == "asked again"
+
+
+@pytest.mark.parametrize("other", [("-M", "aux", "--me"), ("-M", "aux,x", "--me"), ("--me", "-t", "all")])
+def test_an_answer_of_another_cluster_or_with_other_options_does_not_serve(other: tuple[str, ...]) -> None:
+    own, others = Command(("squeue", "--me")), Command(("squeue", *other))
+    runner = Answers([Completed(others, 0, "of aux"), Completed(own, 0, "own")], FakeShell([]))
+    assert runner.run(own).stdout == "own"
+    assert runner.run(others).stdout == "of aux"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_is_killed_after_its_time_and_counts_as_one_without_an_answer(shell: str) -> None:
+    asked = Command(("sh", "-c", "echo begun; sleep 60"), timeout=0.5)
+    [done] = answers.completed(
+        answered(program.command(asked), "hpcdist_run hpcdist_command", shell=shell), [asked]
+    )
+    assert (done.stdout, done.returncode, done.timed_out) == ("begun\n", 137, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (None, ["claimed"]),
+        ("0", ["answer", "errors"]),
+        ("137", ["claimed", "answer", "errors"]),
+    ],
+)
+def test_a_claim_that_may_still_make_a_job_is_reported(
+    tmp_path: Path, code: str | None, kinds: list[str]
+) -> None:
+    claim = tmp_path / "claim"
+    line = program.call("hpcdist_claimed", 3, claim)
+    assert answered(line) == []
+    claim.mkdir()
+    for name, text in {"out": "7\n", "err": "", "code": code}.items():
+        if text is not None:
+            (claim / name).write_text(text)
+    assert [section.kind for section in answered(line)] == kinds
+    if code == "137":  # what was killed longer ago has come by now, or never will
+        os.utime(claim / "code", (0, 0))
+        assert [section.kind for section in answered(line)] == ["answer", "errors"]
+
+
+def test_a_long_program_goes_on_in_a_login_shell_and_leaves_its_input(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text(f"read -r line\nPATH={tmp_path}:$PATH\n")
+    (tmp_path / "own-queue").write_text("#!/bin/sh\ncat\n")
+    (tmp_path / "own-queue").chmod(0o755)
+    long = f": {'x' * 200_000}"
+    sent = program.request([long, "hpcdist_say out; own-queue"], ["hpcdist_need own-queue"])
+    done = subprocess.run(
+        ["sh", "-c", sent.line],
+        input=sent.text.encode() + b"rest\n",
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    assert answers.read(done.stdout, sent.mark) == [Section("out", "", b"rest\n")]
+
+
+def archive(folder: Path, token: str) -> bytes:
+    """Return an archive of one long file, whose last file has the token."""
+    folder.mkdir()
+    (folder / "job.sh").write_bytes(b"x" * 100_000)
+    (folder / ".sent").write_text(token)
+    done = subprocess.run(["tar", "cf", "-", "job.sh", ".sent"], cwd=folder, capture_output=True, check=True)
+    return done.stdout
+
+
+def test_files_that_are_sent_again_beside_a_request_that_hangs_arrive_whole(tmp_path: Path) -> None:
+    """The connection was cut, and the other machine has not noticed: it still reads the first archive."""
+    data, line = archive(tmp_path / "own", "t1"), program.call("hpcdist_receive", tmp_path, "run", "t1")
+    sent = program.request([line])
+    first = subprocess.Popen(
+        ["sh", "-c", sent.line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert first.stdin
+    first.stdin.write(sent.text.encode() + data[:50_000])
+    first.stdin.flush()
+    while not (tmp_path / "run" / "job.sh").exists():
+        time.sleep(0.01)
+    assert [one.kind for one in answered(line, data=data)] == ["received"]
+    output = first.communicate()[0]
+    assert [one.kind for one in answers.read(output, sent.mark)] == ["unwritten"]
+    assert (tmp_path / "run" / "job.sh").stat().st_size == 100_000
+    assert [one.kind for one in answered(line, data=data)] == ["received"]
+    other = program.call("hpcdist_receive", tmp_path, "run", "t2")
+    assert [one.kind for one in answered(other, data=data)] == ["taken"]
+
+
+def test_files_that_come_in_part_leave_no_folder(tmp_path: Path) -> None:
+    data, line = archive(tmp_path / "own", "t1"), program.call("hpcdist_receive", tmp_path, "run", "t1")
+    assert [one.kind for one in answered(line, data=data[:50_000])] == ["unwritten"]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell: str) -> None:
+    sent = program.request([program.call("mkdir", tmp_path / "made" / "far"), f"mkdir {tmp_path}/made"])
+    text = sent.text.encode()
+    for size in range(text.index(b"hpcdist_say begin"), len(text) - 1):
+        done = subprocess.run([shell, "-c", sent.line], input=text[:size], capture_output=True, check=False)
+        assert (done.stdout, [*tmp_path.iterdir()]) == (b"", [])

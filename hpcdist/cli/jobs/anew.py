@@ -54,7 +54,7 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
     if copies:
         runs.check_here(run, "copy")
     options = anew.options(run, changes)
-    made = planned(options, runs_dir=runs_dir, saves=True)
+    made = planned(options, runs_dir=runs_dir, saves=True, remote=run.record.remote)
     request = Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     if run.record.remote:
         request, services = submit.target(run.record.remote, options).prepare(

@@ -40,7 +40,7 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
     there, errors = finding.list_runs(runs_dir)
     if not jobs:
         runs.warn_unreadable(errors)
-        runs.pull(run for run in there if run.record.ended is None)
+        runs.pull(there)
         yield from there
         return
     found: dict[Path, Run] = {}

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 import click
 
 from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.messages import note
-from hpcdist.errors import SchedulerError
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.runs.watching import Watch
-
-_SHORTEST: Final = 1.0
-"""Seconds between two looks at a remote."""
 
 Filter = Callable[[Iterable[str]], Iterable[str]]
 
@@ -40,32 +36,12 @@ def follow(
 
     Following stops, too, after a long time without output and without an answer of the batch system.
     """
-    watch = Watch(run, services, explain)
+    watch = Watch(run, services, explain, note)
     try:
-        for line in only(watch.observe(source(run.directory, watch.is_over, _pulling(run, services)))):
+        for line in only(watch.observe(source(run.directory, watch.is_over, watch.sleep))):
             click.echo(line)
             sys.stdout.flush()
     except KeyboardInterrupt:
         note(f"the job keeps running; `hpcdist {verb} {run.name} -f` follows it again")
         raise
     return watch.report or status([run], services)[0]
-
-
-def _pulling(run: Run, services: Services) -> Callable[[float], None]:
-    """Return how to pause: a run of a remote is brought up to date then, whenever its remote answers."""
-    if not run.record.remote:
-        return services.sleep
-    lost = False
-
-    def sleep(seconds: float) -> None:
-        nonlocal lost
-        services.sleep(max(seconds, _SHORTEST))
-        try:
-            services.pull([run])
-            lost = False
-        except SchedulerError as error:
-            if not lost:
-                note(f"{error}; trying again")
-            lost = True
-
-    return sleep

@@ -41,7 +41,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     array.
     """
     run, element = runs.find_pulled(runs_dir, jobs)
-    there = _only_there(run, patterns)
+    there = _only_there(run, patterns, element)
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
     here = outputs.outputs(run.directory, recorded)
@@ -67,12 +67,12 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         ctx.exit(ExitCode.PLAN)
 
 
-def _only_there(run: Run, patterns: Sequence[str]) -> dict[str, int]:
+def _only_there(run: Run, patterns: Sequence[str], element: str) -> dict[str, int]:
     if not (run.record.remote or patterns):
         return {}
     from hpcdist.cli.jobs import fetched  # with the user's config, and what ssh needs
 
-    return fetched.only_there(run, patterns)
+    return fetched.only_there(run, patterns, element)
 
 
 def _cells(output: outputs.Output) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def check_options(on: str | None, *, following: bool, waiting: bool, json: bool)
         ConfigError: for a remote.
         UsageError: for an option.
     """
-    if on:
+    if on is not None:
         raise ConfigError(Problem(f"a pipeline is not submitted on {on} over ssh", hint="submit it there"))
     if following:
         raise click.UsageError("--follow follows one run: submit, then `hpcdist logs PIPELINE/NAME -f`.")

@@ -70,8 +70,11 @@ def _each(jobs: Iterable[str], find_one: Callable[[str], Found]) -> tuple[list[F
     return found, ConfigError.exit_code if problems else 0
 
 
-def pull(found: Iterable[Run], *, whole: bool = False) -> None:
-    """Bring runs of remotes up to date here; of a remote that does not answer, warn how old its files are."""
+def pull(found: Iterable[Run], *, whole: bool = True) -> None:
+    """Bring runs of remotes up to date here; of a remote that does not answer, warn how old its files are.
+
+    ``whole`` as of `Services.pull`.
+    """
     by_remote: dict[str, list[Run]] = {}
     for run in found:
         if run.record.remote:
@@ -83,7 +86,7 @@ def pull(found: Iterable[Run], *, whole: bool = False) -> None:
             print_problems(problem._replace(severity="warning") for problem in error.problems)
 
 
-def find_pulled(runs_dir: Path, job: str, *, whole: bool = False) -> tuple[Run, str]:
+def find_pulled(runs_dir: Path, job: str, *, whole: bool = True) -> tuple[Run, str]:
     """Return a run and the number of an element, as `finding.find_element`, with what its remote has now.
 
     Raises:

@@ -71,10 +71,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         pipeline.check_options(on, following=following, waiting=waiting, json=json)
         found = pipeline.submit(options, document, runs_dir, again=again, dry_run=dry_run, json=json)
         ctx.exit(pipeline.wait_for(found) if waiting else 0)
-    remote = target(on, options) if on else None
+    remote = None if on is None else target(on, options)
     if remote and not options.site:
         options = options._replace(site=remote.site)
-    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
+    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run, remote=on or "")
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:
@@ -95,17 +95,14 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 
 def target(name: str, options: ExperimentOptions) -> Target:
-    """Return the remote of this name.
+    """Return the remote of this name, as `submitting.target`.
 
     Raises:
-        ConfigError: if the config has none.
+        ConfigError: as that.
     """
-    from hpcdist.loading import preferences  # with the user's config, and what ssh needs
-    from hpcdist.remotes import machines
-    from hpcdist.remotes.submitting import Target
+    from hpcdist.remotes import submitting  # with the user's config, and what ssh needs
 
-    machine = machines.named(preferences.read(os.environ), name, Place(f"--on={name}", 0, 0))
-    return Target(name, machine, Path(options.file).parent)
+    return submitting.target(name, options, Place(f"--on={name}", 0, 0))
 
 
 def submit_run(

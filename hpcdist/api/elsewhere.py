@@ -1,0 +1,52 @@
+"""Runs of remotes: what is there comes here before it is read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.remotes import fetching, here, machines
+from hpcdist.remotes.channel import Channel
+from hpcdist.runs.rundir import Run
+from hpcdist.tracking.outputs import Output
+
+_BELOW = 3
+"""How far above here the method is that was called, which a warning names."""
+
+
+def pull(run: Run) -> None:
+    """Bring a run of a remote up to date here; warn if it does not answer, and what is here is read."""
+    try:
+        here.services().pull([run], whole=True)
+    except (ConfigError, SchedulerError) as error:
+        warnings.warn(str(error), stacklevel=_BELOW)
+
+
+def outputs_there(run: Run) -> list[Output]:
+    """Return the outputs that are on its remote alone; without an answer none, and a warning."""
+    if not run.record.remote:
+        return []
+    try:
+        left = fetching.missing(run, fetching.listing(_channel(run), run))
+    except (ConfigError, SchedulerError) as error:
+        warnings.warn(str(error), stacklevel=_BELOW)
+        return []
+    return [Output(path, "there", size) for path, size in left.items()]
+
+
+def fetch(run: Run, patterns: Sequence[str]) -> None:
+    """Bring the outputs that match these patterns here, if the run is on a remote.
+
+    Raises:
+        ConfigError: if a pattern has none, or the remote is not in the config any more.
+        SchedulerError: if it does not answer, or some of them have changed meanwhile.
+    """
+    if run.record.remote:
+        channel = _channel(run)
+        wanted = fetching.matching(fetching.listing(channel, run), patterns, run)
+        fetching.fetch(channel, run, wanted, bool)
+
+
+def _channel(run: Run) -> Channel:
+    return machines.of_runs([run]).runner.channel
