@@ -13,12 +13,13 @@ from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean,
 from hpcdist.loading import recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.pipelines import importing, references
-from hpcdist.pipelines.model import CONDITIONS, Need, Operation, Pipeline
+from hpcdist.pipelines.model import Need, Operation, Pipeline
+from hpcdist.pipelines.needs import needs_of
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 _KEYS: Final = ("version", "kind", "name", "description", "params", "operations")
 _OWN: Final = ("name", "needs", "dependencies", "file", "path")
-_SINGLETON: Final = "it has one in `batch: {dependency: singleton}` of the operation itself"
+_SYNONYMS: Final = (("needs", "dependencies"), ("file", "path"))
 
 
 def is_pipeline(document: Document) -> bool:
@@ -95,12 +96,15 @@ class _Reading:
         rest = body.copy()
         for key in _OWN:
             rest.drop(key)
-        needs = {need.operation: need for need in self._needs(path, name, body, known)}
-        for where, other in references.operations(rest, path):
-            if other not in known or other == name:
-                self._refuse_reference(other, name, where, known)
-            else:
-                needs.setdefault(other, Need(other, place=self.document.place(where)))
+        for first, second in _SYNONYMS:
+            if first in body and second in body:
+                hint = f"put both into `{first}`" if first == "needs" else "remove one of both"
+                self._refuse(
+                    f"an operation has `{first}` or `{second}`, not both", (*path, Key(second)), hint
+                )
+        own_needs, problems = needs_of(body, rest, path, [one for one in known if one != name])
+        self.problems += problems
+        needs = {need.operation: need._replace(place=self.document.place(where)) for where, need in own_needs}
         self.problems += references.problems(rest, path)
         self.problems += self._unused(path, name, needs, rest)
         own = self.options._replace(params=(), settings=tuple(self._settings(name)))
@@ -130,34 +134,6 @@ class _Reading:
             self.problems += found
             document = self.document._replace(data=Map())
         return own._replace(file=str(where), params=params, form=""), document
-
-    def _needs(self, path: Path, name: str, body: Map, known: Sequence[str]) -> Iterator[Need]:
-        key = "needs" if "needs" in body else "dependencies"
-        written = body.get(key)
-        pairs: list[tuple[Path, str, object]]
-        if isinstance(written, Map):
-            pairs = [((key, other), other, condition) for other, condition in written.items()]
-        else:
-            items = enumerate(written) if isinstance(written, Seq) else [(None, written)] if written else []
-            pairs = [((key, *(() if at is None else (at,))), *_condition(text)) for at, text in items]
-        for below, other, condition in pairs:
-            where = (*path, *below)
-            if condition not in CONDITIONS:
-                self._refuse(
-                    f"no operation waits in the way {condition!r}",
-                    where,
-                    _SINGLETON if condition == "singleton" else f"known: {', '.join(CONDITIONS)}",
-                )
-            elif other not in known or other == name:
-                self._refuse_reference(other, name, where, known)
-            else:
-                yield Need(other, str(condition), self.document.place(where))
-
-    def _refuse_reference(self, other: str, name: str, where: Path, known: Sequence[str]) -> None:
-        if other == name:
-            self._refuse(f"operation {name!r} would wait for itself", where)
-        else:
-            self.problems.append(unknown("operation", other, [one for one in known if one != name], where))
 
     def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
         used = {other for _, other in references.operations(rest)}
@@ -227,12 +203,6 @@ def _alone(found: Sequence[Operation]) -> Iterator[Problem]:
         if len(found) > 1 and not one.needs and one.name not in needed:
             message = f"nothing uses the outputs of {one.name} or waits for it, and it waits for nothing"
             yield Problem(message, (), "is a `needs` missing?", "warning", one.place)
-
-
-def _condition(text: object) -> tuple[str, str]:
-    """Read ``prep`` and ``afterany:prep``: an operation and the way of its end."""
-    condition, colon, name = str(text).partition(":")
-    return (name, condition) if colon else (str(text), "singleton" if text == "singleton" else "afterok")
 
 
 def _text(value: object) -> str:

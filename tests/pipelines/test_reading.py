@@ -108,6 +108,29 @@ def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
     )
 
 
+@pytest.mark.parametrize("dependencies", ["[prep]", "prep", "[]"])
+def test_an_operation_of_polyaxon_waits_in_its_one_way_also_for_whose_outputs_it_uses(
+    dependencies: str,
+) -> None:
+    text = DAG.replace("dependencies: [prep]", f"dependencies: {dependencies}")
+    assert needs(read(text)) == {"prep": [], "train": [("prep", "afterany")]}
+    own = text.replace("trigger: all_done", "trigger: all_succeeded")
+    assert needs(read(own)) == {"prep": [], "train": [("prep", "afterok")]}
+
+
+def test_nothing_of_a_dag_is_dropped() -> None:
+    text = DAG.replace(
+        "run:\n", "matrix: {kind: grid}\nschedule: {kind: cron}\ninputs: []\nrun:\n  cache: 1\n", 1
+    )
+    equal = "of a dag has no equal in a pipeline"
+    assert refused(text) == [
+        f"runs.yml:4:1: matrix: `matrix` {equal}; write it into the operation that is a search",
+        f"runs.yml:5:1: schedule: `schedule` {equal}; use cron",
+        f"runs.yml:6:1: inputs: `inputs` {equal}; write the values into the operations",
+        f"runs.yml:8:3: run.cache: `cache` {equal}; remove it",
+    ]
+
+
 @pytest.mark.parametrize(
     ("operations", "problems"),
     [
@@ -147,6 +170,31 @@ def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
                 (
                     "runs.yml:2:81: operations[1].needs[2]: no operation waits in the way 'soon'; "
                     "known: afterok, afterany, afternotok, after, aftercorr"
+                ),
+            ],
+        ),
+        (
+            (
+                "[{name: a, run: {cmd: x}}, {name: c, needs: a, dependencies: a, "
+                "file: nowhere/x.yml, path: x}, {name: d, needs: [a, 'afterany:a'], run: {cmd: x}}]"
+            ),
+            [
+                (
+                    "runs.yml:2:60: operations[1].dependencies: an operation has `needs` or `dependencies`, "
+                    "not both; put both into `needs`"
+                ),
+                (
+                    "runs.yml:2:74: operations[1].dependencies: it waits for a already (afterok); "
+                    "name each operation once"
+                ),
+                "runs.yml:2:83: operations[1].file: there is no such file",
+                (
+                    "runs.yml:2:98: operations[1].path: an operation has `file` or `path`, not both; "
+                    "remove one of both"
+                ),
+                (
+                    "runs.yml:2:129: operations[2].needs[1]: it waits for a already (afterok); "
+                    "name each operation once"
                 ),
             ],
         ),
