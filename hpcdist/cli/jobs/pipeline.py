@@ -11,7 +11,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.wait import wait
+from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned
 from hpcdist.documents.tree import Document
@@ -204,4 +204,4 @@ def wait_for(found: Sequence[Run]) -> int:
     reports = wait(found, runs.services())
     for report in reports:
         note(runs.sentence(report))
-    return next(filter(None, (runs.exit_code(report.status) for report in reports)), 0)
+    return exit_code(reports)
