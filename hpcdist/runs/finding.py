@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.runs import elements, rundir
+from hpcdist.runs import elements, rundir, stored_plan
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
 
 PIPELINE: Final = "pipeline.json"
 """The file by which the directory of a pipeline is known, whose runs are beside it."""
 
+_WHOLE: Final = "only searches and arrays have any: leave the number out"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -96,11 +97,19 @@ def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
 
 
 def _check_element(run: Run, number: int) -> None:
-    parts = [elements_of(job) for job in run.jobs]
-    if any(parts) and not any(number in part for part in parts):
-        noun = "trial" if run.directory.plan().trials else "element"
-        known = ",".join(part.text for part in parts)
-        raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
+    """Check that a run has this element; one whose plan cannot be read may have it.
+
+    Raises:
+        ConfigError: if it has not.
+    """
+    parts, plan = [elements_of(job) for job in run.jobs], run.directory.plan()
+    if any(number in part for part in parts) or plan == stored_plan.read(None):
+        return
+    if not any(parts):
+        raise ConfigError(Problem(f"{run.name} has no trials or elements", hint=_WHOLE))
+    noun = "trial" if plan.trials else "element"
+    known = ",".join(part.text for part in parts)
+    raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
 
 
 def elements_of(job: Run) -> Elements:
