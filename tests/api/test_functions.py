@@ -64,7 +64,7 @@ def test_an_exception_comes_back_with_its_traceback() -> None:
     assert caught.value.args == ("rank 1",)
     cause = str(caught.value.__cause__)
     assert "rank 1 of three-1:\nTraceback (most recent call last):\n" in cause
-    assert 'raise KeyError(f"rank {os.environ[' in cause
+    assert ", in fails\n" in cause  # cloudpickle 3.1.3 keeps no file, and so no line of the source
 
 
 def test_a_job_that_ends_without_a_result(folder: Path) -> None:
