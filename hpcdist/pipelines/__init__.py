@@ -5,5 +5,6 @@ reading importing needs references    files become pipelines; `{{ ops.NAME.outpu
 planning    the operations become plans, with the dependencies of their jobs
 store    the directory of a pipeline, and the runs of its operations
 submitting resuming    submit all of them, or those that did not end well once more
+removing    which of their runs may be removed
 looking    how far a pipeline is
 """

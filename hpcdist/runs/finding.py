@@ -54,7 +54,7 @@ def find(runs_dir: Path, job: str) -> Run:
     if found:
         names = ", ".join(run.name for run in found)
         raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
-    if of_pipeline(runs_dir, job):
+    if pipeline_directory(runs_dir, job):
         message = f"{job} is a pipeline, where one run is wanted"
         raise ConfigError(Problem(message, hint=f"name an operation: `{job}/NAME`"))
     whole, _, element = job.rpartition("/")
@@ -65,16 +65,22 @@ def find(runs_dir: Path, job: str) -> Run:
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
 
 
+def pipeline_directory(runs_dir: Path, name: str) -> Path | None:
+    """Return the directory of the pipeline of this name, or at this path; None if it is no pipeline."""
+    paths = (path.absolute() for path in (runs_dir / name, Path(name)))
+    return next((path for path in paths if os.path.lexists(path / PIPELINE)), None)
+
+
 def of_pipeline(runs_dir: Path, name: str) -> list[Run]:
     """Return the runs of the pipeline of this name, none if it is no pipeline; of each operation the last."""
-    for path in (runs_dir / name, Path(name)):
-        if os.path.lexists(path / PIPELINE):
-            runs, _ = list_runs(path.absolute().parent)
-            pairs = [(run.record.operation, run) for run in runs]
-            own = [(one, run) for one, run in pairs if one.partition("/")[0] == path.absolute().name]
-            with_job = {one: run for one, run in own if run.job}
-            return [*(dict(own) | with_job).values()]
-    return []
+    path = pipeline_directory(runs_dir, name)
+    if path is None:
+        return []
+    runs, _ = list_runs(path.parent)
+    pairs = [(run.record.operation, run) for run in runs]
+    own = [(one, run) for one, run in pairs if one.partition("/")[0] == path.name]
+    with_job = {one: run for one, run in own if run.job}
+    return [*(dict(own) | with_job).values()]
 
 
 def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
