@@ -19,6 +19,9 @@ from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 _KEYS: Final = ("version", "kind", "name", "description", "params", "operations")
 _OWN: Final = ("name", "needs", "dependencies", "file", "path")
+_FOR_ALL: Final = "batch.container"
+"""The one setting that is of all operations: ``--no-container``."""
+
 _SYNONYMS: Final = (("needs", "dependencies"), ("file", "path"))
 
 
@@ -114,7 +117,8 @@ class _Reading:
             inline = self.document._replace(data=rest, others=())
             return Operation(name, own, inline, (*needs.values(),), place=place)
         own, document = self._of_file(path, str(file), own, rest)
-        return Operation(name, own, document, (*needs.values(),), is_inline=False, place=place)
+        given = self._given(path, rest)
+        return Operation(name, own, document, (*needs.values(),), is_inline=False, place=place, params=given)
 
     def _of_file(
         self, path: Path, file: str, own: ExperimentOptions, rest: Map
@@ -125,7 +129,6 @@ class _Reading:
                 hint = f"write it into {file}, or set it: `--set OPERATION.{key}=...`"
                 self._refuse("an operation with a file has only params besides", (*path, Key(key)), hint)
         where = FilePath(self.document.file).parent / file
-        params = tuple((key, _text(value)) for key, value in (rest.get("params") or {}).items())
         try:
             document = recognition.read(where)
         except ConfigError as error:
@@ -133,7 +136,15 @@ class _Reading:
                      for one in error.problems)  # fmt: skip
             self.problems += found
             document = self.document._replace(data=Map())
-        return own._replace(file=str(where), params=params, form=""), document
+        return own._replace(file=str(where), form=""), document
+
+    def _given(self, path: Path, rest: Map) -> Map:
+        """Return the params of an operation whose experiment is in another file."""
+        given = rest.get("params") or Map()
+        if isinstance(given, Map):
+            return given
+        self._refuse("params are keys and values", (*path, "params"), "write `params: {NAME: VALUE}`")
+        return Map()
 
     def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
         used = {other for _, other in references.operations(rest)}
@@ -146,7 +157,7 @@ class _Reading:
     def _params(self) -> dict[str, object]:
         declared = self.document.data.get("params") or Map()
         if not isinstance(declared, Map):
-            self._refuse("params are keys and values", ("params",))
+            self._refuse("params are keys and values", ("params",), "write `params: {NAME: VALUE}`")
             declared = Map()
         params = dict(declared)
         for name, text in self.options.params:
@@ -160,13 +171,15 @@ class _Reading:
     def _settings(self, name: str) -> Iterator[tuple[str, str]]:
         for key, text in self.options.settings:
             operation, _, rest = key.partition(".")
-            if operation == name and rest:
+            if key == _FOR_ALL:
+                yield key, text
+            elif operation == name and rest:
                 yield rest, text
 
     def _check_settings(self, known: Sequence[str]) -> None:
         for key, text in self.options.settings:
             operation, dot, _ = key.partition(".")
-            if operation not in known or not dot:
+            if (operation not in known or not dot) and key != _FOR_ALL:
                 place = Place(f"--set {key}={text}", 0, 0)
                 hint = f"write OPERATION.{key}; {did_you_mean(operation, known)}"
                 message = "a setting of a pipeline begins with the name of an operation"
@@ -203,13 +216,6 @@ def _alone(found: Sequence[Operation]) -> Iterator[Problem]:
         if len(found) > 1 and not one.needs and one.name not in needed:
             message = f"nothing uses the outputs of {one.name} or waits for it, and it waits for nothing"
             yield Problem(message, (), "is a `needs` missing?", "warning", one.place)
-
-
-def _text(value: object) -> str:
-    """Return the value of a param as ``-p`` takes it."""
-    import json  # needed only for operations with files
-
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def places(problems: Iterable[Problem], operation: Operation, name: str) -> list[Problem]:

@@ -60,7 +60,10 @@ def test_rm_removes_a_pipeline_with_its_runs(tmp_path: Path, hpcdist: Hpcdist) -
     for run in found.values():
         done = hpcdist("rm", run.name, "--runs-dir", str(person.runs))
         assert (done.code, done.out.partition(",")[0]) == (0, f"{run.name}: removed")
-    assert (done.err, [*person.runs.glob("[!.]*")]) == ("note: diamond-1: removed, a pipeline without runs\n", [])
+    assert (done.err, [*person.runs.glob("[!.]*")]) == (
+        "note: diamond-1: removed, a pipeline without runs\n",
+        [],
+    )
     stored.directory.path.mkdir()
     stored.save()
     done = hpcdist("status", "diamond-1", "--runs-dir", str(person.runs))

@@ -245,5 +245,26 @@ def test_experiments_in_files_get_params(tmp_path: Path) -> None:
         reading.read(source.parse(text, file), ExperimentOptions(file))
     document = source.parse(text.replace(", batch: {nodes: 2}", ""), file)
     [one] = reading.read(document, ExperimentOptions(file)).operations
-    assert (one.options.file, one.options.params) == (str(tmp_path / "train.yml"), (("data", "3"),))
+    assert (one.options.file, one.params) == (str(tmp_path / "train.yml"), {"data": 3})
     assert one.needs == tuple[Need]()
+
+
+def test_params_of_a_file_are_keys_and_values(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("run: {cmd: x}\n")
+    text = "kind: pipeline\nparams: [1]\noperations: [{name: a, file: x.yml, params: [1, 2]}]\n"
+    file = str(tmp_path / "runs.yml")
+    with pytest.raises(ConfigError) as error:
+        reading.read(source.parse(text, file), ExperimentOptions(file))
+    assert [str(one) for one in error.value.problems] == [
+        f"{file}:{place}: params are keys and values; write `params: {{NAME: VALUE}}`"
+        for place in ("2:1: params", "3:37: operations[0].params")
+    ]
+
+
+def test_no_container_is_for_all_operations() -> None:
+    settings = (("batch.container", "false"), ("prep.batch.container", "true"))
+    pipeline = read(DIAMOND, settings=settings)
+    assert [one.options.settings for one in pipeline.operations[:2]] == [
+        (("batch.container", "false"), ("batch.container", "true")),
+        (("batch.container", "false"),),
+    ]

@@ -257,6 +257,42 @@ def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Pa
     ]
 
 
+def test_what_needs_each_other_is_on_one_machine(tmp_path: Path) -> None:
+    text = TEXT.replace("    needs: prep\n    batch: {", "    needs: prep\n    batch: {site: pbs, ")
+    pipeline = reading.read(source.parse(text, "diamond.yml"), OPTIONS._replace(site=None))
+    settings = dict.fromkeys(("prep", "left", "join"), (("batch.site", "slurm"),))
+    operations = tuple(
+        one._replace(options=one.options._replace(settings=settings.get(one.name, ())))
+        for one in pipeline.operations
+    )
+    runs = planning.expected(pipeline, "diamond-1", tmp_path)
+    with pytest.raises(PlanError) as error:
+        planning.plan_all(pipeline._replace(operations=operations), "diamond-1", runs, plan)
+    hint = "a batch system waits for its own jobs alone: give both the same `batch.site`"
+    assert [str(problem) for problem in error.value.problems] == [
+        f"diamond.yml:9:12: right runs on pbs, and prep, which it needs, on slurm; {hint}",
+        f"diamond.yml:13:35: join runs on slurm, and right, which it needs, on pbs; {hint}",
+    ]
+
+
+def test_params_of_a_file_keep_their_types(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("params: {note: 1, size: 1, rate: 1, data: 1}\nrun: {cmd: x}\n")
+    text = """\
+kind: pipeline
+params: {size: 10}
+operations:
+  - {name: prep, run: {cmd: prepare}}
+  - name: train
+    file: x.yml
+    params: {note: "null", size: "{{ params.size }}", rate: 1.10, data: "{a: {{ ops.prep.outputs.path }}}"}
+"""
+    pipeline = reading.read(source.parse(text, str(tmp_path / "d.yml")), OPTIONS)
+    runs = planning.expected(pipeline, "d-1", tmp_path)
+    params = planning.plan_all(pipeline, "d-1", runs, plan)[1].made.experiment.params
+    path = f"{{a: {tmp_path}/d-1-prep-1/outputs}}"
+    assert {**params} == {"note": "null", "size": 10, "rate": 1.1, "data": path}
+
+
 SYSTEMS = {
     "pbs": "#PBS -W depend=afterok:2,afterany:3",
     "lsf": '#BSUB -w "done(2) && ended(3)"',
