@@ -51,7 +51,7 @@ def as_pipeline(document: Document) -> Document:
     for key in ("name", "description"):
         if key in whole:
             data.copy_from(whole, key)
-    problems = [*_without_equal(whole, (), (*_HARMLESS, where[0]))]
+    problems = [*_without_equal(whole, (), (*_HARMLESS, "component" if component else "run"))]
     if component:
         problems += _without_equal(whole["component"], component, (*_HARMLESS, "run"))
     problems += _without_equal(run, where, _OF_RUN)

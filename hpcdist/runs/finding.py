@@ -97,12 +97,12 @@ def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
         and not Path(job).exists()
     ):
         found = find(runs_dir, run)
-        _check_element(found, int(element))
+        check_element(found, int(element))
         return found, str(int(element))
     return find(runs_dir, job), ""
 
 
-def _check_element(run: Run, number: int) -> None:
+def check_element(run: Run, number: int) -> None:
     """Check that a run has this element; one whose plan cannot be read may have it.
 
     Raises:

@@ -93,3 +93,26 @@ def test_what_is_wrong_is_an_exception_of_the_one_tree(arguments: Mapping[str, A
 def test_what_does_not_fit_names_its_place() -> None:
     with pytest.raises(hpcdist.PlanError, match=r"^hpcdist\.define:\d+:\d+: "):
         hpcdist.define(**{**TWO, "nodes": 5000}, batch=BATCH).plan()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"nodes": "2"}, "nodes: '2' is no whole number; write a number such as 2"),
+        ({"gpus_per_node": 1.5}, "gpus_per_node: 1.5 is no whole number; write a number such as 2"),
+        ({"env": ["a"]}, "env: ['a'] is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"env": {1: 2}}, "env: {1: 2} is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"batch": [1]}, "batch: [1] is no dict with names as its keys; write {'NAME': VALUE}"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(hpcdist.ConfigError) as refused:
+        hpcdist.define(cmd="x", **arguments)
+    assert str(refused.value) == error
+
+
+def test_params_and_settings_are_dicts(folder: Path) -> None:
+    (folder / "small.yml").write_text("run: {cmd: x}\n")
+    for arguments in ({"params": ["a"]}, {"settings": ["a"]}):
+        with pytest.raises(hpcdist.ConfigError, match="is no dict with names as its keys"):
+            hpcdist.load("small.yml", **arguments)  # type: ignore[arg-type]
