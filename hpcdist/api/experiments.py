@@ -163,7 +163,7 @@ def define(  # noqa: PLR0913 - one argument a setting
         "name": name,
         "framework": framework,
         "params": params,
-        "environment": _environment(*amounts.values(), mapping(env or {}, "env")),
+        "environment": _environment(amounts, mapping(env or {}, "env")),
         "build": {"image": image} if image else None,
         "run": {"cmd": cmd} if cmd else None,
         "batch": joined({"nodes": nodes} if nodes > 1 else {}, mapping(batch or {}, "batch"), ("batch",)),
@@ -176,14 +176,13 @@ def define(  # noqa: PLR0913 - one argument a setting
     return Experiment(_DEFINED, options, document)
 
 
-def _environment(
-    nodes: int, gpus: int, tasks: int, cpus: int, variables: Mapping[str, Any]
-) -> dict[str, Any]:
+def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section that has so many equal replicas.
 
     Raises:
         ConfigError: if there cannot be so many.
     """
+    nodes, gpus, tasks, cpus = numbers.values()
     each = tasks or max(1, gpus)
     if nodes < 1 or each < 1 or gpus < 0 or gpus % each:
         message = f"{gpus} GPUs cannot be divided among {each} tasks on each of {nodes} nodes"

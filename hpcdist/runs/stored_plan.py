@@ -60,6 +60,7 @@ class StoredPlan(NamedTuple):
     step_pattern: str | None = None
     order: str | None = None
     trials: int | None = None
+    is_shell: bool = False
     workers: int | None = None
     groups: tuple[Nodes, ...] = ()
     ranks: tuple[Ranks, ...] = ()
@@ -105,6 +106,7 @@ def read(data: object) -> StoredPlan:
         step_pattern=_text(patterns("step")),
         order=_text(sweep.get("order")),
         trials=trials if type(trials) is int else None,
+        is_shell=bool(plan.get("shell")),
         workers=workers if type(workers) is int else None,
         groups=_groups(plan),
         ranks=_ranks(plan) if tasks is not None else (),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Key, Problem
+from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import contexts, search, services, variables
@@ -27,6 +27,7 @@ _KINDS: Final = {
     "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
     "plugin": "write `kind: notebook`, `tensorboard`, or for a `run.cmd` `experiment`",
 }
+_RUN: Final = ("experiment", "job", *services.KINDS)
 _GRAPH: Final = "start the program that trains from `run.cmd`"
 _STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _REFUSED: Final = {
@@ -104,6 +105,8 @@ def _check_version_and_kind(data: Map) -> None:
         problems.append(_at(data, "version", f"files of version {version} are not read", hint))
     if isinstance(kind, str) and kind in _KINDS:
         problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
+    elif isinstance(kind, str) and kind not in (*_RUN, "group"):
+        problems.append(_at(data, "kind", f"there is no kind {kind!r}", did_you_mean(kind, _RUN)))
     if problems:
         raise ConfigError(*problems)
 
