@@ -1,15 +1,20 @@
-"""Pipelines of other tools, where they are data: Polyaxon's ``run.kind: dag``."""
+"""Pipelines of other tools, where they are data: Polyaxon's ``run.kind: dag``, documents of several jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from hpcdist import importers
 from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Key, Path, Problem
+from hpcdist.errors import ConfigError, Key, Path, Problem, located
+from hpcdist.importers import Step
+from hpcdist.loading import named_files
 from hpcdist.pipelines import references
+from hpcdist.words import slug
 
 _TRIGGERS: Final = {"all_succeeded": "afterok", "all_done": "afterany", "all_failed": "afternotok"}
+_NAMES: Final = ("name", "display_name", "experiment_name")
 _HARMLESS: Final = ("version", "kind", "name", "description", "tags", "isPreset", "isApproved")
 """What a pipeline has of its own, or that says nothing of how it runs."""
 
@@ -35,12 +40,47 @@ def _run(data: Map) -> Any:
     return data.get("run", component.get("run") if isinstance(component, Map) else None)
 
 
-def as_pipeline(document: Document) -> Document:
+def steps_of(document: Document, form: str = "") -> Sequence[Step]:
+    """Return the steps of a pipeline of another tool whose document has several jobs; none of any other.
+
+    Raises:
+        ConfigError: with what of it no batch system runs.
+    """
+    if document.others or not isinstance(document.data.get("jobs"), Map):
+        return ()
+    with located(document.locate):
+        return importers.steps_in(document.data, form)
+
+
+def _of_steps(document: Document, steps: Sequence[Step], form: str) -> Document:
+    """Return such steps as a pipeline; the component of one that is in another file is read."""
+    data, operations = Map(place=document.data.place), Seq(place=document.data.key_places.get("jobs"))
+    data.put("kind", "pipeline")
+    name = next((document.data[key] for key in _NAMES if isinstance(document.data.get(key), str)), "")
+    if name:
+        data.put("name", slug(name))
+    for step in steps:
+        place = document.place(("jobs", step.name))
+        whole = named_files.with_named_file(document._replace(data=step.data), form).data.copy()
+        whole.put("name", step.name, place)
+        needs = Seq(place=place)
+        for other, where in step.needs:
+            needs.add(other, where)
+        if needs:
+            whole.put("needs", needs, place)
+        operations.add(whole, place)
+    data.put("operations", operations, document.data.key_places.get("jobs"))
+    return document._replace(data=data)
+
+
+def as_pipeline(document: Document, form: str = "") -> Document:
     """Return the document in the form of a pipeline; every value keeps its place.
 
     Raises:
         ConfigError: with what no batch system does.
     """
+    if steps := steps_of(document, form):
+        return _of_steps(document, steps, form)
     if not is_dag(document.data):
         return document
     whole = document.data

@@ -25,9 +25,14 @@ _FOR_ALL: Final = "batch.container"
 _SYNONYMS: Final = (("needs", "dependencies"), ("file", "path"))
 
 
-def is_pipeline(document: Document) -> bool:
-    """Return whether a file has several operations."""
-    return document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+def is_pipeline(document: Document, form: str = "") -> bool:
+    """Return whether a file has several operations.
+
+    Raises:
+        ConfigError: if it is a pipeline of another tool that no batch system runs.
+    """
+    is_own = document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+    return is_own or bool(importing.steps_of(document, form))
 
 
 def read(document: Document, options: ExperimentOptions) -> Pipeline:
@@ -36,7 +41,7 @@ def read(document: Document, options: ExperimentOptions) -> Pipeline:
     Raises:
         ConfigError: with all problems of the file as a pipeline; those of experiments come when planned.
     """
-    reading = _Reading(importing.as_pipeline(document), options)
+    reading = _Reading(importing.as_pipeline(document, options.form), options)
     pipeline = reading.pipeline()
     if errors_in(reading.problems):
         shown = (one for one in reading.problems if one.severity != "note")
