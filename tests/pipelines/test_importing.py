@@ -55,8 +55,13 @@ def test_a_step_of_azure_waits_for_those_whose_outputs_it_reads(here: Path) -> N
     assert {**prepare.made.experiment.params} == {"data": "jobs/data", "rate": 1.5}
     clean = f"{here}/runs/All-1-prepare-1/outputs/out"
     assert {**train.made.experiment.params} == {"clean": clean, "rate": 1.5, "rounds": 4}
-    assert 'prepare "$submitted_in/"' in prepare.made.experiment.run.cmd
-    unused = [str(one) for step in (prepare, train) for one in step.made.problems if "step does not use" in one.message]
+    assert 'prepare "$submitted_in/"' in str(prepare.made.experiment.run.cmd)
+    unused = [
+        str(one)
+        for step in (prepare, train)
+        for one in step.made.problems
+        if "step does not use" in one.message
+    ]
     assert unused == []
 
 
@@ -79,7 +84,7 @@ def test_a_job_of_gradient_waits_for_those_that_it_names() -> None:
     }
     runs = planning.expected(pipeline, "p-1", Path("/runs"))
     steps = planning.plan_all(pipeline, "p-1", runs, plan)
-    assert [step.made.experiment.run.cmd.strip() for step in steps] == ["prepare", "train", "show"]
+    assert [str(step.made.experiment.run.cmd).strip() for step in steps] == ["prepare", "train", "show"]
 
 
 def test_a_document_of_one_job_is_an_experiment() -> None:
