@@ -78,6 +78,7 @@ class _Reading:
         ordered = self._ordered(found)
         if not errors_in(self.problems):
             self.problems += _alone(found)
+            self.problems += self._unused_params(found)
         return Pipeline(str(name), self.document, ordered, self.params)
 
     def _named(self, listed: Sequence[Any]) -> Iterator[tuple[int, str, Map]]:
@@ -154,7 +155,7 @@ class _Reading:
     def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
         used = {other for _, other in references.operations(rest)}
         for other, need in needs.items():
-            if other not in used:
+            if other not in used and need.condition == "afterok":
                 message = f"{name} waits for {other}, and uses none of its outputs"
                 hint = f"its folder is `{{{{ ops.{other}.outputs.path }}}}`"
                 yield Problem(message, path, hint, "note", need.place)
@@ -172,6 +173,16 @@ class _Reading:
             else:
                 params[name] = source.read_value(text, place)
         return params
+
+    def _unused_params(self, found: Sequence[Operation]) -> Iterator[Problem]:
+        """Yield a warning for each param of the pipeline that no operation uses."""
+        taken = (one.document.data if one.is_inline else one.params for one in found)
+        used = {name for data in taken for name in references.params(data)}
+        for name in self.params:
+            if name not in used:
+                hint = f"write `{{{{ params.{name} }}}}` where it belongs, or remove it"
+                message = f"no operation uses the param {name!r}"
+                yield Problem(message, ("params", Key(name)), hint, "warning")
 
     def _settings(self, name: str) -> Iterator[tuple[str, str]]:
         for key, text in self.options.settings:

@@ -70,16 +70,15 @@ def test_operations_stand_behind_those_that_they_need_also_by_their_outputs() ->
         ("right", [("prep", "afternotok")]),
         ("join", [("left", "afterok"), ("right", "afterany")]),
     ]
-    assert [str(one) for one in pipeline.problems] == [
+    assert pipeline.problems == ()
+    [note] = read(DIAMOND.replace('"afterany:right"', "right")).problems
+    assert (note.severity, str(note)) == (
+        "note",
         (
             "runs.yml:5:19: operations[0]: join waits for right, and uses none of its outputs; "
             "its folder is `{{ ops.right.outputs.path }}`"
         ),
-        (
-            "runs.yml:10:19: operations[2]: right waits for prep, and uses none of its outputs; "
-            "its folder is `{{ ops.prep.outputs.path }}`"
-        ),
-    ]
+    )
 
 
 def test_options_set_params_of_the_pipeline_and_keys_of_its_operations() -> None:
@@ -267,4 +266,26 @@ def test_no_container_is_for_all_operations() -> None:
     assert [one.options.settings for one in pipeline.operations[:2]] == [
         (("batch.container", "false"), ("batch.container", "true")),
         (("batch.container", "false"),),
+    ]
+
+
+def test_a_param_that_no_operation_uses_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("run: {cmd: 'x {{ lost }}'}\n")
+    text = """\
+kind: pipeline
+params: {size: 1, lost: 2, given: 3}
+operations:
+  - {name: a, run: {cmd: "x {{ size }}"}}
+  - {name: b, needs: a, file: x.yml, params: {own: "{{ params.given }}"}}
+"""
+    file = str(tmp_path / "runs.yml")
+    found = reading.read(source.parse(text, file), ExperimentOptions(file)).problems
+    assert [(one.severity, str(one)) for one in found if "param" in one.message] == [
+        (
+            "warning",
+            (
+                f"{file}:2:19: params.lost: no operation uses the param 'lost'; "
+                "write `{{ params.lost }}` where it belongs, or remove it"
+            ),
+        )
     ]
