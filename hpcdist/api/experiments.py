@@ -11,7 +11,7 @@ from typing import Any
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
-from hpcdist.api.values import joined, plain, texts
+from hpcdist.api.values import count, joined, mapping, plain, texts
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
@@ -167,14 +167,21 @@ def define(  # noqa: PLR0913 - one argument a setting
     Raises:
         ConfigError: if an argument is invalid, given twice, or unknown.
     """
+    numbers = {
+        "nodes": nodes,
+        "gpus_per_node": gpus_per_node,
+        "tasks_per_node": tasks_per_node or 0,
+        "cpus_per_task": cpus_per_task or 0,
+    }
+    amounts = {name: count(number, name) for name, number in numbers.items()}
     own = {
         "name": name,
         "framework": framework,
         "params": params,
-        "environment": _environment(nodes, gpus_per_node, tasks_per_node, cpus_per_task, env or {}),
+        "environment": _environment(amounts, mapping(env or {}, "env")),
         "build": {"image": image} if image else None,
         "run": {"cmd": cmd} if cmd else None,
-        "batch": joined({"nodes": nodes} if nodes > 1 else {}, batch or {}, ("batch",)),
+        "batch": joined({"nodes": nodes} if nodes > 1 else {}, mapping(batch or {}, "batch"), ("batch",)),
     }
     data = joined({key: value for key, value in own.items() if value}, sections)
     document = source.parse(writing.write(plain(data)), _DEFINED)
@@ -184,19 +191,18 @@ def define(  # noqa: PLR0913 - one argument a setting
     return Experiment(_DEFINED, options, document)
 
 
-def _environment(
-    nodes: int, gpus: int, tasks: int | None, cpus: int | None, variables: Mapping[str, Any]
-) -> dict[str, Any]:
+def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section that has so many equal replicas.
 
     Raises:
         ConfigError: if there cannot be so many.
     """
+    nodes, gpus, tasks, cpus = numbers.values()
     each = tasks or max(1, gpus)
     if nodes < 1 or each < 1 or gpus < 0 or gpus % each:
         message = f"{gpus} GPUs cannot be divided among {each} tasks on each of {nodes} nodes"
         raise ConfigError(Problem(message, hint="give each task as many GPUs, and at least one node"))
-    amounts = {"gpu": gpus // each, "cpu": cpus or 0}
+    amounts = {"gpu": gpus // each, "cpu": cpus}
     resources = {kind: {"requests": amount} for kind, amount in amounts.items() if amount}
     workers = {"default_worker": {"resources": resources}} if resources else {}
     replicas = {"n_workers": nodes * each - 1, **workers}

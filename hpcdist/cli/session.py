@@ -99,12 +99,15 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     if options.words:
         return None, False
     document = recognition.read(options.file)
-    run = document.data.get("run")
-    if document.data.get("kind") not in ("pipeline", "operation") and not isinstance(run, Map):
+    has_jobs = isinstance(document.data.get("jobs"), Map) and not options.job
+    is_ours = document.data.get("kind") in ("pipeline", "operation") or isinstance(
+        document.data.get("run"), Map
+    )
+    if not is_ours and not has_jobs:
         return document, False
-    from hpcdist.pipelines import importing  # not needed for other tools' files
+    from hpcdist.pipelines import reading  # not needed for other tools' files
 
-    return document, document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+    return document, reading.is_pipeline(document, options.form)
 
 
 def runs_here() -> Path:

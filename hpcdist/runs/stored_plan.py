@@ -62,6 +62,7 @@ class StoredPlan(NamedTuple):
     order: str | None = None
     trials: int | None = None
     most_trials: int | None = None
+    is_shell: bool = False
     workers: int | None = None
     groups: tuple[Nodes, ...] = ()
     ranks: tuple[Ranks, ...] = ()
@@ -109,6 +110,7 @@ def read(data: object) -> StoredPlan:
         order=_text(sweep.get("order")),
         trials=trials if type(trials) is int else None,
         most_trials=most if type(most) is int else None,
+        is_shell=bool(plan.get("shell")),
         workers=workers if type(workers) is int else None,
         groups=_groups(plan),
         ranks=_ranks(plan) if tasks is not None else (),

@@ -67,6 +67,9 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
         ConfigError: if a job of the run lives, or it has completed.
         SchedulerError: as `control.submit`.
     """
+    if run.directory.plan().is_shell:
+        hint = "`hpcdist shell FILE` opens another one"
+        raise ConfigError(Problem(f"{run.name} was a shell, with nothing to go on with", hint=hint))
 
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)

@@ -109,3 +109,26 @@ def test_suspect_nodes_are_excluded_and_named_as_by_submit(folder: Path) -> None
     assert [problem.message for problem in plan.problems if "suspect" in problem.message] == [
         "excluded as suspect: n1 (1.00: lost 1h ago in train-1)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"nodes": "2"}, "nodes: '2' is no whole number; write a number such as 2"),
+        ({"gpus_per_node": 1.5}, "gpus_per_node: 1.5 is no whole number; write a number such as 2"),
+        ({"env": ["a"]}, "env: ['a'] is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"env": {1: 2}}, "env: {1: 2} is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"batch": [1]}, "batch: [1] is no dict with names as its keys; write {'NAME': VALUE}"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(hpcdist.ConfigError) as refused:
+        hpcdist.define(cmd="x", **arguments)
+    assert str(refused.value) == error
+
+
+def test_params_and_settings_are_dicts(folder: Path) -> None:
+    (folder / "small.yml").write_text("run: {cmd: x}\n")
+    for arguments in ({"params": ["a"]}, {"settings": ["a"]}):
+        with pytest.raises(hpcdist.ConfigError, match="is no dict with names as its keys"):
+            hpcdist.load("small.yml", **arguments)  # type: ignore[arg-type]

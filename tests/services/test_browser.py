@@ -27,6 +27,7 @@ from tests.slurm.process import until
 pytestmark = pytest.mark.real
 
 JUPYTER: Final = Path(__file__).parents[2] / ".frameworks/jupyter/bin"
+PROGRAM: Final = "print(6 * 7, __import__('os').environ['HPCDIST_RUN_DIR'])"
 PATIENT: Final = 120_000
 """Milliseconds: the machine is busy with other tests."""
 
@@ -43,14 +44,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a folder of its own, and end what still runs there when the test has failed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HPCDIST_CONFIG", "")
     monkeypatch.setenv("HPCDIST_SITE", "local")
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{Path(sys.executable).parent}:{JUPYTER}")
-    return tmp_path
+    news = tmp_path / "JUPYTER_CONFIG_DIR/lab/user-settings/@jupyterlab/apputils-extension"
+    news.mkdir(parents=True)
+    (news / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    yield tmp_path
+    for words in (("cancel", "exp-1"), ("wait", "exp-1", "--timeout", "60")):
+        CliRunner().invoke(main, words)
 
 
 def hpcdist(*words: str) -> str:
@@ -85,7 +92,7 @@ def test_a_notebook_computes(folder: Path, browser: Browser) -> None:
     page.click("#login_submit")
     page.click(".jp-LauncherCard[data-category=Notebook]")
     page.click(".jp-Notebook .cm-content")
-    page.keyboard.insert_text("print(6 * 7, __import__('os').environ['HPCDIST_RUN_DIR'])")
+    page.keyboard.insert_text(PROGRAM)
     output = page.locator(f".jp-OutputArea-output >> text=42 {folder}/runs/exp-1")
 
     def computed() -> bool:
