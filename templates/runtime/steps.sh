@@ -38,18 +38,21 @@ hpcdist_was_finishing() {
 # Starts the programs beside the tasks; each node ends its own when it finds a file, since not every way to a node passes
 # signals on.
 hpcdist_start_beside() {
-  local number
+  local number log
   hpcdist_beside=()
   for ((number = 0; number < ${#hpcdist_steps[@]}; number += 3)); do
     [[ ${hpcdist_steps[number]} == beside ]] || continue
-    hpcdist_run_one_beside "$number" >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.beside-$number.out" 2>&1 &
+    log=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.beside-$number.out
+    hpcdist_run_one_beside "$number" "$log" &
     hpcdist_beside+=("$!")
   done
 }
 # The tasks may wait for ever for one with a node of its own that has failed: it ends the job.
 hpcdist_run_one_beside() {
   local code=0
-  hpcdist_run_step "$1" || code=$?
+  hpcdist_run_step "$1" >>"$2" 2>&1 || code=$?
+  [[ -e $HPCDIST_JOB_DIR/beside.$hpcdist_restarts ]] ||
+    echo "hpcdist: a program beside the tasks ended with exit code $code; its output is in $2" >&2
   [[ $code != 0 && ${hpcdist_steps[$1 + 1]} == own_node && ! -e $HPCDIST_JOB_DIR/beside.$hpcdist_restarts ]] || return 0
   echo "$code" >"$HPCDIST_JOB_DIR/beside_failed.$hpcdist_restarts"
   kill -TERM $$

@@ -74,6 +74,16 @@ def test_a_program_beside_the_tasks_ends_with_them(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 30
 
 
+def test_a_program_beside_the_tasks_that_ends_at_once_is_reported(tmp_path: Path) -> None:
+    cmd = "until grep -q gone run/logs/job.beside-0.out; do sleep 0.1; done; sleep 1"
+    code, said = run(tmp_path, run={"cmd": cmd, "beside": [{"cmd": "echo gone; exit 7", "on": "each_node"}]})
+    log = tmp_path / "run/logs/job.beside-0.out"
+    assert (code, said) == (
+        0,
+        [f"hpcdist: a program beside the tasks ended with exit code 7; its output is in {log}"],
+    )
+
+
 def test_steps_are_explained() -> None:
     plan = planned(run={"cmd": "x", "prepare": {"cmd": "y", "per": "node"}, "finish": {"cmd": "z"}})
     found = [(text, str(origin)) for section, text, origin in lines(plan) if section == "steps"]

@@ -301,6 +301,14 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
           ("pytorch.args[1]: --rdzv_backend=static is set by hpcdist; remove it: hpcdist sets where the "
            "nodes of the job meet"),
           "pytorch.args[2]: --rdzv-conf has no value; write --rdzv-conf=timeout=900"]),
+        ({"launch": "torchrun", "args": ["--rdzv-conf=timeout=9,is_host=0", "--rdzv_conf", "is_host=1"]},
+         [f"pytorch.args[{at}]: is_host is set by hpcdist; remove it: hpcdist sets where the nodes of the "
+          "job meet" for at in (0, 1)]),
+        ({"launch": "torchrun", "args": ["-t", "--log-dir=$HOME/x", "--log_dir", "~/x", "--tee"]},
+         ["pytorch.args[0]: -t has no value; write -t=VALUE",
+          "pytorch.args[1]: variables and ~ are not expanded in '--log-dir=$HOME/x'; write the value itself",
+          "pytorch.args[3]: variables and ~ are not expanded in '~/x'; write the value itself",
+          "pytorch.args[4]: --tee has no value; write --tee=VALUE"]),
         ({"launch": "env", "max_restarts": 1},
          [("pytorch.max_restarts: it is torchrun that restarts processes; "
           "add `launch: torchrun`, or write `environment: {max_restarts: ...}`")]),
