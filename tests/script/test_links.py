@@ -37,7 +37,10 @@ UNKNOWN = (
 def test_a_program_is_found_as_the_command_finds_it(tmp_path: Path, command: str, answer: str) -> None:
     (tmp_path / "build").mkdir()
     shutil.copy("/bin/ls", tmp_path / "build/simulate")
-    for name, text in (("run.sh", "#!/bin/bash\ncd build\nexec ./simulate $1\n"), ("script.py", "#!python\nbuild/simulate\n")):
+    for name, text in (
+        ("run.sh", "#!/bin/bash\ncd build\nexec ./simulate $1\n"),
+        ("script.py", "#!python\nbuild/simulate\n"),
+    ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "command.sh").write_text(command)

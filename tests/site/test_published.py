@@ -164,8 +164,8 @@ def test_torchrun_where_the_published_example_has_it() -> None:
 
 
 def test_a_variable_that_needs_a_library_is_the_same_under_that_condition() -> None:
-    entry = ENTRY | {"settings": {"NCCL_NET=AWS Libfabric": None, "B=1": None}}
-    env = {"NCCL_NET": {"value": "AWS Libfabric", "found": "libnccl-net.so"}, "B": 1}
+    entry = ENTRY | {"settings": {"FI_PROVIDER=AWS Libfabric": None, "B=1": None}}
+    env = {"FI_PROVIDER": {"value": "AWS Libfabric", "found": "libnccl-net.so"}, "B": 1}
     found = site(published=[entry], fabric={"env": env})
     assert [(each.same, each.condition) for each in lines(found, found.published[0])] == [
         (True, "if libnccl-net.so is found"),
