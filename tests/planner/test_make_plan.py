@@ -423,6 +423,9 @@ def test_all_memory_of_the_nodes(scheduler: str, size: str, flag: str, value: st
     plan = planned(machine, framework="mpi", environment=environment(1, each=each))
     [line] = [line for line in plan.directives if line.flag == flag]
     assert str(line.value).endswith(value)
+    [group] = plan.placement.groups
+    assert group.memory
+    assert {row.memory for row in plan.placement.rows} == {group.memory // 2}
     assert not [note for note in plan.notes if "memory" in note.message]
 
 
