@@ -141,6 +141,23 @@ def test_one_torchrun_a_node_starts_a_process_a_gpu(tmp_path: Path) -> None:
     ]
 
 
+def test_what_fails_under_torchrun_is_recorded_and_ends_the_others(tmp_path: Path) -> None:
+    """One that ends well is waited for a minute at most: srun would wait for ever."""
+    plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=environment(3, each=TWO_GPUS))
+    assert "--wait=60" in words(plan)
+    files = [
+        variables["TORCHELASTIC_ERROR_FILE"].rpartition("/logs/")[2] for variables in told(plan, tmp_path)
+    ]
+    assert [file.partition(".")[2] for file in files] == ["0.json", "1.json"]
+    goes_on = planned(
+        framework="pytorch",
+        pytorch=TORCHRUN,
+        environment=environment(3, each=TWO_GPUS),
+        batch={"kill_on_failure": False},
+    )
+    assert "--wait=60" not in words(goes_on)
+
+
 def test_on_uneven_nodes_each_torchrun_is_told_how_many_it_starts(tmp_path: Path) -> None:
     section = environment(2, each=TWO_GPUS)
     plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
