@@ -12,9 +12,15 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
-from hpcdist.loading import machine, recognition
+from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Machine
-from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned, plan_experiment
+from hpcdist.loading.planning import (
+    Awaiting,
+    ExperimentOptions,
+    Planned,
+    located_once,
+    plan_experiment,
+)
 from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
@@ -88,6 +94,13 @@ def planned_as_submitted(options: ExperimentOptions, document: Document | None =
         HpcdistError: with all errors and the warnings so far.
     """
     return planned(options, document, runs_dir=runs_here())
+
+
+def print_unparsed(made: Planned) -> None:
+    """Print a warning for each command of the experiment that the bash of this machine does not parse."""
+    from hpcdist.host.shell import Shell  # starts processes, as planning never does
+
+    print_problems(located_once(bash_syntax.problems_of(made.experiment, Shell()), made.document))
 
 
 def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:

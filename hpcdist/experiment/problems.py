@@ -147,9 +147,17 @@ def _run_problems(experiment: Experiment) -> Iterator[Problem]:
         if getattr(run, key) is not None:
             message = f"{key!r} has no effect: `cmd` is the program"
             yield Problem(message, ("run", key), "remove one of the two", "warning")
-    if all(line.lstrip()[:1] in {"", "#"} for line in run.command.splitlines()):
+    if _is_empty(run.command):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    for path, step in run.steps:
+        if _is_empty(step.command):
+            yield Problem("the command is empty", ("run", *path, "cmd"), "write one, or remove it")
     yield from _list_problems(run.cmd or "")
+
+
+def _is_empty(command: str) -> bool:
+    """Whether a command has no line but comments."""
+    return all(line.lstrip()[:1] in {"", "#"} for line in command.splitlines())
 
 
 def _image_problems(build: Build | None, run: Run) -> Iterator[Problem]:

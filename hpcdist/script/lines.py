@@ -39,8 +39,8 @@ class Lines:
         value = f'"{variable.value}"' if variable.shell else on_few_lines(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {quote(variable.role)} ]] || " if variable.role else ""
-        named = (("found", variable.found), ("linked", variable.links))
-        checks = [f'{check} "{name}"' for check, name in named if name]
+        checks = [f'found "{variable.found}"'] if variable.found else []
+        checks += [f'linked "{variable.links}" {variable.name}'] if variable.links else []
         if checks:
             only = "".join(f"! {check} || " for check in checks)
         if variable.otherwise is not None:

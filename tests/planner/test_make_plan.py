@@ -423,6 +423,9 @@ def test_all_memory_of_the_nodes(scheduler: str, size: str, flag: str, value: st
     plan = planned(machine, framework="mpi", environment=environment(1, each=each))
     [line] = [line for line in plan.directives if line.flag == flag]
     assert str(line.value).endswith(value)
+    [group] = plan.placement.groups
+    assert group.memory
+    assert {row.memory for row in plan.placement.rows} == {group.memory // 2}
     assert not [note for note in plan.notes if "memory" in note.message]
 
 
@@ -709,55 +712,60 @@ def test_launcher_args_of_the_experiment(launcher: dict[str, Any], name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("machine", "batch", "command", "problem"),
+    ("machine", "batch", "command", "problems"),
     [
         (
             TESTBED,
-            {"args": ["--ntasks=3"]},
+            {"args": ["--ntasks=3", "-u", "-n4"]},
             "a",
-            f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
+            [
+                f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
+                f"batch.launcher.args[2]: -n4 is set by hpcdist; {BY_THE_PLAN}",
+            ],
         ),
         (
             TESTBED,
             {"args": ["x"]},
             "a",
-            f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}",
+            [f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}"],
         ),
         (
             TESTBED,
             {"args": ["-n 3"]},
             "a",
-            f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}",
+            [f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}"],
         ),
         (
             TESTBED,
             {"args": ["-u", "--comment seven"]},
             "a",
-            (
-                "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
-                "write it as items of their own: --comment, seven"
-            ),
+            [
+                (
+                    "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
+                    "write it as items of their own: --comment, seven"
+                )
+            ],
         ),
         (
             LOCAL,
             {"name": "processes", "args": ["-x"]},
             "a",
-            f"batch.launcher.args: launcher processes takes no options, {UNREAD}",
+            [f"batch.launcher.args: launcher processes takes no options, {UNREAD}"],
         ),
         (
             TESTBED,
             {"args": ["-x"]},
             "mpirun a",
-            f"batch.launcher.args: the command is a launch already, {UNREAD}",
+            [f"batch.launcher.args: the command is a launch already, {UNREAD}"],
         ),
     ],
 )
 def test_reserved_launcher_options_are_refused(
-    machine: Site, batch: dict[str, Any], command: str, problem: str
+    machine: Site, batch: dict[str, Any], command: str, problems: list[str]
 ) -> None:
     with pytest.raises(PlanError) as error:
         planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
-    assert [str(found) for found in error.value.problems] == [problem]
+    assert [str(found) for found in error.value.problems] == problems
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
-from hpcdist.cli.session import pipeline_of, planned
+from hpcdist.cli.session import pipeline_of, planned, print_unparsed
 from hpcdist.errors import Place
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, states, this_machine
@@ -75,6 +75,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if remote and not options.site:
         options = options._replace(site=remote.site)
     made = planned(options, document, runs_dir=runs_dir, saves=not dry_run, remote=on or "")
+    print_unparsed(made)
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:

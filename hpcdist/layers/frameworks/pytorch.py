@@ -22,12 +22,14 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import (
     ADDRESS,
     HEAD_ADDRESS,
+    JOB_ID,
     LOCAL_RANK,
     LOCAL_SIZE,
     NODE,
     PORT,
     PROCESSES,
     RANK,
+    RUN_DIR,
     SIZE,
     Template,
     template,
@@ -99,6 +101,8 @@ class PyTorch(Plain):
             return tuple(filled(environment(job), _ORIGIN))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
+        # The traceback of the first process that failed, where the program has it recorded.
+        own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
         section = section_of(Section, experiment, self.name)
         _, more = torchrun_args.split((*site.torchrun.args, *section.args))
