@@ -15,7 +15,7 @@ from hpcdist.words import slug
 
 _TRIGGERS: Final = {"all_succeeded": "afterok", "all_done": "afterany", "all_failed": "afternotok"}
 _NAMES: Final = ("name", "display_name", "experiment_name")
-_HARMLESS: Final = ("version", "kind", "name", "description", "tags", "isPreset", "isApproved")
+_HARMLESS: Final = ("version", "kind", "name", "description", "tags")
 """What a pipeline has of its own, or that says nothing of how it runs."""
 
 _REMOVE: Final = "remove it"

@@ -9,17 +9,23 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import finding, removing, states
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
 
 
-def in_use(found: Sequence[Run], services: Services) -> dict[RunDirectory, ConfigError]:
+def in_use(
+    found: Sequence[Run], services: Services, *, force: bool = False
+) -> dict[RunDirectory, ConfigError]:
     """Return those of these runs whose outputs others of their pipeline may use, each with the reason.
 
-    They are those of a pipeline of which another operation has not ended, by one query for all.
+    They are those of a pipeline of which another operation has not ended, by one query for all; ``force``:
+    one whose state is unknown counts as ended.
     """
     names = {(run.directory.path.parent, run.record.operation.partition("/")[0]) for run in found}
     others = [run for runs_dir, name in names if name for run in finding.of_pipeline(runs_dir, name)]
     reports = states.status(others, services) if others else []
-    live = {_pipeline(one.run): one for one in reversed(reports) if not one.is_over}
+    left = [one for one in reports if not one.is_over and not (force and _is_unknown(one))]
+    live = {_pipeline(one.run): one for one in reversed(left)}
     errors: dict[RunDirectory, ConfigError] = {}
     for run in found:
         one = live.get(_pipeline(run)) if run.record.operation else None
@@ -30,6 +36,10 @@ def in_use(found: Sequence[Run], services: Services) -> dict[RunDirectory, Confi
             hint = f"`hpcdist cancel {one.run.name}` ends its job"
             errors[run.directory] = ConfigError(Problem(message, hint=hint))
     return errors
+
+
+def _is_unknown(report: Report) -> bool:
+    return report.status.state is JobState.UNKNOWN and not report.status.native
 
 
 def _pipeline(run: Run) -> RunDirectory:

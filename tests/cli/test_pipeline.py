@@ -44,7 +44,10 @@ def test_runs_are_kept_while_others_of_their_pipeline_may_use_them(tmp_path: Pat
         "diamond-1-prep-1 may be used by diamond-1/join, which is running; "
         "`hpcdist cancel diamond-1-join-1` ends its job"
     )
-    person.queue.jobs["103"] = "FAILED"
+    person.queue.jobs.clear()
+    assert in_use([found["prep"]], person.queue.services).keys() == {found["prep"].directory}
+    assert in_use([found["prep"]], person.queue.services, force=True) == {}
+    end(found.values())
     assert in_use([*found.values()], person.queue.services) == {}
     assert remove_emptied([found["prep"]]) == []
     for run in found.values():

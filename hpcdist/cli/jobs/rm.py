@@ -54,7 +54,7 @@ def may_be_removed(found: Sequence[Run], *, force: bool = False) -> tuple[list[R
     services = runs.services()
     over: list[Run] = []
     kept: list[Kept] = []
-    in_use = pipelines.in_use(found, services)
+    in_use = pipelines.in_use(found, services, force=force)
     for report in status(found, services):
         try:
             removing.check(report, services, force=force)
