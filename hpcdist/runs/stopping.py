@@ -28,14 +28,10 @@ def is_requested(directory: RunDirectory) -> bool:
 
 
 def reason(directory: RunDirectory) -> str:
-    """Return why no further trial is to start, as `request` has it; empty where it is not known.
-
-    Raises:
-        OSError: if the file is there and cannot be read, or the directory belongs to another user.
-    """
+    """Return why no further trial is to start, as `request` has it; empty where that cannot be read."""
     try:
         return directory.read(FILE, _MOST).decode("utf-8", "replace").strip()
-    except FileNotFoundError:
+    except OSError:
         return ""
 
 

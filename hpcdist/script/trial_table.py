@@ -50,13 +50,19 @@ def params(text: str) -> dict[str, dict[str, Any]]:
         return {}
     place = len(heads) - len(variables) + variables.index(_PARAMS)
     whole = (row for row in rows if len(row) == len(heads) and _NUMBER.fullmatch(row[0]))
-    found = {row[0]: _json(row[place]) for row in whole}
+    # JSON has no other of the escapes
+    found = {row[0]: _json(row[place].replace(r"\\", "\\")) for row in whole}
     return {number: values for number, values in found.items() if values is not None}
+
+
+def params_of(trial: TrialTexts) -> dict[str, Any] | None:
+    """Return the params of a trial as a table gives them again; None if it has none."""
+    return _json(trial.variables.get(_PARAMS, ""))
 
 
 def _json(text: str) -> dict[str, Any] | None:
     try:
-        values = json.loads(text.replace(r"\\", "\\"))  # JSON has no other of the escapes
+        values = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None

@@ -118,6 +118,10 @@ def extend(run: Run, more: int, services: Services, output: Output) -> Run:
         search, there = replanning.search_of(report.run), len(comparison.trial_params(report.run))
         if search and search.is_adaptive:
             raise ConfigError(Problem(f"the search of {run.name} chooses its own trials", hint=_ADVANCE))
+        if search and search.mapping:
+            raise ConfigError(Problem(f"the search of {run.name} is a list of trials", hint=_LISTED))
+        if search and search.concurrency and not schedulers.get(run.record.scheduler).is_batch_system:
+            check_over(report)  # nothing would keep the new trials waiting for those that run
         made = replanning.planned(report.run, count=there + more)
         numbers = {trial.number for trial in made.trials if trial.number > there}
         if not numbers:
@@ -128,6 +132,7 @@ def extend(run: Run, more: int, services: Services, output: Output) -> Run:
 
 
 _ADVANCE: Final = "`hpcdist sweep advance` submits its next ones"
+_LISTED: Final = "submit the further ones as a search of their own"
 _NO_MORE: Final = "all combinations of its values are there; a random search over distributions has more"
 
 

@@ -20,6 +20,7 @@ from hpcdist.nodes import suspects
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited
 from hpcdist.runs.rundir import Run
+from hpcdist.script import trial_table
 from hpcdist.tracking import comparison
 
 _CHANGES: Final = re.compile(r"\n# submitted with (\[.*\])\n$")
@@ -157,8 +158,12 @@ def _check_same(run: Run, known: Mapping[str, Mapping[str, Any]], found: Sequenc
     """Check that the trials are those that the run has: a later version may choose others."""
     for number, params in known.items():
         place = int(number) - 1
-        if place < len(found) and found[place].params.keys() != params.keys():
+        if place < len(found) and _sorted(trial_table.params_of(found[place])) != _sorted(params):
             raise ConfigError(Problem(f"trial {number} of {run.name} has other params now", hint=_OTHERS))
+
+
+def _sorted(params: Mapping[str, Any] | None) -> str:
+    return json.dumps(params, sort_keys=True)
 
 
 def text_of(run: Run) -> str:

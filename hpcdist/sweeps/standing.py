@@ -32,7 +32,7 @@ def of(run: Run) -> Standing | None:
     plan = run.directory.plan() if (run.directory.path / _TABLE).exists() else None
     if plan is None or not plan.most_trials:
         return None
-    there = max(number for job in run.jobs for number in elements_of(job).outside(()))
+    there = max((number for job in run.jobs for number in elements_of(job).outside(())), default=0)
     return Standing(there, plan.most_trials, reason(run)) if there < plan.most_trials else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
 from hpcdist.script import trial_table
@@ -17,6 +17,10 @@ from hpcdist.tracking.series import Metrics
 
 _MOST_BYTES: Final = 1 << 28
 """The largest table of trials that is read."""
+
+
+_Tables = Mapping[RunDirectory, Mapping[str, Mapping[str, Any]]]
+"""The params of trials by their numbers, for each job of a run."""
 
 
 class Tracked(NamedTuple):
@@ -55,18 +59,22 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
-    trials, names = trial_params(run), job_names(run, found)
-    params = {job: trials.get(split_id(job)[1], plan.params) for job in names}
+    tables, names = _tables(run), job_names(run, found)
+    trials = _in_all(tables)
+    is_search = plan.trials is not None
+    shared = {} if is_search else plan.params  # of a search, they are those of its first trial
+    params = {job: trials.get(split_id(job)[1], shared) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
         for job, name in names.items()
     ]
-    return [item._replace(unread=found.unread) for item in _with_all(items, trials, run, plan)]
+    unread = (*found.unread, *(_damaged(tables) if is_search else ()))
+    return [item._replace(unread=unread) for item in _with_all(items, trials, run, plan)]
 
 
 def trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
     """Return the params of each trial of a search by its number; of other runs nothing."""
-    return {number: params for job in run.jobs for number, params in _table(job).items()}
+    return _in_all(_tables(run))
 
 
 def whole_trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
@@ -75,13 +83,27 @@ def whole_trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
     Raises:
         ConfigError: if a table of a search is cut short, damaged or missing.
     """
-    found = {job.directory: _table(job) for job in run.jobs}
-    for directory, table in found.items():
-        wanted, file = directory.plan().trials, directory.path / directory.own(trial_table.FILE)
+    tables = _tables(run)
+    for message in _damaged(tables):
+        raise ConfigError(Problem(message, hint="restore it, or submit the search once more"))
+    return _in_all(tables)
+
+
+def _tables(run: Run) -> _Tables:
+    return {job.directory: _table(job) for job in run.jobs}
+
+
+def _in_all(tables: _Tables) -> Mapping[str, Mapping[str, Any]]:
+    return {number: params for table in tables.values() for number, params in table.items()}
+
+
+def _damaged(tables: _Tables) -> Iterator[str]:
+    """Yield a sentence for each table that does not have all trials of its job."""
+    for directory, table in tables.items():
+        wanted = directory.plan().trials
         if wanted is not None and len(table) != wanted:
-            message = f"{file} is damaged: it does not have the {wanted} trials of its job"
-            raise ConfigError(Problem(message, hint="restore it, or submit the search once more"))
-    return {number: params for table in found.values() for number, params in table.items()}
+            file = directory.path / directory.own(trial_table.FILE)
+            yield f"{file} is damaged: it does not have the {wanted} trials of its job"
 
 
 def _table(job: Run) -> Mapping[str, Mapping[str, Any]]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
+
+from tests.chaos import slurm
 
 from .conftest import Hpcdist, Result
 
@@ -117,3 +122,61 @@ def test_a_trial_that_failed_does_not_go_on_whatever_it_recorded(hpcdist: Hpcdis
     assert (best["run"], best["metrics"], best["state"]) == ("x-1/1", {"loss": -9.0}, "failed")
     assert second["state"] == "completed"
     assert hpcdist("sweep", "best", "x-1").out.split()[:2] == ["trial", "state"]
+
+
+def test_a_search_ends_when_all_that_its_values_give_was_tried(hpcdist: Hpcdist, folder: Path) -> None:
+    few = {**BO, "matrix": {"lr": {"values": [1, 2, 3]}}}
+    done = submitted(hpcdist, folder, few, "echo loss={{ lr }}", "--wait")
+    why = "note: the search of x-1 is over: all different trials that its values give were tried"
+    assert (done.code, why in done.err.splitlines()) == (0, True), done.err
+    assert [one["params"]["lr"] for one in of_status(hpcdist)["trials"]] in ([1, 2, 3], [3, 2, 1])
+
+
+def test_what_would_start_later_by_itself_needs_a_batch_system(hpcdist: Hpcdist, folder: Path) -> None:
+    submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
+    hpcdist("wait", "x-1")
+    done = hpcdist("sweep", "advance", "x-1", "--by-job")
+    message = "error: x-1 has no batch system, which would start the small job later; use --wait\n"
+    assert (done.code, done.out, done.err) == (2, "", message)
+    assert of_status(hpcdist)["number"] == 2
+
+
+def test_a_list_of_trials_is_not_extended(hpcdist: Hpcdist, folder: Path) -> None:
+    submitted(hpcdist, folder, {"matrix": {}, "mapping": [{"lr": 1}, {"lr": 2}]}, "echo loss={{ lr }}")
+    hpcdist("wait", "x-1")
+    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    message = (
+        "error: the search of x-1 is a list of trials; submit the further ones as a search of their own\n"
+    )
+    assert (done.code, done.err) == (2, message)
+
+
+RANDOM: Final = {"random_search": {"n_experiments": 2}}
+
+
+def test_without_a_batch_system_a_search_that_runs_is_not_extended_beyond_its_limit(
+    hpcdist: Hpcdist, folder: Path
+) -> None:
+    submitted(hpcdist, folder, RANDOM, "until [ -e go ]; do sleep 0.1; done; echo loss={{ lr }}")
+    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    assert (done.code, "x-1 is not over: job" in done.err) == (2, True)
+    (folder / "go").touch()
+    hpcdist("wait", "x-1")
+    assert hpcdist("sweep", "extend", "x-1", "--trials", "2").code == 0
+    assert hpcdist("wait", "x-1").code == 0
+    assert of_status(hpcdist)["states"] == {"completed": 4}
+
+
+def test_the_job_that_extends_a_packed_search_begins_when_the_one_before_has_ended(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = slurm.make(folder / "slurm")
+    sbatch = programs / "sbatch"
+    sbatch.write_text(sbatch.read_text().replace("\n", '\necho "$@" >>"${0%/*}/../words"\n', 1))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (folder / "sites" / "toy.yaml").write_text(slurm.SITE)
+    batch = {"site": "toy", "walltime": "1h", "pack": True}
+    submitted(hpcdist, folder, RANDOM, "x {{ lr }}", "--site-path=sites", f"--set=batch={json.dumps(batch)}")
+    hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    first, second = (folder / "slurm" / "words").read_text().splitlines()
+    assert ("--dependency" in first, "--dependency=afterany:100" in second) == (False, True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from hpcdist.plan.trials import Sweep, TrialTexts
 from hpcdist.script.renderer import render
-from hpcdist.script.trial_table import params, table
+from hpcdist.script.trial_table import params, params_of, table
 from tests.plans import planned
 
 TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -95,3 +95,10 @@ def test_a_table_that_is_none_has_no_params(text: str) -> None:
 def test_a_param_may_have_the_name_of_the_variable_that_has_them_all() -> None:
     own = {"POLYAXON_PARAMS": '{"POLYAXON_PARAMS": 5}'}
     assert params(table([TrialTexts({"POLYAXON_PARAMS": "5"}, "x", own, 1)])) == {"1": {"POLYAXON_PARAMS": 5}}
+
+
+def test_the_params_of_a_trial_are_those_that_its_table_has() -> None:
+    values = {"text": 'a\tb\\n "c"', "number": 1e-3, "none": None}
+    trial = TrialTexts({}, "x", {"POLYAXON_PARAMS": json.dumps(values)}, 7)
+    assert params_of(trial) == params(table([trial]))["7"] == values
+    assert params_of(TrialTexts({}, "x", {}, 7)) is None

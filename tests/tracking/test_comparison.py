@@ -139,3 +139,13 @@ def test_a_table_that_lacks_trials_is_an_error(tmp_path: Path, damage: Callable[
         ConfigError, match=r"trials\.tsv is damaged: it does not have the 3 trials of its job"
     ):
         comparison.whole_trial_params(searched)
+    found = comparison.tracked(searched, searched.directory.plan())
+    said = f"{searched.directory.path}/trials.tsv is damaged: it does not have the 3 trials of its job"
+    assert {item.unread for item in found} == {(said,)}
+
+
+def test_a_search_whose_table_is_lost_does_not_show_the_params_of_its_first_trial(tmp_path: Path) -> None:
+    searched = run(tmp_path)
+    searched.directory.write("plan.json", '{"sweep": {"trials": 3}, "identity": {"params": {"lr": 1}}}')
+    [found] = comparison.tracked(searched, searched.directory.plan())
+    assert (found.name, found.params, len(found.unread)) == ("train-1", {}, 1)

@@ -13,9 +13,10 @@ from hpcdist.cli.jobs.comparing import as_data, print_table, text_of
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import control, finding, states, stopping
 from hpcdist.runs.rundir import Run
+from hpcdist.schedulers import schedulers
 from hpcdist.sweeps import looking, standing, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
@@ -167,6 +168,9 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
     run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
     _trials_of(run)
     runs.check_here(run, "sweep advance")
+    if by_job and not schedulers.get(run.record.scheduler).is_batch_system:
+        message = f"{run.name} has no batch system, which would start the small job later"
+        raise ConfigError(Problem(message, hint="use --wait"))
     if not by_job or states.status([run], services)[0].is_over:
         added = runs.added(run, json=json)
         run, why = generations.advance(run, services, added, wait=wait if waiting else None)
