@@ -139,8 +139,9 @@ hpcdist_is_stopped() {
 hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
 # Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.
 hpcdist_watch_trial() {
-  local pids seconds=0
-  while sleep 1 && kill -0 "$$"; do
+  local pids seconds=0 never
+  exec {never}<> <(:) # from which nothing comes: read -t waits without a process of its own
+  until read -rt 1 -u "$never" || ! kill -0 "$$"; do
     hpcdist_is_cancelled "$1" || continue
     pids=$(grep -lszF -e "HPCDIST_FAILURE=$HPCDIST_RUN_DIR/jobs/${hpcdist_job}_$1/failure.$2." /proc/[0-9]*/environ | cut -d/ -f3)
     [[ $pids ]] || continue
