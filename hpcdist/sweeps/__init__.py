@@ -5,6 +5,7 @@ generations bayes    the next trials of an adaptive search
 replanning    the plan of a search once more, for further jobs
 anew    a new run of the experiment that a run recorded
 continuing    further jobs of the same run: trials that did not complete, and additional ones
+remarks    what its user should know of a search: a metric that no trial records, trials that did not end
 looking    how far a search is, until its end
 single    one trial alone: its state, and its end
 trials    the state of each trial, and what they come to

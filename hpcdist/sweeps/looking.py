@@ -12,6 +12,7 @@ from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import trials
+from hpcdist.sweeps.remarks import remarks
 from hpcdist.sweeps.single import LIVE
 from hpcdist.sweeps.trials import Params, Progress, Trial
 
@@ -20,12 +21,14 @@ class Look(NamedTuple):
     """The trials of a search at a time, and what they come to.
 
     ``waits_for``: what keeps the trials from running that have not started, as far as it is known.
+    ``remarks``: what its user should know or do.
     """
 
     report: Report
     trials: Sequence[Trial]
     progress: Progress
     waits_for: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def ended(self) -> int:
@@ -46,7 +49,8 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
     plan = run.directory.plan()
     at_once = plan.workers or (plan.array.at_once if plan.array else None)
     reached = trials.progress(found, at_once)
-    return Look(report, found, reached, tuple(_waits_for(report, reached, at_once)))
+    waits_for = tuple(_waits_for(report, reached, at_once))
+    return Look(report, found, reached, waits_for, tuple(remarks(report, found)))
 
 
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:

@@ -38,7 +38,9 @@ hpcdist_has_trials() {
 hpcdist_end_packed() {
   hpcdist_call_if_there "end_packed_${hpcdist[scheduler]}"
   ((hpcdist_code != 0)) || [[ ! -s $HPCDIST_JOB_DIR/failed ]] || read -r hpcdist_code <"$HPCDIST_JOB_DIR/failed"
-  hpcdist_is_stopped && (hpcdist_has_trials) || return 0
+  (hpcdist_has_trials) || return 0
+  [[ ${hpcdist_element:-} ]] || echo "hpcdist: some trials have not run to an end: \`hpcdist sweep resume\` runs what is left" >&2
+  hpcdist_is_stopped || return 0
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
 }

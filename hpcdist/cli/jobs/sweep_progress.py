@@ -30,7 +30,7 @@ def summary(shown: Look) -> str:
         parts.append(f"about {spans.clock(reached.left)} left")
     if shown.waits_for:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *map(one_line, shown.remarks)])
 
 
 def as_data(shown: Look) -> dict[str, Any]:
@@ -43,6 +43,7 @@ def as_data(shown: Look) -> dict[str, Any]:
         "gpu_hours": reached.gpu_hours,
         "seconds_left": reached.left,
         "waits_for": [*shown.waits_for],
+        "remarks": [*shown.remarks],
         "jobs": [
             {
                 "job_id": job.run.record.job_id,
