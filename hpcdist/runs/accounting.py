@@ -90,14 +90,13 @@ def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
 
     All of them by the same commands, where the batch system has such.
     """
-    asked = [job for job in run.jobs if job.job and _kept(job) is None]
-    accounting = _accounting(run)
+    found: dict[RunDirectory, tuple[Usage, ...]] = {}
+    asked = {job.directory: job.job for job in run.jobs if job.job and _kept(job) is None}
+    accounting: object = _accounting(run)
     if len(asked) > 1 and isinstance(accounting, OfSeveral):
         runner = services.at([run]).runner
-        answers = [runner.run(each) for each in accounting.commands_of([job.job for job in asked if job.job])]
-        found = {job.directory: _found(job, answers, services) for job in asked}
-    else:
-        found = {}
+        answers = [runner.run(command) for command in accounting.commands_of([*asked.values()])]
+        found = {job.directory: _found(job, answers, services) for job in run.jobs if job.directory in asked}
     found |= {job.directory: query(job, services) for job in run.jobs if job.directory not in found}
     return lambda job: found[job.directory]
 

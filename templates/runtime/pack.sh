@@ -133,10 +133,11 @@ hpcdist_run_worker() {
   hpcdist_first_to_fail 143
   exit 143
 }
+# The log is read when a worker begins and after each failure, which alone can be one too many: so it is read seldom.
 hpcdist_is_stopped() {
   local why
   [[ ! -e $HPCDIST_RUN_DIR/stop ]] || return 0
-  [[ ${hpcdist[max_failures]:-} ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
+  [[ ${hpcdist[max_failures]:-} && ${hpcdist_code:-1} != 0 ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
 }
 hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
 # Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.

@@ -220,9 +220,9 @@ class Search(Person):
             if number != _FAILS or not self.fails:
                 self._check_events(number)
         ends = Counter(row[1] for row in rows if row[0] == "end" and row[2] == "0")
-        for number, count in ends.items():
-            if count > self._starts(int(number)):
-                self.wrong.append(f"trial {number} came to its end {count} times, more than it was started")
+        for trial, count in ends.items():
+            if count > self._starts(int(trial)):
+                self.wrong.append(f"trial {trial} came to its end {count} times, more than it was started")
         doubled = sum(count > 1 for count in ends.values())
         if doubled and not any(text.startswith(("KILL", "the disk")) for text in self.said):
             self.wrong.append(f"{doubled} trials came to their end twice, and nothing was harmed")

@@ -220,6 +220,17 @@ def test_what_a_job_that_is_gone_had_claimed_is_run_by_workers_of_another_one(tm
     assert "hpcdist: trial 3 is returned, to be run again: job 9 is gone\n" in out
 
 
+def test_a_job_of_one_trial_that_a_policy_ends_is_no_failure_either(tmp_path: Path) -> None:
+    cmd = "echo loss 3 at step 2 >$HPCDIST_FAILURE.pruned; exit 83"
+    code, out = ended(started(tmp_path, ONE_PROCESS, run={"cmd": cmd}))
+    log = (tmp_path / "run" / "events").read_text().splitlines()
+    assert (code, [(line.split()[0], line.split()[3]) for line in log]) == (
+        0,
+        [("started", "0"), ("pruned", "83"), ("ended", "0")],
+    )
+    assert "hpcdist: this trial has ended early, by loss 3 at step 2\n" in out
+
+
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:
     process = job(tmp_path, "echo $PPID >worker; echo $N >>ready; exec sleep 20", 3, 1)
     until(tmp_path, 1)
