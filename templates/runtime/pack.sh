@@ -251,6 +251,7 @@ hpcdist_prepare_trial() {
   export HPCDIST_JOB_ID=${hpcdist_job}_$1 HPCDIST_PORT=$((HPCDIST_PORT + 16 * HPCDIST_LOCAL_RANK))
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs/$1 HPCDIST_CHECKPOINTS=$HPCDIST_RUN_DIR/checkpoints/$1
   export HPCDIST_TRACKING=$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$2.$hpcdist_try HPCDIST_FAILURE=$HPCDIST_JOB_DIR/failure.$2.$hpcdist_try
+  export HPCDIST_ATTEMPT=$(($2 + hpcdist_try)) HPCDIST_RESUMED=$(($2 + hpcdist_try > 0))
   export HPCDIST_RANK=0 HPCDIST_SIZE=1 HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=0 HPCDIST_NODES=1
   (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_OUTPUTS" "$HPCDIST_CHECKPOINTS") || hpcdist_unwritten
   hpcdist_find_trial

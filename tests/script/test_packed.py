@@ -149,10 +149,10 @@ def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_pat
         {(what, n, value): 1 for n in (1, 2) for what, value in (("started", "0"), ("returned", "143"))}
     )
     assert names(tmp_path, "again") == ["1.1", "2.1"]
-    cmd = "echo $HPCDIST_TRIAL ${HPCDIST_TRACKING##*/} >>ran"
+    cmd = "echo $HPCDIST_TRIAL ${HPCDIST_TRACKING##*/} $HPCDIST_ATTEMPT $HPCDIST_RESUMED >>ran"
     assert ended(job(tmp_path, cmd, 4))[0] == 0
     ran = sorted((tmp_path / "ran").read_text().splitlines())
-    assert (ran, names(tmp_path, "again")) == (["1 1.0", "2 1.0", "3 0.0", "4 0.0"], [])
+    assert (ran, names(tmp_path, "again")) == (["1 1.0 1 1", "2 1.0 1 1", "3 0.0 0 0", "4 0.0 0 0"], [])
 
 
 def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
