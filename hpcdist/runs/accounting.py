@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from hpcdist.host.command import Completed
 from hpcdist.runs import elements, endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import HasAccounting, Usage
+from hpcdist.schedulers.accounting import Accounting, HasAccounting, OfSeveral, Usage
 from hpcdist.schedulers.job import JobState, element_id, split_id
 
 if TYPE_CHECKING:
@@ -55,15 +56,29 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
     They are kept when the job has ended and they have its last start, for the time when they are forgotten;
     after an hour whatever they are.
     """
-    kept = read(run.directory) if run.record.ended else None
-    scheduler = schedulers.get(run.record.scheduler)
-    if kept is not None or run.job is None or not isinstance(scheduler, HasAccounting):
+    kept, accounting = _kept(run), _accounting(run)
+    if kept is not None or run.job is None or accounting is None:
         return kept or ()
-    accounting = scheduler.accounting()
     runner = services.at([run]).runner
-    answers = [(runner.run(command), run.job) for command in accounting.commands(run.job)]
-    found = tuple(usage for answer in answers for usage in accounting.read(*answer) if _is_valid(usage))
-    is_late = all(completed.ok for completed, _ in answers) and _has_been_over(run, services.now())
+    return _found(run, [runner.run(command) for command in accounting.commands(run.job)], services)
+
+
+def _kept(run: Run) -> tuple[Usage, ...] | None:
+    return read(run.directory) if run.record.ended else None
+
+
+def _accounting(run: Run) -> Accounting | None:
+    scheduler = schedulers.get(run.record.scheduler)
+    return scheduler.accounting() if isinstance(scheduler, HasAccounting) else None
+
+
+def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[Usage, ...]:
+    """Return the starts of a job in these answers, and keep them as `query` does."""
+    accounting = _accounting(run)
+    if accounting is None or run.job is None:
+        return ()
+    found = tuple(each for one in answers for each in accounting.read(one, run.job) if _is_valid(each))
+    is_late = all(completed.ok for completed in answers) and _has_been_over(run, services.now())
     if run.record.ended and (is_late or _is_complete(run, found)):
         with contextlib.suppress(OSError):
             run.directory.write(run.directory.own(FILE), _encode(found))
@@ -71,8 +86,18 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
 
 
 def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
-    """Return a function from each job of a run to what `query` returns of it, which is queried once."""
-    found = {job.directory: query(job, services) for job in run.jobs}
+    """Return a function from each job of a run to what `query` returns of it, which is queried once.
+
+    All of them by the same commands, where the batch system has such.
+    """
+    found: dict[RunDirectory, tuple[Usage, ...]] = {}
+    asked = {job.directory: job.job for job in run.jobs if job.job and _kept(job) is None}
+    accounting: object = _accounting(run)
+    if len(asked) > 1 and isinstance(accounting, OfSeveral):
+        runner = services.at([run]).runner
+        answers = [runner.run(command) for command in accounting.commands_of([*asked.values()])]
+        found = {job.directory: _found(job, answers, services) for job in run.jobs if job.directory in asked}
+    found |= {job.directory: query(job, services) for job in run.jobs if job.directory not in found}
     return lambda job: found[job.directory]
 
 

@@ -34,7 +34,7 @@ def read(text: bytes) -> tuple[Event, ...]:
 
 def plain_id(job: str) -> str:
     """Return the id of a job; ``124_2`` for ``124+2``, element 2 of an array that runs packed trials."""
-    return _PACKING.sub(r"_\1", job)
+    return _PACKING.sub(r"_\1", job) if "+" in job else job
 
 
 def last_started(events: Iterable[Event], element: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
@@ -47,6 +47,15 @@ class Accounting(Protocol):
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the starts in an answer; none for unreadable output."""
+        ...
+
+
+@runtime_checkable
+class OfSeveral(Protocol):
+    """What an accounting may have besides: queries for several jobs at once."""
+
+    def commands_of(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield the commands that show the starts of all; ``read`` takes those of one from an answer."""
         ...
 
 

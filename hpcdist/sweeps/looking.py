@@ -12,6 +12,7 @@ from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import standing, trials
+from hpcdist.sweeps.remarks import remarks
 from hpcdist.sweeps.single import LIVE
 from hpcdist.sweeps.trials import Params, Progress, Trial
 
@@ -29,6 +30,7 @@ class Look(NamedTuple):
 
     ``waits_for``: what keeps the trials from running that have not started, as far as it is known.
     ``generation``: of an adaptive search that may have further ones, that of its last trials.
+    ``remarks``: what its user should know or do.
     """
 
     report: Report
@@ -36,6 +38,7 @@ class Look(NamedTuple):
     progress: Progress
     waits_for: tuple[str, ...] = ()
     generation: Generation | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def ended(self) -> int:
@@ -57,7 +60,8 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
     at_once = plan.workers or (plan.array.at_once if plan.array else None)
     reached = trials.progress(found, at_once)
     waits_for = tuple(_waits_for(report, reached, at_once))
-    return Look(report, found, reached, waits_for, _generation(report, found))
+    known = tuple(remarks(report, found))
+    return Look(report, found, reached, waits_for, _generation(report, found), known)
 
 
 def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:

@@ -38,7 +38,9 @@ hpcdist_has_trials() {
 hpcdist_end_packed() {
   hpcdist_call_if_there "end_packed_${hpcdist[scheduler]}"
   ((hpcdist_code != 0)) || [[ ! -s $HPCDIST_JOB_DIR/failed ]] || read -r hpcdist_code <"$HPCDIST_JOB_DIR/failed"
-  hpcdist_is_stopped && (hpcdist_has_trials) || return 0
+  (hpcdist_has_trials) || return 0
+  [[ ${hpcdist_element:-} ]] || echo "hpcdist: some trials have not run to an end: \`hpcdist sweep resume\` runs what is left" >&2
+  hpcdist_is_stopped || return 0
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
 }
@@ -131,16 +133,18 @@ hpcdist_run_worker() {
   hpcdist_first_to_fail 143
   exit 143
 }
+# The log is read when a worker begins and after each failure, which alone can be one too many: so it is read seldom.
 hpcdist_is_stopped() {
   local why
   [[ ! -e $HPCDIST_RUN_DIR/stop ]] || return 0
-  [[ ${hpcdist[max_failures]:-} ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
+  [[ ${hpcdist[max_failures]:-} && ${hpcdist_code:-1} != 0 ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
 }
 hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
 # Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.
 hpcdist_watch_trial() {
-  local pids seconds=0
-  while sleep 1 && kill -0 "$$"; do
+  local pids seconds=0 never
+  exec {never}<> <(:) # from which nothing comes: read -t waits without a process of its own
+  until read -rt 1 -u "$never" || ! kill -0 "$$"; do
     hpcdist_is_cancelled "$1" || continue
     pids=$(grep -lszF -e "HPCDIST_FAILURE=$HPCDIST_RUN_DIR/jobs/${hpcdist_job}_$1/failure.$2." /proc/[0-9]*/environ | cut -d/ -f3)
     [[ $pids ]] || continue
@@ -247,6 +251,7 @@ hpcdist_prepare_trial() {
   export HPCDIST_JOB_ID=${hpcdist_job}_$1 HPCDIST_PORT=$((HPCDIST_PORT + 16 * HPCDIST_LOCAL_RANK))
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs/$1 HPCDIST_CHECKPOINTS=$HPCDIST_RUN_DIR/checkpoints/$1
   export HPCDIST_TRACKING=$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$2.$hpcdist_try HPCDIST_FAILURE=$HPCDIST_JOB_DIR/failure.$2.$hpcdist_try
+  export HPCDIST_ATTEMPT=$(($2 + hpcdist_try)) HPCDIST_RESUMED=$(($2 + hpcdist_try > 0))
   export HPCDIST_RANK=0 HPCDIST_SIZE=1 HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=0 HPCDIST_NODES=1
   (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_OUTPUTS" "$HPCDIST_CHECKPOINTS") || hpcdist_unwritten
   hpcdist_find_trial

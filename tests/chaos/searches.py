@@ -209,7 +209,9 @@ class Search(Person):
     def check(self) -> int:
         """Check that each trial ended once; return how many programs came to their end twice.
 
-        These are of trials whose worker was killed before it could write that its program had ended.
+        These are of trials whose worker was killed before it could write that its program had ended, or which
+        it could not write on a full disk: each such end is that of a start of which nothing else is recorded,
+        and where nothing was killed or full there is none.
         """
         ran = self.folder / "ran"
         rows = [line.split() for line in ran.read_text().splitlines()] if ran.exists() else []
@@ -218,7 +220,19 @@ class Search(Person):
             if number != _FAILS or not self.fails:
                 self._check_events(number)
         ends = Counter(row[1] for row in rows if row[0] == "end" and row[2] == "0")
-        return sum(count > 1 for count in ends.values())
+        for trial, count in ends.items():
+            if count > self._starts(int(trial)):
+                self.wrong.append(f"trial {trial} came to its end {count} times, more than it was started")
+        doubled = sum(count > 1 for count in ends.values())
+        if doubled and not any(text.startswith(("KILL", "the disk")) for text in self.said):
+            self.wrong.append(f"{doubled} trials came to their end twice, and nothing was harmed")
+        return doubled
+
+    def _starts(self, number: int) -> int:
+        """Return how often a worker began to run a trial, and ran it again after a failure."""
+        logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events.*"))
+        words = [line.split()[0] for log in logs for line in log if f"_{number} " in line]
+        return words.count("started") + words.count("restarted")
 
     def _check_events(self, number: int) -> None:
         logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events.*"))

@@ -184,3 +184,17 @@ def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
     run = made(tmp_path)
     (run.directory.path / accounting.FILE).write_text(text)
     assert accounting.read(run.directory) is None
+
+
+def test_all_jobs_of_a_run_are_one_query(tmp_path: Path) -> None:
+    """Job 12 and 123 are told apart; each has the starts of its own."""
+    run = slurm(tmp_path, "started 12 100 0", "started 123 200 0")
+    second = Run(run.directory._replace(number=2), run.record._replace(job_id="123"))
+    other = "123|RUNNING|0:0|90|98|Unknown||n9|00:00:00||\n"
+    sacct = Sacct(ROWS + other)
+    usage = accounting.of_jobs(run._replace(later=(second,)), Services(sacct, now=lambda: 300.0))
+    assert (usage(run), usage(second), sacct.calls) == (
+        USAGE,
+        (Usage(None, JobState.RUNNING, 90.0, 98.0, hosts=("n9",)),),
+        1,
+    )

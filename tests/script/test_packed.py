@@ -149,10 +149,10 @@ def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_pat
         {(what, n, value): 1 for n in (1, 2) for what, value in (("started", "0"), ("returned", "143"))}
     )
     assert names(tmp_path, "again") == ["1.1", "2.1"]
-    cmd = "echo $HPCDIST_TRIAL ${HPCDIST_TRACKING##*/} >>ran"
+    cmd = "echo $HPCDIST_TRIAL ${HPCDIST_TRACKING##*/} $HPCDIST_ATTEMPT $HPCDIST_RESUMED >>ran"
     assert ended(job(tmp_path, cmd, 4))[0] == 0
     ran = sorted((tmp_path / "ran").read_text().splitlines())
-    assert (ran, names(tmp_path, "again")) == (["1 1.0", "2 1.0", "3 0.0", "4 0.0"], [])
+    assert (ran, names(tmp_path, "again")) == (["1 1.0 1 1", "2 1.0 1 1", "3 0.0 0 0", "4 0.0 0 0"], [])
 
 
 def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
@@ -218,6 +218,17 @@ def test_what_a_job_that_is_gone_had_claimed_is_run_by_workers_of_another_one(tm
     code, out = ended(job(tmp_path, "echo $N ${HPCDIST_TRACKING##*/} >>ran", 5, 1))
     assert (code, (tmp_path / "ran").read_text()) == (0, "5 0.0\n3 1.0\n")
     assert "hpcdist: trial 3 is returned, to be run again: job 9 is gone\n" in out
+
+
+def test_a_job_of_one_trial_that_a_policy_ends_is_no_failure_either(tmp_path: Path) -> None:
+    cmd = "echo loss 3 at step 2 >$HPCDIST_FAILURE.pruned; exit 83"
+    code, out = ended(started(tmp_path, ONE_PROCESS, run={"cmd": cmd}))
+    log = (tmp_path / "run" / "events").read_text().splitlines()
+    assert (code, [(line.split()[0], line.split()[3]) for line in log]) == (
+        0,
+        [("started", "0"), ("pruned", "83"), ("ended", "0")],
+    )
+    assert "hpcdist: this trial has ended early, by loss 3 at step 2\n" in out
 
 
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def summary(shown: Look) -> str:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
     if standing.awaited(shown.report):
         parts.append(standing.go_on(shown.report.run))
-    return "; ".join(parts)
+    return "; ".join([*parts, *map(one_line, shown.remarks)])
 
 
 def _number(shown: Look) -> str:
@@ -57,6 +57,7 @@ def as_data(shown: Look) -> dict[str, Any]:
         "gpu_hours": reached.gpu_hours,
         "seconds_left": reached.left,
         "waits_for": [*shown.waits_for],
+        "remarks": [*shown.remarks],
         "jobs": [
             {
                 "job_id": job.run.record.job_id,

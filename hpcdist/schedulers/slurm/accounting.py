@@ -10,7 +10,7 @@ has a submit time of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from hpcdist.host.command import Command, Completed
@@ -30,15 +30,21 @@ class Sacct:
 
     def commands(self, job: Job) -> Iterator[Command]:
         """Yield one command."""
-        for cluster, numbers in by_cluster([job]).items():
+        yield from self.commands_of([job])
+
+    def commands_of(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each cluster."""
+        for cluster, numbers in by_cluster(jobs).items():
             argv = ("sacct", "-D", "-n", "-P", "-j", ",".join(numbers), "-o", _COLUMNS)
             yield command(*argv, cluster=cluster)._replace(environment=(("SLURM_TIME_FORMAT", "%s"),))
 
-    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:  # noqa: ARG002 - asked for it alone
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the starts; components of a heterogeneous job are one."""
         found: dict[tuple[int | None, float | None], Usage] = {}
-        last = None
+        last, number = None, job.id.partition(";")[0]
         for line in completed.stdout.splitlines():
+            if not line.startswith(number) or line[len(number) : len(number) + 1].isdigit():
+                continue
             columns = line.split("|")
             match = _ID.fullmatch(columns[0])
             if not match or len(columns) != len(_COLUMNS.split(",")):

@@ -1,0 +1,55 @@
+"""What the user of a search should know before it is over, or do after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from hpcdist.errors import comma_list
+from hpcdist.runs.attempt import PRUNED
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
+from hpcdist.sweeps.trials import Trial
+from hpcdist.tracking import comparison
+
+_ENDED: Final = frozenset({JobState.COMPLETED.value, JobState.FAILED.value, JobState.CANCELLED.value, PRUNED})
+"""States of trials that came to an end, their own or their user's."""
+
+_MOST_BYTES: Final = 1 << 20
+"""In so much of its file a trial has recorded each of its metrics."""
+
+
+def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
+    """Yield a sentence for a metric that no trial records, and one for trials that did not end."""
+    run = report.run
+    completed = [trial for trial in found if trial.state == JobState.COMPLETED.value]
+    metric = (run.directory.plan().order or "").removeprefix("-")
+    if metric and completed and not _has_recorded(report, completed[0], metric):
+        yield (
+            f"no trial has recorded the metric {metric!r}, by which they are compared, and "
+            f"{len(completed)} {'have' if len(completed) > 1 else 'has'} completed"
+        )
+    left = [trial.number for trial in found if trial.state not in _ENDED]
+    if report.is_over and left:
+        names = comma_list([*map(str, left)])
+        yield f"trial {names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
+
+
+def _has_recorded(report: Report, trial: Trial, metric: str) -> bool:
+    """Whether this trial, or any, has recorded the metric; its own file is read first, and mostly has it."""
+    name = json.dumps(metric).encode() + b":"
+    if trial.attempt is not None:
+        folder = report.run.directory.path / "tracking" / trial.attempt.job / trial.attempt.name
+        if any(name in _head(file) for file in folder.glob("rank-0.*.jsonl")):
+            return True
+    tracked = comparison.tracked(report.run, report.run.directory.plan())
+    return any(metric in item.metrics for item in tracked)
+
+
+def _head(file: Path) -> bytes:
+    with suppress(OSError), file.open("rb") as stream:
+        return stream.read(_MOST_BYTES)
+    return b""

@@ -1,0 +1,54 @@
+"""What the user of a search is told before it is over, and after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
+from hpcdist.sweeps import remarks, trials
+from tests.sweeps.test_trials import OVER, RUNNING, run
+
+
+def searched(folder: Path, *events: str, count: int = 3) -> Run:
+    found = run(folder, *events, count=count)
+    plan = json.loads((found.directory.path / "plan.json").read_text())
+    found.directory.write("plan.json", json.dumps(plan | {"sweep": {"order": "-accuracy"}}))
+    return found
+
+
+def told(report: Report) -> list[str]:
+    return [*remarks.remarks(report, trials.trials(report, lambda _: (), 200))]
+
+
+def record(found: Run, trial: int, metric: str) -> None:
+    folder = found.directory.path / "tracking" / f"12_{trial}" / "0.0"
+    folder.mkdir(parents=True)
+    (folder / "rank-0.n.1.jsonl").write_text(f'{{"metrics":{{"{metric}":1}},"step":1,"at":1}}\n')
+
+
+def test_a_metric_that_no_trial_records_is_told_after_the_first_one(tmp_path: Path) -> None:
+    found = searched(tmp_path, "started 12_1 100 0", "started 12_2 100 0", "ended 12_2 160 0")
+    record(found, 1, "accuracy_of_test")
+    record(found, 2, "loss")
+    assert told(Report(found, RUNNING)) == [
+        "no trial has recorded the metric 'accuracy', by which they are compared, and 1 has completed"
+    ]
+    record(found, 3, "accuracy")  # some trials may record it late
+    assert told(Report(found, RUNNING)) == []
+
+
+def test_a_metric_that_the_first_trial_records_is_no_remark(tmp_path: Path) -> None:
+    found = searched(tmp_path, "started 12_1 100 0", "ended 12_1 160 0")
+    assert len(told(Report(found, RUNNING))) == 1
+    record(found, 1, "accuracy")
+    assert told(Report(found, RUNNING)) == []
+
+
+def test_trials_that_did_not_end_are_named_with_what_runs_them(tmp_path: Path) -> None:
+    found = searched(tmp_path, "started 12_1 100 0", "ended 12_1 160 0", count=8)
+    record(found, 1, "accuracy")
+    assert told(Report(found, OVER)) == [
+        "trial 2, 3, 4, 5 and 3 more did not end: `hpcdist sweep resume mnist-1` runs what is left"
+    ]
