@@ -102,7 +102,7 @@ ELSEWHERE: Final = {
     ),
     "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
     "hpcdist outputs train-1 --get 'model*' --get plots": (
-        "tests/remotes/test_over_ssh.py",
+        "tests/remotes/test_outputs.py",
         "has a run on another machine",
     ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
