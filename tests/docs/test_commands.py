@@ -105,6 +105,15 @@ ELSEWHERE: Final = {
         "tests/remotes/test_outputs.py",
         "has a run on another machine",
     ),
+    **dict.fromkeys(
+        (
+            "hpcdist plan far.yml --on far",
+            "hpcdist submit far.yml --on far",
+            *(f"hpcdist {verb} far-1" for verb in ("wait", "logs", "outputs")),
+            "hpcdist outputs far-1 --get 'model*'",
+        ),
+        ("tests/remotes/test_tutorial.py", "has another machine"),
+    ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (
         "tests/slurm/test_rehearse.py",

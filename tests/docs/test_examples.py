@@ -108,7 +108,7 @@ def test_parts_of_a_site(name: str, sections: str) -> None:
     assert problems(Site, plain | part) == []
 
 
-@pytest.mark.parametrize("name", ["config", "remotes"])
+@pytest.mark.parametrize("name", ["config", "remotes", "laptop config"])
 def test_a_config(name: str) -> None:
     assert problems(Config, source.parse(block(name), "config").data) == []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster, Completed
+from tests.slurm.cluster import CHECKOUT, Cluster, Completed, Process
 from tests.slurm.process import UNSHARE, first_below, until
 from tests.slurm.users import PYTHON, User
 
@@ -80,6 +80,11 @@ def run(laptop: User, *words: str | Path) -> Completed:
     return done
 
 
+def start(laptop: User, *words: str | Path) -> Process:
+    """Start a command on the laptop."""
+    return laptop.cluster.popen(words, cwd=laptop.directory, env=PATH, node="laptop")
+
+
 def write(laptop: User, name: str, text: str) -> None:
     """Write a file on the laptop, whose file system only its own processes see."""
     script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"'
@@ -141,9 +146,8 @@ def test_a_line_that_is_cut_in_the_middle_of_sbatch_makes_one_job_for_which_wait
     slow.write_text(SLOW_SBATCH)
     slow.chmod(0o755)
     (home / ".bashrc").write_text(f"PATH={slow.parent}:$PATH\n")
-    on_laptop = {"cwd": laptop.directory, "env": PATH, "node": "laptop"}
     submit = [*HPCDIST, "submit", "cut.yml", "--on", "cluster"]
-    with cluster.popen(submit, **on_laptop) as first:
+    with start(laptop, *submit) as first:
         until(called.exists, "sbatch to be called")
         cut(laptop)
         assert first.wait(300) == 5
@@ -151,7 +155,7 @@ def test_a_line_that_is_cut_in_the_middle_of_sbatch_makes_one_job_for_which_wait
     assert "is completed now without another job" in run(laptop, *submit).stderr
     jobs = cluster.run(["squeue", "-h", "--me", "-n", "cut", "-o", "%i"], check=True).stdout.split()
     assert len(jobs) == 1
-    with cluster.popen([*HPCDIST, "wait", "cut-1"], **on_laptop) as waiting:
+    with start(laptop, *HPCDIST, "wait", "cut-1") as waiting:
         assert waiting.stderr
         cut(laptop)
         while "cluster cannot be reached" not in (line := waiting.stderr.readline()):
