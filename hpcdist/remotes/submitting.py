@@ -50,7 +50,7 @@ class Target(NamedTuple):
         """
         check_code(made, self)
         channel = machines.channel(self.name, self.machine)
-        place = sending.hello(channel, self.machine.directory, request.name)
+        place = sending.make_folder(channel, self.machine.directory, request.name)
         runner = RemoteRunner(channel, ((str(runs_dir), place.folder),), self.machine.python or "")
         changed = services._replace(
             runner=Remote(runner, voids=True),

@@ -146,7 +146,7 @@ def test_a_line_that_is_cut_in_the_middle_of_sbatch_makes_one_job_for_which_wait
     slow.write_text(SLOW_SBATCH)
     slow.chmod(0o755)
     (home / ".bashrc").write_text(f"PATH={slow.parent}:$PATH\n")
-    submit = [*HPCDIST, "submit", "cut.yml", "--on", "cluster"]
+    submit = (*HPCDIST, "submit", "cut.yml", "--on", "cluster")
     with start(laptop, *submit) as first:
         until(called.exists, "sbatch to be called")
         cut(laptop)
