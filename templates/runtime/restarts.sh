@@ -93,7 +93,7 @@ hpcdist_was_enough() {
   read -r why 2>/dev/null <"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   [[ ${why:-terminated} == terminated && " ${hpcdist[restart_on]} " != *" preempt "* && " ${hpcdist[restart_on]} " != *" node_failure "* ]] || return
   [[ ${hpcdist[restart]} != follow || " ${hpcdist[restart_on]} " != *" timeout "* ]] || return
-  hpcdist_print_over "it was ended from outside; only after ${hpcdist[restart_on]// / and } there is another attempt"
+  hpcdist_say_over "it was ended from outside; only after ${hpcdist[restart_on]// / and } there is another attempt"
 }
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
@@ -102,13 +102,13 @@ hpcdist_choose_next() {
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   if ((hpcdist_status == 0)); then
     [[ ! ${hpcdist_at_limit:-} ]] || echo "hpcdist: the program ended with exit code 0 after ${hpcdist[notice]#* }, and so is finished; if it is not, let it end with another one"
-    hpcdist_print_over completed
+    hpcdist_say_over completed
   elif [[ $hpcdist_why == terminated ]]; then
     : # by its user, or by a batch system that does not say why
   elif [[ " ${hpcdist[restart_on]} " != *" $hpcdist_why "* ]]; then
-    hpcdist_print_over "$hpcdist_why"
+    hpcdist_say_over "$hpcdist_why"
   elif [[ $hpcdist_why != failure && ${hpcdist[restart]} == here ]]; then
-    hpcdist_print_over "$hpcdist_why; this job gets no other nodes"
+    hpcdist_say_over "$hpcdist_why; this job gets no other nodes"
   elif ! hpcdist_is_last; then
     hpcdist_blame
     if [[ $hpcdist_why == *failure && ${hpcdist[spare]:-} ]]; then
@@ -145,19 +145,19 @@ hpcdist_is_last() {
   local code
   hpcdist_count_idle
   for code in ${hpcdist[stop_on_exit]:-}; do
-    ((code != hpcdist_status)) || { hpcdist_print_over "exit code $code"; return 0; }
+    ((code != hpcdist_status)) || { hpcdist_say_over "exit code $code"; return 0; }
   done
   if [[ ${hpcdist[stop_file]:-} && -e ${hpcdist[stop_file]} ]]; then
-    hpcdist_print_over "there is ${hpcdist[stop_file]}"
+    hpcdist_say_over "there is ${hpcdist[stop_file]}"
   elif ((HPCDIST_ATTEMPT - hpcdist_first >= hpcdist[max_restarts])); then
-    hpcdist_print_over "$hpcdist_why; no more than ${hpcdist[max_restarts]} restarts"
+    hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]} restarts"
   elif ((hpcdist[no_progress] && hpcdist_idle >= hpcdist[no_progress])); then
-    hpcdist_print_over "$hpcdist_why; $hpcdist_idle attempts in a row $(hpcdist_what_lacks)"
+    hpcdist_say_over "$hpcdist_why; $hpcdist_idle attempts in a row $(hpcdist_what_lacks)"
   else
     return 1
   fi
 }
-hpcdist_print_over() {
+hpcdist_say_over() {
   local why=${1%%[;:]*}
   hpcdist_over=1
   [[ $why != timeout ]] || hpcdist_log_event timeout 0
