@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hpcdist.api.experiments import Experiment, define, load
     from hpcdist.api.finding import Runs, find_run, find_runs
     from hpcdist.api.functions import call, call_each
+    from hpcdist.api.pipelines import Pipeline, PipelineRun, find_pipeline, load_pipeline
     from hpcdist.api.plans import Plan
     from hpcdist.api.results import Metrics, Series, Trial
     from hpcdist.api.runs import Run, wait, wait_async
@@ -75,6 +76,8 @@ __all__ = [
     "Metrics",
     "Output",
     "OutputError",
+    "Pipeline",
+    "PipelineRun",
     "Place",
     "Plan",
     "PlanError",
@@ -92,9 +95,11 @@ __all__ = [
     "call",
     "call_each",
     "define",
+    "find_pipeline",
     "find_run",
     "find_runs",
     "load",
+    "load_pipeline",
     "wait",
     "wait_async",
 ]
@@ -103,6 +108,7 @@ _MODULES = {
     "api.experiments": ("Experiment", "define", "load"),
     "api.finding": ("Runs", "find_run", "find_runs"),
     "api.functions": ("call", "call_each"),
+    "api.pipelines": ("Pipeline", "PipelineRun", "find_pipeline", "load_pipeline"),
     "api.plans": ("Plan",),
     "api.results": ("Metrics", "Series", "Trial"),
     "api.runs": ("Run", "wait", "wait_async"),

@@ -86,6 +86,8 @@ class ExitCode(IntEnum):
     SERVICE = 69
     FAULT = 70
     OUTPUT = 74
+    NOT_OVER = 82
+    PRUNED = 83
     NOT_RESUMED = 84
     NOT_STARTED = 85
     LAUNCH = 86
@@ -107,6 +109,10 @@ EXIT_CODES: Final = {
     ExitCode.SERVICE: "a server such as MLflow's refused, failed or did not answer (`EX_UNAVAILABLE`)",
     ExitCode.FAULT: "an internal error of hpcdist (`EX_SOFTWARE` of sysexits.h)",
     ExitCode.OUTPUT: "standard output cannot be written (`EX_IOERR`); everything else was done",
+    ExitCode.NOT_OVER: (
+        "a generation of a search by hyperband or bo has completed, and `sweep advance` submits the next one"
+    ),
+    ExitCode.PRUNED: "of a trial's program: a policy of the search ended it early",
     ExitCode.NOT_RESUMED: "`rehearse` found that the training does not go on as it has to; it printed why",
     ExitCode.NOT_STARTED: (
         "of a trial: it was not to start, as its search was stopped or is at one of its limits"
@@ -269,6 +275,15 @@ def bytes_text(count: int, one: str = "bytes") -> str:
             break
         amount, unit = amount / (1 << 10), larger
     return f"{amount:.{0 if unit == one else 1}f} {unit}"
+
+
+_UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def span_text(seconds: float) -> str:
+    """Return a duration in its largest unit: ``3d``; of a time in the future ``0s``."""
+    whole = max(0, int(seconds))
+    return next((f"{whole // unit}{name}" for name, unit in _UNITS if whole >= unit), "0s")
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:

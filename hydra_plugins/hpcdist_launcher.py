@@ -11,6 +11,7 @@ import pickle  # of what this user pickled
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ class HpcdistLauncher(Launcher):  # type: ignore[misc] # Hydra's classes are not
             _log.info("#%d : %s", number, " ".join(filter_overrides(overrides)))
         try:
             found = hpcdist.call_each(
-                _called,
-                [(sys.path, self._pickled(), number, overrides) for number, overrides in numbered],
+                partial(_called, sys.path, self._pickled()),
+                numbered,
                 on=experiment(self.options),
                 return_exceptions=True,
                 **{name: self.options[name] for name in _OF_CALLS if name in self.options},

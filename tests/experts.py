@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -22,21 +22,29 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script import explained
-from hpcdist.script.renderer import render_job
+from hpcdist.script.renderer import render
 from tests.published import canonical, commands, name_of, options, said
 from tests.sites import shipped_site
 
 FOLDER: Final = Path(__file__).parent / "experts"
-Kind = Literal["default", "line", "own", "other", "differs", "missing"]
+ROOT: Final = Path(__file__).parents[1]
+Kind = Literal["default", "line", "own", "other", "differs", "contradicts", "missing"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """What becomes of a setting.
 
 ``default``: the script has it though the experiment does not say it, or does the same by itself. ``line``: by
 a line of the experiment. ``own``: so too, and no site file could know it: an account, the size and the time
 of the job, files, images, the environment and the variables of the program. ``other``: the same by other
-means. ``differs``: hpcdist has another value, for a reason. ``missing``: neither.
+means. ``differs``: hpcdist has another value, for a reason. ``contradicts``: it has another value, and is
+wrong. ``missing``: neither.
 """
-_NOTES: Final[tuple[Kind, ...]] = ("default", "other", "differs")
+_NOTES: Final[tuple[Kind, ...]] = ("other", "differs", "contradicts")
+Note = str | Mapping[str, str] | None
+"""What a file says of a setting: nothing where the script has it, ``own``, or a kind with a reason.
+
+``{default: REASON, text: TEXT}``: the script or the file ``file`` has this text, or lacks it behind ``! ``.
+``{same: OURS, why: REASON}``: the script has the value in another spelling.
+"""
 
 
 class Ours(NamedTuple):
@@ -108,22 +116,38 @@ def _settings(section: str, text: str) -> Iterator[str]:
 def settings_of(name: str) -> Iterator[Setting]:
     """Yield each setting of a script with what became of it."""
     plan, experiment = plan_of(name), experiment_of(name)
-    ours, script = list(ours_of(plan, experiment)), render_job(plan)
+    ours, script = list(ours_of(plan, experiment)), render(plan)
     for key, note in data_of(name)["settings"].items():
         yield setting_of(str(key), note, ours, script, experiment)
 
 
-def setting_of(key: str, note: str | None, ours: Sequence[Ours], script: str, experiment: str) -> Setting:
+def setting_of(key: str, note: Note, ours: Sequence[Ours], script: str, experiment: str) -> Setting:
     """Return what became of a setting, which is found in the script, or explained by its note."""
+    job = script.partition("\n# --- The runtime of")[0]
     if note is None or note == "own":
-        found = _found(key, ours, _plain(script), _plain(experiment))
+        found = _found(key, ours, _plain(job), _plain(experiment))
         if note:
             return Setting(key, "own", "" if found == "line" else f"it is no line of the experiment: {found}")
         return Setting(key, found) if found else Setting(key, "missing", "it is not in the script")
+    if not isinstance(note, str):
+        return _checked(key, note, ours, script)
     for kind in _NOTES:
         if note.startswith(f"{kind}: "):
-            return Setting(key, kind)
+            said = any(canonical(key) in {each.text, name_of(each.text)} for each in ours)
+            return Setting(key, kind, "the script has it: remove the note" if said else "")
     return Setting(key, "missing", f"{note!r} begins with none of {', '.join(_NOTES)}")
+
+
+def _checked(key: str, note: Mapping[str, str], ours: Sequence[Ours], script: str) -> Setting:
+    """Return a setting that the script has in another spelling, or whose effect a text shows."""
+    if set(note) == {"same", "why"}:
+        found = next((each for each in ours if note["same"] == each.text), None)
+        kind: Kind = "line" if found and found.by_user else "default"
+        return Setting(key, kind, "" if found else f"{note['same']} is not in the script")
+    text = script if "file" not in note else (ROOT / note["file"]).read_text()
+    wanted = note["text"].removeprefix("! ")
+    is_so = (wanted in text) != note["text"].startswith("! ")
+    return Setting(key, "default", "" if is_so else f"not so: {note['text']}")
 
 
 def _found(key: str, ours: Sequence[Ours], script: str, experiment: str) -> Kind | None:

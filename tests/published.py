@@ -28,8 +28,9 @@ from tests.sites import SHIPPED, account_on, shipped_site
 
 FOLDER: Final = Path(__file__).parent / "golden/sites"
 EXAMPLES: Final = ("horovod", "pytorch", "mpi")
-GENERIC: Final = frozenset(("local", "testbed"))
-"""Sites of tests, for which nobody publishes anything."""
+GENERIC: Final = frozenset(("local", "testbed", "slurm", "pbs", "lsf", "flux", "sge"))
+"""Sites of no machine, for which nobody publishes anything."""
+NONE_READ: Final = "no such example on the pages that were read"
 
 IMAGES: Final = {
     **dict.fromkeys(("pyxis", "shifter"), "nvcr.io/nvidia/pytorch:24.08-py3"),
@@ -80,6 +81,13 @@ def examples_of(site: Site) -> tuple[str, ...]:
     """Return the examples that a site can run: without GPUs MPI alone."""
     has_gpus = any(pool.gpus for pool in pools(site)) or not site.node_types
     return EXAMPLES if has_gpus else ("mpi",)
+
+
+def uncompared(site: Site) -> dict[str, str]:
+    """Return why each example is not compared that a site can run and for which it has no published one."""
+    compared = {entry.example for entry in site.published}
+    reason = "no machine of its own" if site.name in GENERIC else site.unpublished or NONE_READ
+    return {example: reason for example in examples_of(site) if example not in compared}
 
 
 def settings_of(site: Site, example: str, launch: str | None = None) -> Settings:

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from tests import experts
-from tests.experts import Kind, Ours, Setting
+from tests.experts import Kind, Note, Ours, Setting
 
+WRONG = ("missing", "contradicts")
 LINES = 20
 """The most lines of an experiment."""
 
@@ -17,7 +18,7 @@ LINES = 20
 def test_every_setting_of_a_script_can_be_said(name: str) -> None:
     found = [*experts.settings_of(name)]
     assert len(experts.experiment_of(name).splitlines()) <= LINES
-    assert [setting for setting in found if setting.wrong or setting.kind == "missing"] == []
+    assert [setting for setting in found if setting.wrong or setting.kind in WRONG] == []
 
 
 def test_most_of_them_need_no_line() -> None:
@@ -25,8 +26,8 @@ def test_most_of_them_need_no_line() -> None:
     for name in experts.names():
         total += experts.counts_of(name)
     of_all, of_the_others = experts.shares(total)
-    assert of_all > 0.45
-    assert of_the_others > 0.6
+    assert of_all >= 0.49
+    assert of_the_others >= 0.65
 
 
 OURS = [Ours("--nodes=2", by_user=True), Ours("--output=a/b", by_user=False), Ours("X=1", by_user=False)]
@@ -43,8 +44,26 @@ OURS = [Ours("--nodes=2", by_user=True), Ours("--output=a/b", by_user=False), Ou
         ("X=1", "own", Setting("X=1", "own", "it is no line of the experiment: default")),
         ("python train.py", None, Setting("python train.py", "line")),
         ("ulimit", "other: why", Setting("ulimit", "other")),
-        ("ulimit", "why", Setting("ulimit", "missing", "'why' begins with none of default, other, differs")),
+        (
+            "ulimit",
+            "why",
+            Setting("ulimit", "missing", "'why' begins with none of other, differs, contradicts"),
+        ),
+        ("X=1", "differs: why", Setting("X=1", "differs", "the script has it: remove the note")),
+        ("--nodes", "other: why", Setting("--nodes", "other", "the script has it: remove the note")),
+        ("X=2", "contradicts: why", Setting("X=2", "contradicts")),
+        ("Y=1", {"same": "X=1", "why": "a"}, Setting("Y=1", "default")),
+        ("-N 2", {"same": "--nodes=2", "why": "a"}, Setting("-N 2", "line")),
+        ("Y=1", {"same": "X=2", "why": "a"}, Setting("Y=1", "default", "X=2 is not in the script")),
+        ("cd", {"default": "why", "text": "bash"}, Setting("cd", "default")),
+        ("cd", {"default": "why", "text": "! --chdir"}, Setting("cd", "default")),
+        ("cd", {"default": "why", "text": "! bash"}, Setting("cd", "default", "not so: ! bash")),
+        (
+            "cd",
+            {"default": "a", "text": "A scr", "file": "tests/experts.py"},
+            Setting("cd", "default", "not so: A scr"),
+        ),
     ],
 )
-def test_a_setting_is_found_or_has_a_note(key: str, note: str | None, expected: Setting) -> None:
+def test_a_setting_is_found_or_has_a_note(key: str, note: Note, expected: Setting) -> None:
     assert experts.setting_of(key, note, OURS, "bash 'python train.py'", "cmd: python train.py") == expected

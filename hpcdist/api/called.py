@@ -48,6 +48,8 @@ def ends(run: Run) -> dict[int, End]:
 def result(run: Run, end: End) -> Any:
     """Return what rank 0 returned, or raise what the lowest rank that failed raised.
 
+    Of a call that completed, an exception is of an earlier attempt, which may have had more ranks.
+
     Raises:
         JobFailed: if the job ended otherwise, without a result, or with one that cannot be read here.
         ConfigError: if others could have written the files.
@@ -55,6 +57,8 @@ def result(run: Run, end: End) -> Any:
     own, shown = "call", run.name
     if end.trial is not None:
         own, shown = f"call.{end.trial}", f"{run.name}/{end.trial}"
+    if end.state == JobState.COMPLETED.value and (run.directory.path / f"{own}.returned").exists():
+        return _loaded(run, f"{own}.returned")
     found = (_RAISED.fullmatch(file.name) for file in run.directory.path.iterdir())
     numbers = [int(match[2]) for match in found if match and match[1] == own]
     if numbers:
@@ -63,8 +67,6 @@ def result(run: Run, end: End) -> Any:
         if isinstance(error, Exception):  # not SystemExit: that would end this process
             raise error from RemoteTraceback(f"rank {rank} of {shown}:\n{text}")
         raise JobFailed(Problem(f"rank {rank} of {shown} failed:\n{text}"))
-    if end.state == JobState.COMPLETED.value and (run.directory.path / f"{own}.returned").exists():
-        return _loaded(run, f"{own}.returned")
     why = logs.failure_reason(run.directory) or end.reason or "it wrote no result"
     hint = f"`hpcdist logs {shown}` has its output"
     raise JobFailed(Problem(f"{shown} is {end.state}: {why}", hint=hint))

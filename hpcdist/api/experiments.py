@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
-from hpcdist.api.values import joined, plain, texts
+from hpcdist.api.values import count, joined, mapping, plain, texts
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.nodes import suspects
 from hpcdist.remotes import here, submitting
-from hpcdist.runs import awaited, rundir
+from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"
@@ -39,15 +42,16 @@ class Experiment:
         """Decide what runs where, as `hpcdist plan`; the batch system is asked of awaited runs alone.
 
         ``on``: a remote of your config, with whose site it is planned unless another one is given, and to
-        which the plan is then submitted. Runs that ``batch.dependency`` names are those of $HPCDIST_RUNS_DIR,
-        else ``runs``.
+        which the plan is then submitted. Runs that ``batch.dependency`` names, and what is known against
+        nodes, are of $HPCDIST_RUNS_DIR, else of ``runs``.
 
         Raises:
             ConfigError: if the experiment, the site file or the user's config is invalid.
             PlanError: if the experiment does not fit the site.
         """
-        runs_dir = rundir.choose(None, os.environ)
+        return self._plan(runs_directory(None), on)
 
+    def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
             return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
 
@@ -56,7 +60,7 @@ class Experiment:
         if remote and not options.site:
             options = options._replace(site=remote.site)
         made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
-        return Plan(made, options, _remote=remote)
+        return Plan(suspects.avoided(made, runs_dir, saves=saves), options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.
@@ -81,14 +85,17 @@ class Experiment:
     def submit(
         self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
     ) -> Run:
-        """Plan it, ``on`` a remote or here, and submit the plan: see `plan` and `Plan.submit`.
+        """Plan it with what the runs in ``runs_dir`` recorded, and submit it, ``on`` a remote or here.
+
+        See `plan` and `Plan.submit`.
 
         Raises:
             ConfigError: as `plan`, or if the run cannot be written.
             PlanError: as `plan`.
             SchedulerError: as `Plan.submit`.
         """
-        return self.plan(on=on).submit(runs_dir, again=again)
+        found = runs_directory(runs_dir)
+        return self._plan(found, on, saves=True).submit(found, again=again)
 
     def changed(
         self,
@@ -160,14 +167,21 @@ def define(  # noqa: PLR0913 - one argument a setting
     Raises:
         ConfigError: if an argument is invalid, given twice, or unknown.
     """
+    numbers = {
+        "nodes": nodes,
+        "gpus_per_node": gpus_per_node,
+        "tasks_per_node": tasks_per_node or 0,
+        "cpus_per_task": cpus_per_task or 0,
+    }
+    amounts = {name: count(number, name) for name, number in numbers.items()}
     own = {
         "name": name,
         "framework": framework,
         "params": params,
-        "environment": _environment(nodes, gpus_per_node, tasks_per_node, cpus_per_task, env or {}),
+        "environment": _environment(amounts, mapping(env or {}, "env")),
         "build": {"image": image} if image else None,
         "run": {"cmd": cmd} if cmd else None,
-        "batch": joined({"nodes": nodes} if nodes > 1 else {}, batch or {}, ("batch",)),
+        "batch": joined({"nodes": nodes} if nodes > 1 else {}, mapping(batch or {}, "batch"), ("batch",)),
     }
     data = joined({key: value for key, value in own.items() if value}, sections)
     document = source.parse(writing.write(plain(data)), _DEFINED)
@@ -177,19 +191,18 @@ def define(  # noqa: PLR0913 - one argument a setting
     return Experiment(_DEFINED, options, document)
 
 
-def _environment(
-    nodes: int, gpus: int, tasks: int | None, cpus: int | None, variables: Mapping[str, Any]
-) -> dict[str, Any]:
+def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section that has so many equal replicas.
 
     Raises:
         ConfigError: if there cannot be so many.
     """
+    nodes, gpus, tasks, cpus = numbers.values()
     each = tasks or max(1, gpus)
     if nodes < 1 or each < 1 or gpus < 0 or gpus % each:
         message = f"{gpus} GPUs cannot be divided among {each} tasks on each of {nodes} nodes"
         raise ConfigError(Problem(message, hint="give each task as many GPUs, and at least one node"))
-    amounts = {"gpu": gpus // each, "cpu": cpus or 0}
+    amounts = {"gpu": gpus // each, "cpu": cpus}
     resources = {kind: {"requests": amount} for kind, amount in amounts.items() if amount}
     workers = {"default_worker": {"resources": resources}} if resources else {}
     replicas = {"n_workers": nodes * each - 1, **workers}

@@ -46,10 +46,10 @@ def find_runs(runs_dir: str | os.PathLike[str] | None = None) -> Runs:
     return Runs(tuple(map(Run, found)), problems)
 
 
-def find_run(name: str, runs_dir: str | os.PathLike[str] | None = None) -> Run:
-    """Return a run by its name, its directory or its job id.
+def find_run(name: str | os.PathLike[str], runs_dir: str | os.PathLike[str] | None = None) -> Run:
+    """Return a run by its name, its directory or its job id; or an operation: ``PIPELINE/NAME``.
 
     Raises:
         ConfigError: if there is none, or several have this job id.
     """
-    return Run(finding.find(runs_directory(runs_dir), name))
+    return Run(finding.find(runs_directory(runs_dir), os.fspath(name)))

@@ -119,7 +119,7 @@ def plan_of_each(
         ConfigError: as `call_each`.
     """
     search = {"hptuning.matrix.call": {"range": [1, len(arguments) + 1, 1]}}
-    limit = {"hptuning.concurrency": concurrency} if concurrency else {}
+    limit = {} if concurrency is None else {"hptuning.concurrency": concurrency}
     plan = _planned((function, arguments), on, python, {**search, **limit}, " {{ call }}")
     if plan.elements != len(arguments):
         message = f"{plan.name} has elements or trials of its own, beside those of the {len(arguments)} calls"

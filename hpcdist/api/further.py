@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
+from hpcdist.nodes import suspects
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
@@ -32,7 +33,7 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     services, notes = this_machine.services(), list[str]()
     options = anew.options(run, changes)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)
-    made = planning.plan_experiment(options, awaiting=awaiting)
+    made = suspects.avoided(planning.plan_experiment(options, awaiting=awaiting), runs_dir, saves=True)
     request = anew.Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     new = this_machine.submit(request, runs_dir, services, Output(note=notes.append))
     return Made(new, (*map(str, made.problems), *notes))

@@ -12,7 +12,7 @@ from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import texts
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.remotes import here
-from hpcdist.runs import cancelling, logs, rundir, states
+from hpcdist.runs import cancelling, finding, logs, rundir, states
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import Status
@@ -103,12 +103,14 @@ class Run:
         ``follow``: and new ones as they are written, until the job ends.
 
         Raises:
-            ConfigError: if there is no such rank, or ``trial`` is to be followed.
+            ConfigError: if there is no such rank or trial, or ``trial`` is to be followed.
             OSError: if a file cannot be read.
         """
         directory = self._run.directory
         if rank is not None:
             logs.check_rank(directory, rank)
+        if trial is not None:
+            finding.check_element(renewed(self._run), trial)
         if follow and trial is not None:
             raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
         if follow:

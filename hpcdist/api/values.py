@@ -15,7 +15,7 @@ def plain(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: if a value is none that a file can have, such as an object or infinity.
     """
-    return {name: json.loads(_text(name, value)) for name, value in data.items()}
+    return {name: json.loads(_text(name, value)) for name, value in mapping(data).items()}
 
 
 def texts(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -24,7 +24,30 @@ def texts(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     Raises:
         ConfigError: as `plain`.
     """
-    return tuple((name, _text(name, value)) for name, value in values.items())
+    return tuple((name, _text(name, value)) for name, value in mapping(values).items())
+
+
+def mapping(value: object, name: str = "") -> Mapping[str, Any]:
+    """Return the argument of this name, of which type checkers know that it is a dict.
+
+    Raises:
+        ConfigError: if it is none, or a key of it is no text.
+    """
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return value
+    message = f"{value!r} is no dict with names as its keys"
+    raise ConfigError(Problem(message, (name,) if name else (), "write {'NAME': VALUE}"))
+
+
+def count(value: object, name: str) -> int:
+    """Return the argument of this name, of which type checkers know that it is a whole number.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ConfigError(Problem(f"{value!r} is no whole number", (name,), "write a number such as 2"))
 
 
 def _text(name: str, value: object) -> str:

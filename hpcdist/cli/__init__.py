@@ -1,6 +1,6 @@
 """The command line: one short module per verb, imported when that verb is run.
 
-session options suspects    shared by verbs: options, making plans, and those that do without suspect nodes
+session options    shared by verbs: options, and making plans
 costs balances    what these cost, and what is left
 show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
 experiment jobs site    the verbs

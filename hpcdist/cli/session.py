@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.errors import ConfigError, Place, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
-from hpcdist.loading import machine, recognition
+from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Machine
-from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned, plan_experiment
+from hpcdist.loading.planning import (
+    Awaiting,
+    ExperimentOptions,
+    Planned,
+    located_once,
+    plan_experiment,
+)
 from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
@@ -42,15 +49,31 @@ def planned(  # noqa: PLR0913 - as verbs need it
     """
     if options.remote is not None and not options.site:
         options = options._replace(site=remote_of(options).site)
-    awaiting = awaiting or partial(_awaiting, runs_dir, saves, options.remote or "")
-    made = plan_experiment(options, document=document, awaiting=awaiting)
+    awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=options.remote or "")
+    made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
-        from hpcdist.cli import suspects  # nothing is known yet in a new folder
+        from hpcdist.nodes import suspects  # nothing is known yet in a new folder
 
         made = suspects.avoided(made, runs_dir, saves=saves)
     if shown:
         print_problems(made.problems)
     return made
+
+
+def _with_needs(made: Planned) -> Planned:
+    """Return the plan with a warning where a search needs a package that is not installed here."""
+    search = made.experiment.hptuning
+    if not search or not search.bo or find_spec("optuna"):
+        return made
+    message = "its later trials need the package optuna where `hpcdist sweep advance` is called"
+    hint = "it is not installed here: `pip install 'hpcdist[sweeps]'`"
+    located = made.document.locate(warning(message, ("hptuning", "bo"), hint))
+    return made._replace(problems=(*made.problems, located))
+
+
+def awaiting_in(runs_dir: Path | None, *, saves: bool, remote: str = "") -> Awaiting:
+    """Return how runs for which an experiment waits are found; arguments as of `planned`."""
+    return partial(_awaiting, runs_dir, saves, remote)
 
 
 def _awaiting(
@@ -88,6 +111,13 @@ def planned_as_submitted(options: ExperimentOptions, document: Document | None =
     return planned(options, document, runs_dir=runs_here())
 
 
+def print_unparsed(made: Planned) -> None:
+    """Print a warning for each command of the experiment that the bash of this machine does not parse."""
+    from hpcdist.host.shell import Shell  # starts processes, as planning never does
+
+    print_problems(located_once(bash_syntax.problems_of(made.experiment, Shell()), made.document))
+
+
 def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     """Return the document of the file, and whether it is a pipeline; None for a command line.
 
@@ -97,12 +127,15 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     if options.words:
         return None, False
     document = recognition.read(options.file)
-    run = document.data.get("run")
-    if document.data.get("kind") not in ("pipeline", "operation") and not isinstance(run, Map):
+    has_jobs = isinstance(document.data.get("jobs"), Map) and not options.job
+    is_ours = document.data.get("kind") in ("pipeline", "operation") or isinstance(
+        document.data.get("run"), Map
+    )
+    if not is_ours and not has_jobs:
         return document, False
-    from hpcdist.pipelines import importing  # not needed for other tools' files
+    from hpcdist.pipelines import reading  # not needed for other tools' files
 
-    is_pipeline = document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+    is_pipeline = reading.is_pipeline(document, options.form)
     if is_pipeline and options.remote is not None:
         message = f"a pipeline is not submitted on {options.remote} over ssh"
         raise ConfigError(Problem(message, hint="submit it there"))

@@ -12,7 +12,20 @@ from hpcdist.schedulers.balances import Left
 from hpcdist.site.charges import Balance
 
 _SECONDS: Final = 5.0
-_NUMBER: Final = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+_NUMBER: Final = re.compile(
+    r"(-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?)"
+    r" ?(K|k|M|G|B|T|thousand|million|billion)?(?:h|(?:\s+[^\d\s]\S*)*)"
+)
+"""A number of the form 1,234.5, what it is multiplied by, and words behind it, such as a unit."""
+
+_TIMES: Final = {
+    "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12,
+    "thousand": 1e3, "million": 1e6, "billion": 1e9,
+}  # fmt: skip
+_REST: Final = re.compile(r"(?:[.,]?[0-9]+|[eE][+-]?[0-9]+|[kKMGBT]\b)*")
+"""What a pattern may have left of a number."""
+
+_AMOUNTS: Final[tuple[str, ...]] = ("left", "total", "used")
 _CELLS: Final = re.compile(r"\s*\|\s*|\s{2,}|\t")
 
 
@@ -49,7 +62,10 @@ def _filled(word: str, names: dict[str, str]) -> str:
 
 def _by_pattern(pattern: str, text: str) -> Iterator[dict[str, str]]:
     for found in re.finditer(pattern, text, re.MULTILINE):
-        yield {name: value for name, value in found.groupdict().items() if value is not None}
+        rests = {name: _REST.match(text, found.end(name)) for name in _AMOUNTS if name in found.groupdict()}
+        more = {name: rest[0] for name, rest in rests.items() if rest}
+        known = found.groupdict().items()
+        yield {name: value + more.get(name, "") for name, value in known if value is not None}
 
 
 def _by_columns(columns: Mapping[Any, str], text: str) -> Iterator[dict[str, str]]:
@@ -65,12 +81,13 @@ def _by_columns(columns: Mapping[Any, str], text: str) -> Iterator[dict[str, str
 
 
 def _left(row: dict[str, str], unit: str) -> Left | None:
-    left, total, used = (_number(row.get(name, "")) for name in ("left", "total", "used"))
+    left, total, used = (_number(row.get(name, "")) for name in _AMOUNTS)
     if left is None and total is not None and used is not None:
         left = total - used
     return None if left is None else Left(left, unit, total)
 
 
 def _number(text: str) -> float | None:
-    found = _NUMBER.search(text)
-    return float(found[0].replace(",", "")) if found else None
+    """Return the number; None where it is written in a way that is not known for sure, such as 1.234,5."""
+    found = _NUMBER.fullmatch(text.strip())
+    return float(found[1].replace(",", "")) * _TIMES.get(found[2] or "", 1.0) if found else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.search.adaptive import most_trials
+from hpcdist.experiment.search.adaptive import most_trials, sizes
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placement import Group, with_own_nodes
 from hpcdist.schedulers import schedulers
@@ -182,20 +183,33 @@ def _of_node(group: Group, site: Site, *, exclusive: bool) -> Amounts:
 
 
 def _elements(job: JobSpec, experiment: Experiment) -> int:
-    """Return how many jobs there are: the elements of an array, or the trials, further generations too."""
+    """Return how many jobs there are: the elements of an array, or the trials, further generations too.
+
+    Of a packed search they are its nodes, or its one job as often as all nodes of its generations need.
+    """
+    search = experiment.hptuning
     if job.sweep and not job.sweep.pack:
-        return max(job.sweep.trials, most_trials(experiment.hptuning) if experiment.hptuning else 0)
-    return job.request.array.size if job.request.array else 1
+        return max(job.sweep.trials, most_trials(search) if search else 0)
+    first = job.request.array.size if job.request.array else 1
+    if search is None or not job.sweep or not job.sweep.pack or not search.is_adaptive:
+        return first
+    at_once, pack = job.sweep.at_once, job.sweep.pack
+    nodes = sum(
+        math.ceil(min(size, at_once or size) / pack.per_node) * times for size, times in sizes(search)
+    )
+    return max(first, nodes if job.request.array else math.ceil(nodes / pack.nodes))
 
 
 def _limit(job: JobSpec, site: Site) -> Walltime | None:
+    """Return how long it may last: without a walltime as its component with the longest limit."""
     if job.request.walltime:
         return job.request.walltime
     partitions = (
         (site.partitions.get(group.site_partition or ""), group.nodes) for group in job.placement.groups
     )
-    known = (partition.walltime_of(nodes) for partition, nodes in partitions if partition)
-    return min(filter(None, known), default=None)
+    limits = [partition.walltime_of(nodes) if partition else None for partition, nodes in partitions]
+    known = [limit for limit in limits if limit]
+    return max(known) if known and len(known) == len(limits) else None
 
 
 def _rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:

@@ -128,7 +128,7 @@ def fitting(seconds: float) -> int:
 def measure(task: Task, seed: int, *, in_pairs: bool, write: Callable[[Mapping[str, Any]], None]) -> None:
     """Measure, and write the record after each round."""
     found: dict[str, Any] = {"pairs": [], "confirmed": [], "wrong": [], "rounds": 0, "error": ""}
-    planned = pairing.rounds(task.nodes, seed) if in_pairs else []
+    planned = pairing.planned(task.nodes, seed) if in_pairs else []
     found["planned"] = len(planned)
     for matches in planned:
         if max(task.library.gather(time.monotonic() - task.begin)) > MOST_SECONDS:
@@ -173,6 +173,7 @@ def main() -> None:
             "library": library.name,
             "versions": {**library.versions, **driver()},
             "tasks": library.size,
+            "variables": seen(library),
         }
         if library.size != int(os.environ["HPCDIST_SIZE"]):
             write({"error": f"it sees {library.size} of {os.environ['HPCDIST_SIZE']} tasks"})
@@ -186,6 +187,18 @@ def main() -> None:
 def names() -> list[str]:
     """Return the names of the job's nodes by number."""
     return Path(os.environ["HPCDIST_JOB_DIR"], "nodes").read_text().split()
+
+
+def seen(library: Any) -> dict[str, list[str | None]]:
+    """Return the values that the tasks have of the variables that launches of this job set; None is unset."""
+    try:
+        lines = Path(os.environ.get("HPCDIST_RUN_DIR", ""), "launches").read_text().splitlines()
+    except OSError:
+        return {}
+    names = sorted({word.partition("=")[0] for line in lines for word in line.split("\t")[2:]})
+    rows = library.gather([os.environ.get(name) for name in names])
+    columns = zip(*rows)  # noqa: B905 - Python 3.8
+    return {name: [*dict.fromkeys(values)] for name, values in zip(names, columns)}  # noqa: B905
 
 
 def driver() -> dict[str, str]:

@@ -56,13 +56,36 @@ def order(count: int) -> list[int]:
     return [number for turn in range(REPEATS if count > 1 else 1) for number in there[:: (-1) ** turn]]
 
 
+def not_set(candidate: Candidate, variables: Mapping[str, Sequence[str | None]]) -> str:
+    """Return what the tasks had in place of a candidate; empty if they had it."""
+    others = {
+        name: variables.get(name, ()) for name, value in candidate if [*variables.get(name, ())] != [value]
+    }
+    return "; ".join(f"{name} was {_listed(values)}" for name, values in others.items())
+
+
+def _listed(values: Sequence[str | None]) -> str:
+    return " or ".join("not set" if value is None else value or "empty" for value in values) or "not recorded"
+
+
 def findings(
-    candidates: Sequence[Candidate], speeds: Mapping[str, Mapping[int, Sequence[float]]]
+    candidates: Sequence[Candidate],
+    speeds: Mapping[str, Mapping[int, Sequence[float]]],
+    others: Mapping[int, str] = {},
 ) -> Iterator[Finding]:
-    """Yield each candidate's bandwidths and the best one; ``speeds``: by library and number of candidate."""
+    """Yield each candidate's bandwidths and the best one.
+
+    ``speeds``: by library and number of candidate; ``others``: what tasks had in place of a candidate.
+    """
+    for number, what in others.items():
+        hint = "the site's `task_setup`, a module or the user's shell sets it: change it there"
+        detail = f"it was not measured: in the tasks {what}"
+        yield Finding("settings", text(candidates[number]), "warning", detail, hint)
     for library, measured in speeds.items():
         group = f"settings: {library}"
         for number, candidate in enumerate(candidates):
+            if number in others:
+                continue
             found = [*measured.get(number, ())]
             shown = ", ".join(f"{speed:.3g}" for speed in found)
             detail = f"all-reduce on the bus {shown} GB/s" if found else "no launch of it ended well"

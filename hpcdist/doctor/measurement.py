@@ -27,7 +27,8 @@ class Measurement(msgspec.Struct, frozen=True):
 
     ``kind``: mpi or torch; ``library``: mpi, nccl or gloo. ``nodes``: their names by number. ``pairs``,
     ``confirmed``: of the rounds, and of the last one for those that looked slow. ``wrong``: from and to which
-    node data changed. ``ring``, ``all_reduce``: bandwidth on the bus in GB/s. ``done``: it ended.
+    node data changed. ``ring``, ``all_reduce``: bandwidth on the bus in GB/s. ``variables``: the values that
+    tasks have of those that are tried, None where it is not set. ``done``: it ended.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Measurement(msgspec.Struct, frozen=True):
     ring: float = 0.0
     is_ring_right: bool = True
     all_reduce: float = 0.0
+    variables: dict[str, tuple[str | None, ...]] = {}
     error: str = ""
     done: bool = False
 
@@ -177,7 +179,8 @@ def _verdict(group: str, one: Measurement, slow: pairing.Slow) -> Iterator[Findi
         detail = f"{usual:.3g} GB/s each way, {latency}; whether one of two nodes is slow, a third would show"
         yield Finding(group, "nodes", "ok", detail)
     elif not slow.nodes and not slow.links:
-        detail = f"none of {len(best)} is slow in {one.rounds} rounds: {usual:.3g} GB/s each way, {latency}"
+        detail = f"none of {len(best)} is slow in {one.rounds} rounds: {usual:.3g} GB/s each way, {latency}; "
+        detail += f"one below {pairing.visible(one.all_pairs):.2g} of that would show"
         yield Finding(group, "nodes", "ok", detail)
 
 

@@ -2,7 +2,8 @@
 
 All nodes are measured at once, in pairs, one round after another, as in a tournament: ``ceil(log2 N) + 1``
 rounds, in which no two nodes meet twice, and one more for those that look slow. A slow node is slow in all of
-its pairs, so its fastest one shows it; a slow link is slow in one pair, whose nodes are fast in others.
+its pairs, so its fastest one shows it; a slow link is slow in one pair, whose nodes are fast in others. Few
+nodes have few values: they go through the tournament several times, and how far repeats differ is the noise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ DEVIATIONS, OF_ONE_PAIR = 5.0, 2.5
 The deviation is 1.4826 times the median absolute one, which is the standard deviation of a normal
 distribution (Rousseeuw and Croux, doi.org/10.1080/01621459.1993.10476408) and ignores outliers.
 """
+
+FEWEST_ROUNDS = 15
+"""So many rounds of few nodes, which are over in seconds: three times or more for up to 16 nodes."""
+FEWEST_REPEATS, OF_REPEATS = 3, 6.0
+"""From so many repeats of a pair on, the distance of the best two is how far its best one may be off; slow is
+what is farther below the middle than six of these."""
 
 
 class Match(NamedTuple):
@@ -64,6 +71,12 @@ def rounds(size: int, seed: int = 0) -> list[list[Match]]:
     return [[_match(order, a, b) for a, b in _turn(seats, turn) if max(a, b) < size] for turn in turns]
 
 
+def planned(size: int, seed: int = 0) -> list[list[Match]]:
+    """Return the matches of all rounds, with the repeats of few nodes; two nodes have none."""
+    turns = rounds(size, seed)
+    return turns * (max(1, FEWEST_ROUNDS // len(turns)) if size > 2 else 1)  # noqa: PLR2004
+
+
 def _turn(seats: int, turn: int) -> list[tuple[int, int]]:
     """Return the pairs of one turn: the last seat stays, the others go around."""
     around = seats - 1
@@ -92,31 +105,61 @@ def usual(pairs: Iterable[Pair]) -> float:
 
 def slow(pairs: Iterable[Pair]) -> Slow:
     """Return what is slow among these pairs; a pair that was measured twice counts with the higher one."""
-    together: dict[Match, float] = {}
-    for pair in pairs:
-        match = Match(pair.left, pair.right)
-        together[match] = max(together.get(match, 0.0), pair.bandwidth)
-    own = best(Pair(*match, speed) for match, speed in together.items())
-    middle = median(own.values()) if own else 0.0
-    noise = _deviation([speed for speed in together.values() if speed > middle / 2])
-    limit = _limit([*own.values()], OF_ONE_PAIR * noise)
+    found = [*pairs]
+    own, together, noise = best(found), _together(found), _noise(found)
+    limit = _limit_of(found)
     nodes = {node: speed for node, speed in own.items() if speed < limit}
     shares = {
         match: speed / (min(own[match.left], own[match.right]) or 1.0)
         for match, speed in together.items()
         if not nodes.keys() & {*match}
     }
-    limit = _limit([*shares.values()])
+    limit = _limit([*shares.values()], OF_REPEATS * (noise or 0.0), few=FEW if noise is None else 0)
     links = {match: share for match, share in shares.items() if share < limit}
     return Slow(sorted(nodes, key=nodes.__getitem__), sorted(links, key=links.__getitem__))
 
 
-def _limit(values: list[float], margin: float = 0.0) -> float:
+def visible(pairs: Iterable[Pair]) -> float:
+    """Return below which share of what is usual a node would be slow; 0 without any pair."""
+    found = [*pairs]
+    return _limit_of(found) / (usual(found) or 1.0)
+
+
+def _together(pairs: list[Pair]) -> dict[Match, float]:
+    found: dict[Match, float] = {}
+    for pair in pairs:
+        match = Match(pair.left, pair.right)
+        found[match] = max(found.get(match, 0.0), pair.bandwidth)
+    return found
+
+
+def _noise(pairs: list[Pair]) -> float | None:
+    """Return how far the best two repeats of a pair are apart, as a share; None for too few."""
+    repeats: dict[Match, list[float]] = {}
+    for pair in pairs:
+        repeats.setdefault(Match(pair.left, pair.right), []).append(pair.bandwidth)
+    ranked = [sorted(speeds, reverse=True) for speeds in repeats.values() if len(speeds) >= FEWEST_REPEATS]
+    if not ranked or len(ranked) < len(repeats) / 2:
+        return None
+    return median(1 - second / first if first else 0.0 for first, second, *_ in ranked)
+
+
+def _limit_of(pairs: list[Pair]) -> float:
+    """Return below which best bandwidth a node is slow."""
+    own, noise = best(pairs), _noise(pairs)
+    middle = median(own.values()) if own else 0.0
+    if noise is not None:
+        return _limit([*own.values()], OF_REPEATS * noise * middle, few=0)
+    others = [speed for speed in _together(pairs).values() if speed > middle / 2]
+    return _limit([*own.values()], OF_ONE_PAIR * _deviation(others))
+
+
+def _limit(values: list[float], margin: float = 0.0, few: int = FEW) -> float:
     """Return below which value one of these is slow, at least this margin below the middle."""
     if not values:
         return 0.0
     middle = median(values)
-    highest = HIGHEST * middle * len(values) / (len(values) + FEW)
+    highest = HIGHEST * middle * len(values) / (len(values) + few)
     return max(LOWEST * middle, min(highest, middle - max(DEVIATIONS * _deviation(values), margin)))
 
 

@@ -26,6 +26,7 @@ _MODULE: Final = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./+:@=~%-]*")
 PATH_IN_QUOTES: Final = r"(?:[A-Za-z0-9_./+@=-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+"
 """A path that double quotes in bash hold, with variables of the job."""
 _BIND: Final = re.compile(rf"{PATH_IN_QUOTES}(?::{PATH_IN_QUOTES}){{0,2}}")
+_BIND_OPTIONS: Final = frozenset(("ro", "rw"))
 _NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SPACK_NAME: Final = re.compile(r"\w[\w/-]*")
 """As Spack 1.1 accepts it (spack.environment, ``valid_environment_name_re``)."""
@@ -64,10 +65,16 @@ def node_problems(names: Sequence[str], path: Path) -> Iterator[Problem]:
 
 def bind_problems(binds: Sequence[str], path: Path) -> Iterator[Problem]:
     """Check what a container is to mount: ``/data``, ``$SCRATCH/data:/data``, ``/data:/data:ro``."""
+    first: dict[str, str] = {}
     for index, bind in enumerate(binds):
-        if not _BIND.fullmatch(bind):
+        source, *target = bind.split(":")
+        mounted = target[0] if target else source
+        if not _BIND.fullmatch(bind) or not {*target[1:]} <= _BIND_OPTIONS:
             hint = "write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"
             yield Problem(f"{bind!r} is not a valid bind", (*path, index), hint)
+        elif first.setdefault(mounted, source) != source:
+            message = f"{first[mounted]!r} and {source!r} would both be {mounted!r} in the container"
+            yield Problem(message, (*path, index), "write another target: SRC:DST")
 
 
 def spack_env_problems(text: str, path: Path) -> Iterator[Problem]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from hpcdist.errors import Path
 from hpcdist.experiment.launch.setup_lines import with_start
@@ -10,6 +12,8 @@ from hpcdist.experiment.model import Experiment, ReplicaEntry, Replicas
 from hpcdist.experiment.program import choosing
 from hpcdist.words import join_commands
 
+_FILE: Final = re.compile(r"[^\s'\"=]+\.(?:py|sh)\b|-m\s+[\w.]+")
+"""A script or module that a command runs."""
 _BASE: Path = ("environment", "replicas")
 
 
@@ -20,6 +24,18 @@ def own_commands(experiment: Experiment) -> Mapping[Path, tuple[str, str]]:
     """
     found = (item for item in _entries(experiment.environment.replicas or Replicas()) if item[2].cmd)
     return {(*path, "cmd"): (pattern, _text(entry)) for path, pattern, entry in found}
+
+
+def strangers(experiment: Experiment, roles: Collection[str]) -> Iterator[Path]:
+    """Yield the path of each command of these roles that runs none of the main command's files."""
+    main = {*_FILE.findall(experiment.run.command)}
+    for path, pattern, entry in _entries(experiment.environment.replicas or Replicas()):
+        if (
+            entry.cmd
+            and pattern.strip('"*').split()[0] in roles
+            and main.isdisjoint(_FILE.findall(_text(entry)))
+        ):
+            yield (*path, "cmd")
 
 
 def command(experiment: Experiment, *, launches: bool) -> str:

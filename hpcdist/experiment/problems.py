@@ -85,8 +85,12 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _stop_problems(search: Search, in_output: Collection[str]) -> Iterator[Problem]:
-    """Yield what ends no search: a metric that nobody reads while trials start."""
+    """Yield what ends no search, or no trial: a metric that nobody reads while trials start, or run."""
     for at, stop in enumerate(search.early_stopping):
+        if stop.metric in in_output and stop.policy:
+            message = f"{stop.metric!r} is found in the output, by which no trial ends early"
+            where: Path = ("hptuning", "early_stopping", at, "policy")
+            yield Problem(message, where, "record it in the program", severity="warning")
         if stop.metric in in_output and stop.value is not None and not search.is_adaptive:
             message = (
                 f"{stop.metric!r} is found in the output, which ends an adaptive search only: all trials run"
@@ -143,9 +147,17 @@ def _run_problems(experiment: Experiment) -> Iterator[Problem]:
         if getattr(run, key) is not None:
             message = f"{key!r} has no effect: `cmd` is the program"
             yield Problem(message, ("run", key), "remove one of the two", "warning")
-    if all(line.lstrip()[:1] in {"", "#"} for line in run.command.splitlines()):
+    if _is_empty(run.command):
         yield Problem("the command is empty", ("run", "cmd"), "write the command that starts the program")
+    for path, step in run.steps:
+        if _is_empty(step.command):
+            yield Problem("the command is empty", ("run", *path, "cmd"), "write one, or remove it")
     yield from _list_problems(run.cmd or "")
+
+
+def _is_empty(command: str) -> bool:
+    """Whether a command has no line but comments."""
+    return all(line.lstrip()[:1] in {"", "#"} for line in command.splitlines())
 
 
 def _image_problems(build: Build | None, run: Run) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from hpcdist.documents.fields import Model
+from hpcdist.errors import Path
 from hpcdist.experiment.steps import Beside, Step
 from hpcdist.words import join_commands
 
@@ -33,6 +34,13 @@ class Run(Model, frozen=True):
     prepare: Step | None = None
     finish: Step | None = None
     beside: tuple[Beside, ...] = ()
+
+    @property
+    def steps(self) -> tuple[tuple[Path, Step | Beside], ...]:
+        """The steps before, after and beside the program, each with its path in this section."""
+        ends = ((("prepare",), self.prepare), (("finish",), self.finish))
+        beside = ((("beside", index), one) for index, one in enumerate(self.beside))
+        return (*((path, step) for path, step in ends if step), *beside)
 
     @property
     def starts_entrypoint(self) -> bool:

@@ -15,31 +15,33 @@ from hpcdist.units import Walltime
 End = Literal["timeout", "preempt", "node_failure", "failure"]
 _PATH: Final[Path] = ("environment", "restart")
 _MOST_JOBS: Final = 1000
+_USUAL_NOTICE: Final = 300
 _EXIT_CODES: Final = range(1, 256)
 
 
 class Restart(Model, frozen=True):
     """When the program is started again, until it ends with exit code 0.
 
-    Each run of it is an attempt, which finds the checkpoints of the earlier ones in
-    ``HPCDIST_CHECKPOINTS``. ``on``: the ends after which there is another one: the time limit, the loss of
-    the nodes to a more important job, the loss of a node, and a failure of the program. ``max``: how many
-    there may be after the first. ``notice``: how long before the time limit the program gets a signal to
-    save its state. ``signal``: which one; by default TERM where torchrun starts the program, else USR1.
-    ``no_progress``: after so many attempts in a row without progress there is no further one; 0 for any
-    number. Progress is a tracked step that no earlier attempt had reached; of a program that tracks none, a
-    new file in the checkpoints or outputs. ``stop_on_exit``: exit codes of the program after which there is
-    none. ``stop_file``: a file, from the job's folder, after which there is none. ``spare_nodes``: further
-    nodes of the job, which take the place of lost ones. ``exclude_bad_nodes``: a node that was lost, or on
-    which the first task to fail was twice, is left out of later attempts for days, as far as the batch
-    system can; so are suspect ones (`hpcdist nodes`) from the first attempt on. ``by``: ``requeue`` puts the
-    same job into the queue again, ``follow`` submits all its followers at once, each of which waits for the
-    end of the one before; by default as the batch system and the site permit.
+    Each run of it is an attempt, which finds the checkpoints of the earlier ones in ``HPCDIST_CHECKPOINTS``.
+    ``on``: the ends after which there is another one: the time limit, the loss of the nodes to a more
+    important job, the loss of a node, and a failure of the program. ``max``: how many there may be after the
+    first. ``notice``: how long before the time limit the program gets a signal to save its state; by default
+    five minutes, and no more than a quarter of the time. ``signal``: which one; by default TERM where
+    torchrun starts the program, else USR1. ``no_progress``: after so many attempts in a row without progress
+    there is no further one; 0 for any number. Progress is a tracked step that no earlier attempt had reached;
+    of a program that tracks none, a new file in the checkpoints, or in the outputs without any.
+    ``stop_on_exit``: exit codes of the program after which there is none. ``stop_file``: a file, from the
+    job's folder, after which there is none. ``spare_nodes``: further nodes of the job, which take the place
+    of lost ones. ``exclude_bad_nodes``: a node that was lost, or on which the first task to fail was twice,
+    is left out of later attempts for days, as far as the batch system can; so are suspect ones (`hpcdist
+    nodes`) from the first attempt on. ``by``: ``requeue`` puts the same job into the queue again, ``follow``
+    submits all its followers at once, each of which waits for the end of the one before; by default as the
+    batch system and the site permit.
     """
 
     on: tuple[End, ...] = ("timeout", "preempt", "node_failure", "failure")
     max: int = 10
-    notice: Walltime = Walltime(300)
+    notice: Walltime | None = None
     signal: str | None = None
     no_progress: int = 3
     stop_on_exit: tuple[int, ...] = ()
@@ -47,6 +49,12 @@ class Restart(Model, frozen=True):
     spare_nodes: int = 0
     exclude_bad_nodes: bool = True
     by: Literal["requeue", "follow"] | None = None
+
+    def notice_in(self, walltime: Walltime | None) -> int:
+        """Return the seconds of the notice in a job with this time limit."""
+        if self.notice is not None:
+            return self.notice.seconds
+        return min(_USUAL_NOTICE, walltime.seconds // 4) if walltime else _USUAL_NOTICE
 
 
 def problems(restart: Restart, batch: Batch, *, is_search: bool, has_number: bool) -> Iterator[Problem]:
@@ -68,6 +76,9 @@ def problems(restart: Restart, batch: Batch, *, is_search: bool, has_number: boo
     if not (restart.stop_file or "").isprintable():
         hint = "write a name of printable characters on one line"
         yield Problem(f"{restart.stop_file!r} is no name of a file", (*_PATH, "stop_file"), hint)
+    if not restart.on:
+        hint = "name ends, or remove `restart`"
+        yield Problem("there is no further attempt after any end", (*_PATH, "on"), hint, severity="warning")
     if has_number:
         hint = "remove it: `restart: {max: ...}` counts all attempts"
         yield Problem("`restart` has a number of its own", ("environment", "max_restarts"), hint)

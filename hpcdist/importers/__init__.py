@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Path, Place, Problem
 from hpcdist.registry import Registry
 
 
@@ -89,6 +89,30 @@ class NamesFile(Protocol):
         ...
 
 
+class Step(NamedTuple):
+    """A job of a pipeline: a document of the same form with it alone, and what it waits for, with its place.
+
+    In its texts ``{{ ops.NAME.outputs.path }}`` is the folder of what another one keeps.
+    """
+
+    name: str
+    data: Map
+    needs: tuple[tuple[str, Place | None], ...] = ()
+
+
+@runtime_checkable
+class ContainsPipeline(Protocol):
+    """An importer of a form in which a document may be a pipeline: several jobs that wait for each other."""
+
+    def steps(self, data: Map) -> Sequence[Step]:
+        """Return the jobs, none of a document that is no pipeline.
+
+        Raises:
+            ConfigError: with what of it no batch system runs.
+        """
+        ...
+
+
 _BUILTIN: Final = {
     "azure": "hpcdist.importers.azure:IMPORTER",
     "mlrun": "hpcdist.importers.mlrun:IMPORTER",
@@ -130,6 +154,16 @@ def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
     """
     importer = _importer(data, form)
     return importer.jobs(data) if isinstance(importer, ContainsJobs) else {}
+
+
+def steps_in(data: Map, form: str = "") -> Sequence[Step]:
+    """Return the jobs of a document that is a pipeline, as `ContainsPipeline.steps`; none of any other.
+
+    Raises:
+        ConfigError: as that, or when no importer has that name.
+    """
+    importer = _importer(data, form)
+    return importer.steps(data) if isinstance(importer, ContainsPipeline) else ()
 
 
 def file_named_in(data: Map, form: str = "") -> tuple[Path, str] | None:

@@ -10,7 +10,6 @@ from hpcdist.documents.tree import Map
 from hpcdist.errors import Place
 from hpcdist.importers.reading import placed
 
-RUNS_ON: Final = "no running trial is stopped early: all that start run to their end"
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 
 

@@ -1,10 +1,15 @@
-"""Variables that the libraries and the launcher of Horovod 0.28.1 read."""
+"""Variables that the libraries, the launcher and the build of Horovod 0.28.1 read.
+
+It reads numbers by ``strtol(text, NULL, 10)``, times by ``strtof`` (its ``horovod/common/operations.cc``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hpcdist.lint.entry import Entry
+from hpcdist.lint.kinds import TEXT, Integer, Kind, Shape
 
 SOURCE: Final = "github.com/horovod/horovod @ v0.28.1, horovod/common/common.h"
 
@@ -19,4 +24,35 @@ _NAMES: Final = """
     TIMELINE_MARK_CYCLES TORUS_ALLREDUCE
 """
 
-HOROVOD: Final = tuple(Entry(f"HOROVOD_{name}", source=SOURCE) for name in _NAMES.split())
+_LAUNCH_AND_BUILD: Final = """
+    ALLOW_MIXED_GPU_IMPL BUILD_ARCH_FLAGS BUILD_CUDA_CC_LIST CROSS_RANK CROSS_SIZE CUDA_HOME CUDA_INCLUDE
+    CUDA_LIB DEBUG GPU GPU_ALLGATHER GPU_ALLREDUCE GPU_ALLTOALL GPU_BROADCAST GPU_OPERATIONS GPU_REDUCESCATTER
+    LOCAL_RANK LOCAL_SIZE MPICXX_SHOW NCCL_HOME NCCL_INCLUDE NCCL_LIB NCCL_LINK RANK ROCM_HOME
+    SIZE SKIP_COMPILE SPARK_PYTHONPATH SPARK_START_TIMEOUT SPARK_USE_LOCAL_RANK_GPU_INDEX SPARK_WORK_DIR
+    WITHOUT_GLOO WITHOUT_MPI WITHOUT_MXNET WITHOUT_PYTORCH WITHOUT_TENSORFLOW
+    WITH_GLOO WITH_MPI WITH_MXNET WITH_PYTORCH WITH_TENSORFLOW
+"""
+"""What its launchers set, and what its build reads."""
+
+_SWITCHES: Final = """
+    AUTOTUNE BATCH_D2D_MEMCOPIES DISABLE_GROUP_FUSION ENABLE_ASYNC_COMPLETION HIERARCHICAL_ALLGATHER
+    HIERARCHICAL_ALLREDUCE MPI_THREADS_DISABLE STALL_CHECK_DISABLE TORUS_ALLREDUCE
+"""
+"""A number above 0 switches them on, which ``true`` is not: it is read as 0."""
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(_SWITCHES.split(), Integer(0, program="Horovod", base=10)),
+    **dict.fromkeys(("FUSION_THRESHOLD", "CACHE_CAPACITY"), Integer(0, program="Horovod", base=10)),
+    "NUM_NCCL_STREAMS": Integer(1, program="Horovod", base=10),
+    "CYCLE_TIME": Shape(
+        r"(?:\d+\.?\d*|\.\d+)(?:[eE]-?\d+)?",
+        "a number, such as 2.5",
+        "reads milliseconds, up to what is no number",
+        "Horovod",
+    ),
+}
+
+HOROVOD: Final = tuple(
+    Entry(f"HOROVOD_{name}", _KINDS.get(name, TEXT), source=SOURCE)
+    for name in (*_NAMES.split(), *_LAUNCH_AND_BUILD.split())
+)

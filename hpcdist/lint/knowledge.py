@@ -66,7 +66,7 @@ FAMILIES: Final = (
     Family("UCX_", "UCX", others.UCX_SOURCE),
     Family("OMPI_MCA_", "Open MPI", others.MPI_SOURCE),
     Family("CCL_", "oneCCL", others.ONECCL_SOURCE),
-    Family("HOROVOD_", "Horovod", horovod.SOURCE, near=2),
+    Family("HOROVOD_", "Horovod", horovod.SOURCE, all_known=True, near=2),
 )
 
 

@@ -5,6 +5,7 @@ load    the stages of loading, in order
 named_files command_lines    files that a job file names; command lines in place of a file
 sites machine    site files, and the choice of the machine
 planning    loading and planning in one call, for verbs and Python programs
+bash_syntax    commands that bash does not parse
 shells    the plan of an allocation with a shell
 templates sandbox    ``{{ }}`` in files, with limits on time and memory
 trials    the trials of a search, which differ in a few texts

@@ -131,7 +131,7 @@ def plan_experiment(
         PlanError: when the experiment does not fit the site; both begin with the warnings and notes.
     """
     own = preferences.read(environment)
-    loaded = _loaded(options, document or _document(options))
+    loaded = load.checked(native(options, document))
     with preceded_by(loaded.problems):
         chosen = _machine(options, loaded, own, environment)
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
@@ -151,7 +151,18 @@ def loaded(options: ExperimentOptions, document: Document | None = None) -> Load
     Raises:
         ConfigError: when the experiment is invalid.
     """
-    return _loaded(options, document or _document(options))
+    return load.checked(native(options, document))
+
+
+def native(options: ExperimentOptions, document: Document | None = None) -> load.Native:
+    """Return the file in native form, before its templates are filled in.
+
+    Raises:
+        ConfigError: when it cannot be read.
+    """
+    given = {"importer": options.form, "job": options.job}
+    found = document or _document(options)
+    return load.to_native(found, params=dict(options.params), settings=options.settings, **given)
 
 
 def in_jobs(made: Planned, first: int = 1) -> list[Planned]:
@@ -219,17 +230,6 @@ def located_once(problems: Iterable[Problem], document: Document) -> Iterable[Pr
 
 def _located(problem: Problem, document: Document) -> Problem:
     return document.locate(problem) if problem.path else problem
-
-
-def _loaded(options: ExperimentOptions, document: Document) -> Loaded:
-    native = load.to_native(
-        document,
-        params=dict(options.params),
-        settings=options.settings,
-        importer=options.form,
-        job=options.job,
-    )
-    return load.checked(native)
 
 
 def _machine(

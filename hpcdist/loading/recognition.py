@@ -83,6 +83,8 @@ def _lost_indentation(document: Document) -> Problem | None:
 
 def _no_experiment(document: Document) -> Problem | None:
     """Return the problem of a file of which no key, or only keys of inner sections, are an experiment's."""
+    if document.data.get("kind") == "pipeline":
+        return None  # its own problem says so
     known = {*fields.key_names(Experiment), *frameworks.names(), *polyaxon.KEYS}
     unknown = [key for key in document.data if key not in known]
     sections = {*_OF_EXPERIMENTS, *frameworks.names()}

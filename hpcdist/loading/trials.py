@@ -36,13 +36,15 @@ _OWN: Final = (("run", "cmd"), ("run", "args"), _VARIABLES)
 class Searched(NamedTuple):
     """A document with the params of the first trial, and all trials; ``unknown``: params without a value.
 
-    ``warnings``: of params that have a value beside those of the search.
+    ``params``: those of the file, which trials have beside their own. ``warnings``: of such params that no
+    trial has.
     """
 
     document: Document
     trials: Sequence[Trial] = ()
     unknown: tuple[str, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    params: Map | None = None
 
 
 def searched(document: Document) -> Searched:
@@ -57,17 +59,17 @@ def searched(document: Document) -> Searched:
     if search is None or problems or errors_in([*search_problems(search, _SEARCH)]):
         return Searched(document, unknown=search.names if search else ())
     found = [inputs.whole(document.data.get("inputs"), one) for one in trials(_as_spelt(search, section))]
-    data = document.data.copy()
-    data.put("params", _params(document, found[0]), document.place(("params",)))
-    return Searched(document._replace(data=data), found, warnings=tuple(_replaced(document, search)))
+    data, given = document.data.copy(), document.data.get("params")
+    own = given if isinstance(given, Map) else None
+    data.put("params", _params(document, own, found[0]), document.place(("params",)))
+    warnings = tuple(_replaced(document, own or Map(), found))
+    return Searched(document._replace(data=data), found, warnings=warnings, params=own)
 
 
-def _replaced(document: Document, search: Search) -> Iterator[Problem]:
+def _replaced(document: Document, given: Map, found: Sequence[Trial]) -> Iterator[Problem]:
     """Yield a warning for each param whose own value no trial has."""
-    given = document.data.get("params")
-    values = given if isinstance(given, Map) else {}
-    for name in search.names:
-        if values.get(name) is not None:
+    for name, value in given.items():
+        if value is not None and all(name in trial for trial in found):
             message = f"the param {name!r} has the values of the search, and not this one"
             yield document.locate(warning(message, ("params", name), "remove one of them"))
 
@@ -83,7 +85,7 @@ def texts_of(searched: Searched, experiment: Experiment) -> tuple[Sequence[Trial
         return (), problems
     maker, found = _Maker(document, experiment), []
     for number, trial in enumerate(searched.trials, 1):
-        own, problems = maker.texts(_params(document, trial))
+        own, problems = maker.texts(_params(document, searched.params, trial))
         if problems:
             return (), [_of_trial(number, problems[0], search)]
         found.append(TrialTexts({name: str(value) for name, value in trial.items()}, *own, number))
@@ -134,14 +136,18 @@ def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _of_trial(number: int, problem: Problem, search: Search) -> Problem:
-    """Return a problem of one trial, at the values that its param may have."""
+    """Return a problem of one trial, at the values that its param may have, or where a list has the trial."""
     name = problem.path[1] if len(problem.path) > 1 and problem.path[0] == "params" else None
     path = _path_of(str(name), search) if name in search.names else problem.path
+    if search.mapping and path[0] in {"hptuning", "inputs"}:
+        path = ("hptuning", "mapping", number - 1)
     return problem._replace(message=f"trial {number}: {problem.message}", path=path)
 
 
 def _path_of(name: str, search: Search) -> Path:
     """Return the place of the values that a param of the search may have."""
+    if search.hyperband and name == search.hyperband.resource.name:
+        return ("hptuning", "hyperband", "resource")
     return (*_MATRIX, name) if name in search.matrix else ("hptuning", "mapping")
 
 
@@ -201,10 +207,9 @@ def _spelt_space(space: Space, section: Map) -> Space:
     return msgspec.structs.replace(space, values=tuple(values))
 
 
-def _params(document: Document, trial: Trial) -> Map:
+def _params(document: Document, given: Map | None, trial: Trial) -> Map:
     """Return the params of the file with those of a trial."""
-    given, place = document.data.get("params"), document.place(_SEARCH)
-    params = given.copy() if isinstance(given, Map) else Map(place=place)
+    params = Map(place=document.place(_SEARCH)) if given is None else given.copy()
     for name, value in trial.items():
         params.put(name, None, document.place((*_MATRIX, name)))
         inputs.put_spelt(params, name, value)

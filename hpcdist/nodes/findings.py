@@ -8,9 +8,13 @@ from typing import Final, NamedTuple
 from hpcdist.nodes import failures, slowness
 from hpcdist.nodes.failures import Failure
 from hpcdist.nodes.slowness import Slowness
+from hpcdist.runs.attempt import Attempt
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.usage.samples import NodeUse
+
+_LONG: Final = 600
+"""Seconds: of a shorter attempt nobody asks which rank is slow, if it cannot be told."""
 
 _MOST: Final = 20
 """Attempts that are looked at for a failure."""
@@ -21,6 +25,17 @@ class Findings(NamedTuple):
 
     failure: Failure | None = None
     slowness: Slowness | None = None
+
+    def sentences(self, attempts: Iterable[Attempt]) -> dict[str, str]:
+        """Return a sentence for each by its title; what a program could record, only after a long attempt.
+
+        ``attempts``: those of the run.
+        """
+        found = {"first failure": self.failure.text} if self.failure else {}
+        one = self.slowness
+        if one and (one.by or any((attempt.elapsed or 0) >= _LONG for attempt in attempts)):
+            found["slow" if one.slow else "ranks"] = one.text
+        return found
 
 
 def of_attempts(directory: RunDirectory, attempts: Sequence[Numbered], uses: Iterable[NodeUse]) -> Findings:

@@ -17,7 +17,10 @@ _SHARED: Final = 0o660
 
 
 class Known(NamedTuple):
-    """The ledgers as read, and what is not written into them yet; ``problems``: why one could not be read."""
+    """The ledgers as read, and what is not written into them yet; ``problems``: why one could not be read.
+
+    ``unreadable``: files to which nothing is appended, as nobody knows what they have.
+    """
 
     runs_dir: Path
     shared_file: Path | None
@@ -26,6 +29,7 @@ class Known(NamedTuple):
     new: Ledger
     now: float
     problems: tuple[Problem, ...] = ()
+    unreadable: frozenset[Path] = frozenset()
 
     @property
     def ledger(self) -> Ledger:
@@ -47,10 +51,11 @@ class Known(NamedTuple):
         Whatever could not be written is found again, and written the next time.
         """
         problems: list[Problem] = []
-        if self.runs_dir.is_dir():
+        own_file, forgotten = ledger.own_file(self.runs_dir), (*self.new.forgotten, *forgotten)
+        if self.runs_dir.is_dir() and own_file not in self.unreadable:
             own = ledger.lines(self.new.entries.values(), forgotten, self.new.taken)
-            problems += _append(ledger.own_file(self.runs_dir), own, _OWN)
-        if self.shared_file:
+            problems += _append(own_file, own, _OWN)
+        if self.shared_file and self.shared_file not in self.unreadable:
             known = {**self.own.entries, **self.new.entries}
             missing = [entry for key, entry in known.items() if key not in self.shared.entries]
             problems += _append(self.shared_file, ledger.lines(missing, forgotten), _SHARED)
@@ -71,17 +76,25 @@ def read(runs_dir: Path, shared_file: Path | None, now: float) -> Known:
     ``now``: in seconds since 1970 by this machine's clock.
     """
     problems: list[Problem] = []
-    own = _read(ledger.own_file(runs_dir), problems)
-    shared = _read(shared_file, problems) if shared_file else Ledger()
+    unreadable: list[Path] = []
+    own = _read(ledger.own_file(runs_dir), problems, unreadable)
+    shared = _read(shared_file, problems, unreadable) if shared_file else Ledger()
     shared = shared._replace(taken={})
-    return Known(runs_dir, shared_file, own, shared, taking_up.news(runs_dir, own, now), now, tuple(problems))
+    new = taking_up.news(runs_dir, own, now)
+    ahead = (one for one in own.beside(shared).forgotten if one.until > now)
+    new = new._replace(forgotten=tuple(one._replace(read=now) for one in ahead))
+    return Known(
+        runs_dir, shared_file, own, shared, new, now, tuple(problems), unreadable=frozenset(unreadable)
+    )
 
 
-def _read(file: Path, problems: list[Problem]) -> Ledger:
+def _read(file: Path, problems: list[Problem], unreadable: list[Path]) -> Ledger:
     try:
         found = ledger.read(file)
     except OSError as error:
-        problems.append(warning(f"{file}: {error.strerror}", hint="what it has of nodes is not used"))
+        hint = "what it has of nodes is not used, and nothing is added to it; move it away to begin anew"
+        problems.append(warning(f"{file}: {error.strerror}", hint=hint))
+        unreadable.append(file)
         return Ledger()
     if found.unread:
         count = f"{found.unread} line{'s' * (found.unread != 1)}"

@@ -3,6 +3,7 @@
 RUNS/.nodes-UID.jsonl, and one that a group shares, by ``nodes_ledger`` of the config. A line is one of
     {"key": KEY, "user": NAME, "at": SECONDS, "site": SITE, "node": NAME, "kind": KIND, ...}    evidence
     {"forget": NAME, "site": SITE or "", "user": NAME, "at": SECONDS}    what is older does not count
+    {"forget": ..., "read": SECONDS}    the same one, read by a clock that was not as far as its time
     {"taken": RUN, "bytes": SIZE, "inode": NUMBER}    a run's event log that was read; in the first file alone
 Evidence with the same key is the same, so that two processes that write it at once do not double it.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -35,16 +36,25 @@ class Entry(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A node whose evidence before ``at`` does not count; ``site`` is empty for all."""
+    """A node whose evidence before ``at`` does not count; ``site`` is empty for all.
+
+    ``read``: when a machine read it whose clock was behind ``at``, which is that of a clock ahead of others.
+    """
 
     node: str
     site: str
     user: str
     at: float
+    read: float = _LATEST
+
+    @property
+    def until(self) -> float:
+        """From when on evidence counts again."""
+        return min(self.at, self.read)
 
     def covers(self, one: Evidence) -> bool:
         """Whether this evidence does not count any more."""
-        return one.node == self.node and self.site in ("", one.site) and one.at <= self.at
+        return one.node == self.node and self.site in ("", one.site) and one.at <= self.until
 
 
 class Taken(NamedTuple):
@@ -66,19 +76,39 @@ class Ledger(NamedTuple):
         """Return what both come to."""
         return Ledger(
             {**self.entries, **other.entries},
-            (*self.forgotten, *other.forgotten),
+            _once((*self.forgotten, *other.forgotten)),
             {**self.taken, **other.taken},
             self.unread + other.unread,
         )
 
     @property
     def evidence(self) -> Iterator[Evidence]:
-        """All that counts."""
+        """All that counts; a node that is known with its domain and without it has one name."""
+        found = with_one_name([entry.evidence for entry in self.entries.values()])
         by_node: dict[str, list[Forgotten]] = {}
         for each in self.forgotten:
             by_node.setdefault(each.node, []).append(each)
-        found = (entry.evidence for entry in self.entries.values())
         return (one for one in found if not any(each.covers(one) for each in by_node.get(one.node, ())))
+
+
+def with_one_name(found: Sequence[Evidence]) -> list[Evidence]:
+    """Return the evidence with the domain of a node where other evidence has one, and but one."""
+    full: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        bare, _, domain = one.node.partition(".")
+        if domain:
+            full.setdefault((one.site, bare), set()).add(one.node)
+    names = {key: next(iter(nodes)) for key, nodes in full.items() if len(nodes) == 1}
+    return [one._replace(node=names.get((one.site, one.node), one.node)) for one in found]
+
+
+def _once(found: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
+    """Return each once, as it was first read."""
+    known: dict[Forgotten, Forgotten] = {}
+    for one in found:
+        key = one._replace(read=_LATEST)
+        known[key] = min(known.get(key, one), one, key=lambda each: each.read)
+    return (*known.values(),)
 
 
 def own_file(runs_dir: Path) -> Path:
@@ -110,7 +140,7 @@ def read(file: Path) -> Ledger:
             taken[found[0]] = found[1]
         else:
             unread += 1
-    return Ledger(entries, tuple(forgotten), taken, unread)
+    return Ledger(entries, _once(forgotten), taken, unread)
 
 
 def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
@@ -120,9 +150,8 @@ def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
         if "taken" in data:
             return _typed(data["taken"], str), Taken(_typed(data["bytes"], int), _typed(data["inode"], int))
         if "forget" in data:
-            return Forgotten(
-                _node(data["forget"]), _text(data["site"]), _text(data["user"]), _time(data["at"])
-            )
+            names = (_node(data["forget"]), _text(data["site"]), _text(data["user"]))
+            return Forgotten(*names, _time(data["at"]), _time(data.get("read", _LATEST)))
         return Entry(_text(data["key"]), _text(data["user"]), _evidence(data))
     return None
 
@@ -168,6 +197,11 @@ def lines(
         {"key": key, "user": user, **one._replace(text=one.text[:_MAX_TEXT])._asdict()}
         for key, user, one in entries
     ]
-    data += [{"forget": each.node, "site": each.site, "user": each.user, "at": each.at} for each in forgotten]
+    data += [*map(_forgotten_data, forgotten)]
     data += [{"taken": run, "bytes": each.size, "inode": each.inode} for run, each in taken.items()]
     return [json.dumps(each, separators=(",", ":")) for each in data]
+
+
+def _forgotten_data(one: Forgotten) -> dict[str, Any]:
+    read = {"read": one.read} if one.read < _LATEST else {}
+    return {"forget": one.node, "site": one.site, "user": one.user, "at": one.at, **read}

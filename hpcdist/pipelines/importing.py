@@ -1,14 +1,31 @@
-"""Pipelines of other tools, where they are data: Polyaxon's ``run.kind: dag``."""
+"""Pipelines of other tools, where they are data: Polyaxon's ``run.kind: dag``, documents of several jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from hpcdist import importers
 from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Key, Path, Problem, located
+from hpcdist.importers import Step
+from hpcdist.loading import named_files
+from hpcdist.pipelines import references
+from hpcdist.words import slug
 
 _TRIGGERS: Final = {"all_succeeded": "afterok", "all_done": "afterany", "all_failed": "afternotok"}
-_NEVER: Final = ("concurrency", "earlyStopping", "connections", "volumes")
+_NAMES: Final = ("name", "display_name", "experiment_name")
+_HARMLESS: Final = ("version", "kind", "name", "description", "tags", "isPreset", "isApproved")
+"""What a pipeline has of its own, or that says nothing of how it runs."""
+
+_REMOVE: Final = "remove it"
+_HINTS: Final = {
+    "schedule": "use cron",
+    "matrix": "write it into the operation that is a search",
+    "params": "write the values into the operations",
+    "inputs": "write the values into the operations",
+}
+_OF_RUN: Final = ("kind", "operations", "components")
 _MINIMUM: Final = ("name", "version", "description", "tags")
 _KEPT: Final = ("component", "pathRef", "params", "environment", "runPatch", "termination")
 
@@ -23,20 +40,61 @@ def _run(data: Map) -> Any:
     return data.get("run", component.get("run") if isinstance(component, Map) else None)
 
 
-def as_pipeline(document: Document) -> Document:
+def steps_of(document: Document, form: str = "") -> Sequence[Step]:
+    """Return the steps of a pipeline of another tool whose document has several jobs; none of any other.
+
+    Raises:
+        ConfigError: with what of it no batch system runs.
+    """
+    if document.others or not isinstance(document.data.get("jobs"), Map):
+        return ()
+    with located(document.locate):
+        return importers.steps_in(document.data, form)
+
+
+def _of_steps(document: Document, steps: Sequence[Step], form: str) -> Document:
+    """Return such steps as a pipeline; the component of one that is in another file is read."""
+    data, operations = Map(place=document.data.place), Seq(place=document.data.key_places.get("jobs"))
+    data.put("kind", "pipeline")
+    name = next((document.data[key] for key in _NAMES if isinstance(document.data.get(key), str)), "")
+    if name:
+        data.put("name", slug(name))
+    for step in steps:
+        place = document.place(("jobs", step.name))
+        whole = named_files.with_named_file(document._replace(data=step.data), form).data.copy()
+        whole.put("name", step.name, place)
+        needs = Seq(place=place)
+        for other, where in step.needs:
+            needs.add(other, where)
+        if needs:
+            whole.put("needs", needs, place)
+        operations.add(whole, place)
+    data.put("operations", operations, document.data.key_places.get("jobs"))
+    return document._replace(data=data)
+
+
+def as_pipeline(document: Document, form: str = "") -> Document:
     """Return the document in the form of a pipeline; every value keeps its place.
 
     Raises:
         ConfigError: with what no batch system does.
     """
+    if steps := steps_of(document, form):
+        return _of_steps(document, steps, form)
     if not is_dag(document.data):
         return document
-    run, data = _run(document.data), Map(place=document.data.place)
-    where: Path = ("run",) if "run" in document.data else ("component", "run")
+    whole = document.data
+    run, data = _run(whole), Map(place=whole.place)
+    component: Path = () if "run" in whole else ("component",)
+    where = (*component, "run")
     data.put("kind", "pipeline")
-    if "name" in document.data:
-        data.copy_from(document.data, "name")
-    problems: list[Problem] = []
+    for key in ("name", "description"):
+        if key in whole:
+            data.copy_from(whole, key)
+    problems = [*_without_equal(whole, (), (*_HARMLESS, "component" if component else "run"))]
+    if component:
+        problems += _without_equal(whole["component"], component, (*_HARMLESS, "run"))
+    problems += _without_equal(run, where, _OF_RUN)
     listed = run.get("operations")
     found = Seq(place=run.key_places.get("operations"))
     for at, one in enumerate(listed if isinstance(listed, Seq) else ()):
@@ -44,14 +102,18 @@ def as_pipeline(document: Document) -> Document:
         new = _operation(one, run, path, problems) if isinstance(one, Map) else one
         found.add(new, listed.place_of(at))
     data.put("operations", found, run.key_places.get("operations"))
-    problems += (
-        Problem(f"a batch system has no `{key}` of a pipeline", (*where, key), "remove it")
-        for key in _NEVER
-        if key in run
-    )
     if problems:
         raise ConfigError(*map(document.locate, problems))
     return document._replace(data=data)
+
+
+def _without_equal(data: Map, path: Path, known: Sequence[str]) -> Iterator[Problem]:
+    """Yield a problem for each key that no batch system, or no pipeline here, does anything for."""
+    for key in data:
+        if key not in known:
+            yield Problem(
+                f"`{key}` of a dag has no equal in a pipeline", (*path, Key(key)), _HINTS.get(key, _REMOVE)
+            )
 
 
 def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
@@ -66,19 +128,31 @@ def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
         problems.append(
             Problem(f"no batch system has the trigger {one['trigger']!r}", (*path, "trigger"), hint)
         )
-    if isinstance(needs := one.get("dependencies"), Seq):
-        with_condition = needs.mapped(lambda _, name: f"{condition or 'afterok'}:{name}")
-        new.put("needs", with_condition, one.key_places.get("dependencies"))
     if isinstance(params := one.get("params"), Map):
         new.put("params", params.mapped(lambda _, value: _param(value)), one.key_places.get("params"))
     if "dagRef" in one:
         _take_component(one, run, new, path, problems)
+    _put_needs(one, new, condition or "afterok")
     known = {*_MINIMUM, *_KEPT, "trigger", "dependencies", "dagRef", "kind"}
     unknown = (key for key in one if key not in known)
     problems += (
         Problem(f"`{key}` of an operation is not known to a pipeline", (*path, key)) for key in unknown
     )
     return new
+
+
+def _put_needs(one: Map, new: Map, condition: str) -> None:
+    """Put what an operation waits for, all in one way: what it lists, and whose outputs it uses."""
+    listed = one.get("dependencies") or Seq()
+    needs = Seq(place=one.key_places.get("dependencies"))
+    for at, name in enumerate(listed if isinstance(listed, Seq) else [listed]):
+        place = listed.place_of(at) if isinstance(listed, Seq) else one.value_places.get("dependencies")
+        needs.add(f"{condition}:{name}", place)
+    for where, name in references.operations(new) if condition != "afterok" else ():
+        if f"{condition}:{name}" not in needs:
+            needs.add(f"{condition}:{name}", Document(new, "").place(where))
+    if needs:
+        new.put("needs", needs, one.key_places.get("dependencies"))
 
 
 def _take_component(one: Map, run: Map, new: Map, path: Path, problems: list[Problem]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from hpcdist.pipelines import store
 from hpcdist.pipelines.store import Stored
 from hpcdist.runs import endings, states
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
@@ -16,6 +18,7 @@ _BAD: Final = frozenset(state for state in JobState if state.is_final) - {JobSta
 _NEVER: Final = {"afterok": _BAD, "aftercorr": _BAD, "afternotok": frozenset({JobState.COMPLETED})}
 """The ends of an operation after which one that waits in this way never starts."""
 
+_NOT_NEEDED: Final = "not needed"
 _WAITING: Final = (JobState.PENDING, JobState.CANCELLED)
 
 
@@ -23,6 +26,7 @@ class Node(NamedTuple):
     """An operation: what it needs, the report on its run, and how many operations are before it at most.
 
     ``blocked_by``: an operation whose end, as it was, lets this one never start; it may wait all the same.
+    ``is_needed``: whether that is a fault: what waits for a failure is not needed where all went well.
     """
 
     name: str
@@ -30,6 +34,7 @@ class Node(NamedTuple):
     report: Report | None
     depth: int = 0
     blocked_by: str = ""
+    is_needed: bool = True
 
     @property
     def run(self) -> Run | None:
@@ -45,7 +50,9 @@ class Node(NamedTuple):
     def reason(self) -> str:
         """Why it does not run, or why it ended so."""
         own = self.report.status.reason if self.report else "it was not submitted"
-        return f"it can never start: {self.blocked_by}" if self.blocked_by else own
+        if not self.blocked_by:
+            return own
+        return f"{'it can never start' if self.is_needed else _NOT_NEEDED}: {self.blocked_by}"
 
     def as_data(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -60,6 +67,7 @@ class Node(NamedTuple):
             "exit_code": status.exit_code if status else None,
             "reason": self.reason,
             "can_start": not self.blocked_by,
+            "is_needed": self.is_needed,
         }
 
 
@@ -76,21 +84,44 @@ def graph(needs: Mapping[str, Sequence[tuple[str, str]]], reports: Mapping[str, 
     for name, own in needs.items():
         depth = 1 + max((nodes[other].depth for other, _ in own), default=-1)
         node = Node(name, own, reports.get(name), depth)
-        nodes[name] = node._replace(blocked_by=next(_blocking(node, nodes), ""))
+        blocking = [*_blocking(node, nodes)]
+        nodes[name] = node._replace(
+            blocked_by=next((why for why, _ in blocking), ""),
+            is_needed=not blocking or any(is_fault for _, is_fault in blocking),
+        )
     return [*nodes.values()]
 
 
-def _blocking(node: Node, nodes: Mapping[str, Node]) -> Iterator[str]:
-    """Yield why a job that has not started never will: an end of what it needs, or that this never comes."""
+def _blocking(node: Node, nodes: Mapping[str, Node]) -> Iterator[tuple[str, bool]]:
+    """Yield why a job that has not started never will, and whether that is a fault.
+
+    It is an end of what it needs, or that this never comes.
+    """
     if node.report and (node.state not in _WAITING or _has_started(node.report)):
         return
     for name, condition in node.needs:
         other = nodes[name]
-        never = _NEVER.get(condition, frozenset())
         if other.blocked_by and condition != "afterany":
-            yield f"{name} never ran"
-        elif other.state in never:
-            yield f"{name} is {other.state.value}"
+            yield f"{name} never ran", other.is_needed
+        elif other.state in _NEVER.get(condition, ()):
+            yield f"{name} is {other.state.value}", condition != "afternotok"
+
+
+def unneeded(reports: Iterable[Report]) -> set[RunDirectory]:
+    """Return the directories of those of these runs that were not needed, as far as they tell.
+
+    Raises:
+        ConfigError: if the record of a pipeline cannot be read.
+    """
+    pipelines: dict[Path, dict[str, Report]] = {}
+    for report in reports:
+        pipeline, _, name = report.run.record.operation.partition("/")
+        if pipeline:
+            beside = report.run.directory.path.with_name(pipeline)
+            pipelines.setdefault(beside, {})[name] = report
+    found = ((store.find(path.parent, path.name), own) for path, own in pipelines.items())
+    nodes = (node for stored, own in found if stored for node in graph(stored.needs, own))
+    return {node.run.directory for node in nodes if node.run and not node.is_needed}
 
 
 def _has_started(report: Report) -> bool:
@@ -102,5 +133,6 @@ def summary(name: str, nodes: Sequence[Node]) -> str:
     """Return how many operations are in each state: ``diamond-1: 1 completed, 2 running, 1 pending``."""
     counts: dict[str, int] = {}
     for node in nodes:
-        counts[node.state.value] = counts.get(node.state.value, 0) + 1
+        state = node.state.value if node.is_needed else _NOT_NEEDED
+        counts[state] = counts.get(state, 0) + 1
     return f"{name}: " + ", ".join(f"{count} {state}" for state, count in counts.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hpcdist.documents.tree import Document
+from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import Place, Problem
 from hpcdist.loading.planning import ExperimentOptions
 
@@ -24,7 +24,7 @@ class Need(NamedTuple):
 class Operation(NamedTuple):
     """One run of a pipeline: its experiment, as read with these options, and what it needs.
 
-    ``is_inline``: its experiment is a part of the pipeline's file.
+    ``is_inline``: its experiment is a part of the pipeline's file; else ``params`` are what it is given.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Operation(NamedTuple):
     needs: tuple[Need, ...] = ()
     is_inline: bool = True
     place: Place | None = None
+    params: Map = Map()
 
 
 class Pipeline(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,16 +51,31 @@ def plan_all(pipeline: Pipeline, name: str, runs: Mapping[str, Path], plan: Plan
     """
     ids = {runs[one.name].name: str(place) for place, one in enumerate(pipeline.operations, 1)}
     steps: list[Step] = []
-    errors: list[HpcdistError] = []
+    errors: list[ConfigError | PlanError] = []
     for operation in pipeline.operations:
         try:
             steps.append(plan_one(pipeline, operation, name, runs, plan, _by_place(ids)))
         except (ConfigError, PlanError) as error:
             errors.append(error)
+    if apart := [*_apart(steps)]:
+        errors.append(PlanError(*apart))
     if errors:
         problems = (problem for error in errors for problem in error.problems)
         raise type(errors[0])(*(_with_names(problem, pipeline) for problem in problems))
     return steps
+
+
+def _apart(steps: Sequence[Step]) -> Iterator[Problem]:
+    """Yield where an operation needs one on another machine, whose jobs no batch system can wait for."""
+    sites = {step.operation.name: step.made.plan.identity.site for step in steps}
+    for step in steps:
+        name = step.operation.name
+        for need in step.operation.needs:
+            other = sites.get(need.operation, sites[name])
+            if other != sites[name]:
+                message = f"{name} runs on {sites[name]}, and {need.operation}, which it needs, on {other}"
+                hint = "a batch system waits for its own jobs alone: give both the same `batch.site`"
+                yield Problem(message, hint=hint, place=need.place)
 
 
 def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:
@@ -136,15 +151,19 @@ def _filled(
     params = dict(pipeline.params)
     document, options = operation.document, operation.options
     if not operation.is_inline:
-        texts = Map(options.params)
-        filled = references.filled(texts, outputs, params)
-        return document, options._replace(params=tuple((key, str(text)) for key, text in filled.items()))
+        filled = references.filled(operation.params, outputs, params)
+        return document, options._replace(params=tuple((key, _text(filled, key)) for key in filled))
     own = document.data.get("params") or {}
     others = {key: value for key, value in params.items() if key not in own}
     data = document.data.mapped(
         lambda key, value: references.filled(value, outputs, params if key == "params" else others)
     )
     return document._replace(data=data), options
+
+
+def _text(params: Map, key: str) -> str:
+    """Return the value of a param as ``-p`` takes it, of the same type."""
+    return params.texts.get(key) or json.dumps(params[key], ensure_ascii=False)
 
 
 def _waits(operation: Operation, runs: Mapping[str, Path]) -> list[str]:

@@ -13,17 +13,26 @@ from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean,
 from hpcdist.loading import recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.pipelines import importing, references
-from hpcdist.pipelines.model import CONDITIONS, Need, Operation, Pipeline
+from hpcdist.pipelines.model import Need, Operation, Pipeline
+from hpcdist.pipelines.needs import needs_of
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 _KEYS: Final = ("version", "kind", "name", "description", "params", "operations")
 _OWN: Final = ("name", "needs", "dependencies", "file", "path")
-_SINGLETON: Final = "it has one in `batch: {dependency: singleton}` of the operation itself"
+_FOR_ALL: Final = "batch.container"
+"""The one setting that is of all operations: ``--no-container``."""
+
+_SYNONYMS: Final = (("needs", "dependencies"), ("file", "path"))
 
 
-def is_pipeline(document: Document) -> bool:
-    """Return whether a file has several operations."""
-    return document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+def is_pipeline(document: Document, form: str = "") -> bool:
+    """Return whether a file has several operations.
+
+    Raises:
+        ConfigError: if it is a pipeline of another tool that no batch system runs.
+    """
+    is_own = document.data.get("kind") == "pipeline" or importing.is_dag(document.data)
+    return is_own or bool(importing.steps_of(document, form))
 
 
 def read(document: Document, options: ExperimentOptions) -> Pipeline:
@@ -32,7 +41,7 @@ def read(document: Document, options: ExperimentOptions) -> Pipeline:
     Raises:
         ConfigError: with all problems of the file as a pipeline; those of experiments come when planned.
     """
-    reading = _Reading(importing.as_pipeline(document), options)
+    reading = _Reading(importing.as_pipeline(document, options.form), options)
     pipeline = reading.pipeline()
     if errors_in(reading.problems):
         shown = (one for one in reading.problems if one.severity != "note")
@@ -69,6 +78,7 @@ class _Reading:
         ordered = self._ordered(found)
         if not errors_in(self.problems):
             self.problems += _alone(found)
+            self.problems += self._unused_params(found)
         return Pipeline(str(name), self.document, ordered, self.params)
 
     def _named(self, listed: Sequence[Any]) -> Iterator[tuple[int, str, Map]]:
@@ -95,12 +105,15 @@ class _Reading:
         rest = body.copy()
         for key in _OWN:
             rest.drop(key)
-        needs = {need.operation: need for need in self._needs(path, name, body, known)}
-        for where, other in references.operations(rest, path):
-            if other not in known or other == name:
-                self._refuse_reference(other, name, where, known)
-            else:
-                needs.setdefault(other, Need(other, place=self.document.place(where)))
+        for first, second in _SYNONYMS:
+            if first in body and second in body:
+                hint = f"put both into `{first}`" if first == "needs" else "remove one of both"
+                self._refuse(
+                    f"an operation has `{first}` or `{second}`, not both", (*path, Key(second)), hint
+                )
+        own_needs, problems = needs_of(body, rest, path, [one for one in known if one != name])
+        self.problems += problems
+        needs = {need.operation: need._replace(place=self.document.place(where)) for where, need in own_needs}
         self.problems += references.problems(rest, path)
         self.problems += self._unused(path, name, needs, rest)
         own = self.options._replace(params=(), settings=tuple(self._settings(name)))
@@ -110,7 +123,8 @@ class _Reading:
             inline = self.document._replace(data=rest, others=())
             return Operation(name, own, inline, (*needs.values(),), place=place)
         own, document = self._of_file(path, str(file), own, rest)
-        return Operation(name, own, document, (*needs.values(),), is_inline=False, place=place)
+        given = self._given(path, rest)
+        return Operation(name, own, document, (*needs.values(),), is_inline=False, place=place, params=given)
 
     def _of_file(
         self, path: Path, file: str, own: ExperimentOptions, rest: Map
@@ -121,7 +135,6 @@ class _Reading:
                 hint = f"write it into {file}, or set it: `--set OPERATION.{key}=...`"
                 self._refuse("an operation with a file has only params besides", (*path, Key(key)), hint)
         where = FilePath(self.document.file).parent / file
-        params = tuple((key, _text(value)) for key, value in (rest.get("params") or {}).items())
         try:
             document = recognition.read(where)
         except ConfigError as error:
@@ -129,40 +142,20 @@ class _Reading:
                      for one in error.problems)  # fmt: skip
             self.problems += found
             document = self.document._replace(data=Map())
-        return own._replace(file=str(where), params=params, form=""), document
+        return own._replace(file=str(where), form=""), document
 
-    def _needs(self, path: Path, name: str, body: Map, known: Sequence[str]) -> Iterator[Need]:
-        key = "needs" if "needs" in body else "dependencies"
-        written = body.get(key)
-        pairs: list[tuple[Path, str, object]]
-        if isinstance(written, Map):
-            pairs = [((key, other), other, condition) for other, condition in written.items()]
-        else:
-            items = enumerate(written) if isinstance(written, Seq) else [(None, written)] if written else []
-            pairs = [((key, *(() if at is None else (at,))), *_condition(text)) for at, text in items]
-        for below, other, condition in pairs:
-            where = (*path, *below)
-            if condition not in CONDITIONS:
-                self._refuse(
-                    f"no operation waits in the way {condition!r}",
-                    where,
-                    _SINGLETON if condition == "singleton" else f"known: {', '.join(CONDITIONS)}",
-                )
-            elif other not in known or other == name:
-                self._refuse_reference(other, name, where, known)
-            else:
-                yield Need(other, str(condition), self.document.place(where))
-
-    def _refuse_reference(self, other: str, name: str, where: Path, known: Sequence[str]) -> None:
-        if other == name:
-            self._refuse(f"operation {name!r} would wait for itself", where)
-        else:
-            self.problems.append(unknown("operation", other, [one for one in known if one != name], where))
+    def _given(self, path: Path, rest: Map) -> Map:
+        """Return the params of an operation whose experiment is in another file."""
+        given = rest.get("params") or Map()
+        if isinstance(given, Map):
+            return given
+        self._refuse("params are keys and values", (*path, "params"), "write `params: {NAME: VALUE}`")
+        return Map()
 
     def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
         used = {other for _, other in references.operations(rest)}
         for other, need in needs.items():
-            if other not in used:
+            if other not in used and need.condition == "afterok":
                 message = f"{name} waits for {other}, and uses none of its outputs"
                 hint = f"its folder is `{{{{ ops.{other}.outputs.path }}}}`"
                 yield Problem(message, path, hint, "note", need.place)
@@ -170,7 +163,7 @@ class _Reading:
     def _params(self) -> dict[str, object]:
         declared = self.document.data.get("params") or Map()
         if not isinstance(declared, Map):
-            self._refuse("params are keys and values", ("params",))
+            self._refuse("params are keys and values", ("params",), "write `params: {NAME: VALUE}`")
             declared = Map()
         params = dict(declared)
         for name, text in self.options.params:
@@ -181,16 +174,28 @@ class _Reading:
                 params[name] = source.read_value(text, place)
         return params
 
+    def _unused_params(self, found: Sequence[Operation]) -> Iterator[Problem]:
+        """Yield a warning for each param of the pipeline that no operation uses."""
+        taken = (one.document.data if one.is_inline else one.params for one in found)
+        used = {name for data in taken for name in references.params(data)}
+        for name in self.params:
+            if name not in used:
+                hint = f"write `{{{{ params.{name} }}}}` where it belongs, or remove it"
+                message = f"no operation uses the param {name!r}"
+                yield Problem(message, ("params", Key(name)), hint, "warning")
+
     def _settings(self, name: str) -> Iterator[tuple[str, str]]:
         for key, text in self.options.settings:
             operation, _, rest = key.partition(".")
-            if operation == name and rest:
+            if key == _FOR_ALL:
+                yield key, text
+            elif operation == name and rest:
                 yield rest, text
 
     def _check_settings(self, known: Sequence[str]) -> None:
         for key, text in self.options.settings:
             operation, dot, _ = key.partition(".")
-            if operation not in known or not dot:
+            if (operation not in known or not dot) and key != _FOR_ALL:
                 place = Place(f"--set {key}={text}", 0, 0)
                 hint = f"write OPERATION.{key}; {did_you_mean(operation, known)}"
                 message = "a setting of a pipeline begins with the name of an operation"
@@ -227,19 +232,6 @@ def _alone(found: Sequence[Operation]) -> Iterator[Problem]:
         if len(found) > 1 and not one.needs and one.name not in needed:
             message = f"nothing uses the outputs of {one.name} or waits for it, and it waits for nothing"
             yield Problem(message, (), "is a `needs` missing?", "warning", one.place)
-
-
-def _condition(text: object) -> tuple[str, str]:
-    """Read ``prep`` and ``afterany:prep``: an operation and the way of its end."""
-    condition, colon, name = str(text).partition(":")
-    return (name, condition) if colon else (str(text), "singleton" if text == "singleton" else "afterok")
-
-
-def _text(value: object) -> str:
-    """Return the value of a param as ``-p`` takes it."""
-    import json  # needed only for operations with files
-
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def places(problems: Iterable[Problem], operation: Operation, name: str) -> list[Problem]:

@@ -29,6 +29,12 @@ def operations(data: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
         yield from ((where, match["op"]) for match in _REFERENCE.finditer(text) if match["op"])
 
 
+def params(data: object) -> Iterator[str]:
+    """Yield the names of the params that are used, or would be if the pipeline has them."""
+    for _, text in _texts(data, ()):
+        yield from (match["param"] for match in _REFERENCE.finditer(text) if match["param"])
+
+
 def problems(data: object, path: Path = ()) -> Iterator[Problem]:
     """Yield what is written like such a reference and is none."""
     for where, text in _texts(data, path):

@@ -51,8 +51,8 @@ def _again(nodes: Sequence[Node]) -> list[Node]:
     """Return the operations that run again, in their order."""
     names: set[str] = set()
     for node in nodes:
-        bad = node.state.is_final and node.state is not JobState.COMPLETED
-        if bad or node.blocked_by or any(other in names for other, _ in node.needs):
+        bad = node.blocked_by or (node.state.is_final and node.state is not JobState.COMPLETED)
+        if (bad and node.is_needed) or any(other in names for other, _ in node.needs):
             names.add(node.name)
     return [node for node in nodes if node.name in names]
 

@@ -11,7 +11,6 @@ run is found. The directory is written when a submission begins, ends, or is tak
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -75,10 +74,8 @@ def find(runs_dir: Path, name: str) -> Stored | None:
     Raises:
         ConfigError: if it cannot be read.
     """
-    for path in (runs_dir / name, Path(name)):
-        if os.path.lexists(path / FILE):
-            return read(RunDirectory(path.absolute()))
-    return None
+    path = finding.pipeline_directory(runs_dir, name)
+    return read(RunDirectory(path)) if path else None
 
 
 def read(directory: RunDirectory) -> Stored:

@@ -153,9 +153,12 @@ class Restarts(Model, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """How many attempts there may be, and where: ``at most 4 attempts by requeue``."""
+        """How many attempts there may be, and where: ``at most 4 attempts by requeue, 1 spare node``."""
         where = {"requeue": "by requeue", "follow": "in jobs that follow each other", None: "in this job"}
-        return f"at most {self.max + 1} attempts {where[self.by]}"
+        can_follow = self.max and (self.on if self.by else "failure" in self.on)
+        text = f"at most {self.max + 1} attempts {where[self.by]}" if can_follow else "1 attempt"
+        spare = f", {self.spare_nodes} spare node{'s' * (self.spare_nodes != 1)}" if self.spare_nodes else ""
+        return f"{text}{spare}"
 
 
 class Completion(Model, frozen=True, kw_only=True):

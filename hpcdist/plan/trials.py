@@ -31,10 +31,12 @@ class Sweep(Model, frozen=True):
 
     ``jobs``: how many job arrays they are, where one cannot have so many elements. ``max_failures``: how many
     may fail before no further one starts. ``budget``: the GPU-seconds that they may take, and ``cost`` those
-    that one of them takes at most. ``stop_at``: by metric, the value at which no further one starts, behind 1
-    where it is to be at least that, and -1 where at most. ``order``: the metric by which the best one comes
-    first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an element of
-    an array.
+    that one of them, or a packed job, takes at most. ``stop_at``: by metric, the values at which no further
+    one starts, each behind 1 where it is to be at least that, and -1 where at most. ``policies``: which
+    trials end early; ``sign`` is 1 where more is better, else -1. ``order``: the metric by which the best
+    one comes first, with ``-`` where more is better. ``pack``: how they share nodes, None where each is an
+    element of an array. ``generations``: how many an adaptive search has at most, with ``most_trials`` in
+    all; 0 where all trials are known.
     """
 
     trials: int
@@ -43,25 +45,33 @@ class Sweep(Model, frozen=True):
     order: str | None = None
     jobs: int = 1
     max_failures: int | None = None
-    stop_at: dict[str, tuple[int, float]] = {}
+    stop_at: dict[str, tuple[tuple[int, float], ...]] = {}
+    policies: tuple[dict[str, str | int | float], ...] = ()
     budget: int | None = None
     cost: int | None = None
     pack: Pack | None = None
+    generations: int = 0
+    most_trials: int = 0
 
     @property
     def number(self) -> str:
-        """How many they are: ``24 trials``."""
+        """How many they are: ``24 trials``, ``at most 206 trials``."""
+        if self.generations:
+            return f"at most {self.most_trials} trials"
         return f"{self.trials} trial{'s' * (self.trials != 1)}"
 
     @property
     def summary(self) -> str:
         """What it is in a few words: ``24 trials of lr and batch, 4 at once``."""
         trials = f"{self.number} of {' and '.join(self.params)}"
+        if self.generations:
+            trials += f" in {self.generations} generations, {self.trials} of them in the first"
         trials = f"{trials}, {self.at_once} at once" if self.at_once else trials
         trials = f"{trials}, in {self.jobs} job arrays" if self.jobs > 1 else trials
         if self.budget is None or self.cost is None:
             return trials
-        most = f"of which each takes at most {self.cost / 3600:.3g}"
+        each = "each job" if self.pack else "each"
+        most = f"of which {each} takes at most {self.cost / 3600:.3g}"
         return f"{trials}, within {self.budget / 3600:g} GPU-hours, {most}"
 
 

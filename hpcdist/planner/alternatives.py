@@ -12,7 +12,7 @@ from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.experiment.replica import Block
 from hpcdist.planner.feasibility import Refusal, Request, counted, is_within, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
-from hpcdist.site.model import Site
+from hpcdist.site.conditions import JobFacts
 from hpcdist.site.nodes import Partition
 from hpcdist.units import Walltime
 
@@ -48,7 +48,7 @@ def with_suggestions(
 
     ``apart``: the file's ``ps_on`` puts parameter servers on other nodes than the workers.
     """
-    whole = [pool for pool in pools(request.site) if not refusals_in(request, pool)]
+    whole = [pool for pool in _candidates(request) if not refusals_in(request, pool)]
     sized = [pool for pool in whole if pool.nodes != UNLIMITED]
     for refusal in refusals:
         problem = refusal.problem
@@ -63,14 +63,35 @@ def with_suggestions(
             yield problem._replace(hint=_nearest(request, refusal))
 
 
+def _candidates(request: Request) -> list[Pool]:
+    """Return the pools that the account pays for; for a job without GPUs those without, if there are some."""
+    every = pools(request.site)
+    found = [pool for pool in every if _is_paid(request, pool)] or [*every]
+    if any(run.first.gpus for run in request.runs):
+        return found
+    return [pool for pool in found if not pool.gpus] or found
+
+
+def _is_paid(request: Request, pool: Pool) -> bool:
+    """Whether the site would take this account for a job on such nodes."""
+    job = JobFacts(
+        nodes=1,
+        gpus=any(run.first.gpus for run in request.runs),
+        node_types=(pool.node_type,) if pool.node_type else (),
+        partitions=(pool.partition,) if pool.partition else (),
+    )
+    rules = request.site.account.broken_rules(request.account, job) if request.account else ()
+    return not any(rule.refuse for rule in rules)
+
+
 def _nearest(request: Request, refusal: Refusal) -> str:
     free = request._replace(counts=ANY_NODES)
-    for pool in pools(request.site) if request.counts.paths else ():
+    for pool in _candidates(request) if request.counts.paths else ():
         if not refusals_in(free, pool):
             return _without(request.counts, nodes_on(free, pool), pool)
     request = free
     if refusal.shortfall and refusal.run:
-        return _node_hint(request.site, refusal.shortfall, refusal.run)
+        return _node_hint(request, refusal.shortfall, refusal.run)
     if refusal.walltime:
         return _time_hint(request, refusal.walltime, refusal.nodes)
     return _size_hint(request, refusal.pool)
@@ -99,14 +120,15 @@ def _size_unknown(pool: Pool) -> str:
     return f"{unknown}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
-def _node_hint(site: Site, shortfall: Shortfall, run: Block) -> str:
+def _node_hint(request: Request, shortfall: Shortfall, run: Block) -> str:
     """Name partitions with such nodes, even too few or for too short a time; else the largest node size."""
-    having = [pool for pool in pools(site) if not [*pool.shortfalls(need_of(run.first, site, pool))]]
+    found, site = _candidates(request), request.site
+    having = [pool for pool in found if not [*pool.shortfalls(need_of(run.first, site, pool))]]
     if having:
         spans = (_Span(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
         return f"such nodes: {', '.join(dict.fromkeys(map(str, spans)))}"
     size_of = _SIZES[shortfall.what]
-    best = max(pools(site), key=lambda pool: size_of(pool) or 0)
+    best = max(found, key=lambda pool: size_of(pool) or 0)
     return f"the most is {size_of(best)} {shortfall.what} a node, on {best.partition}"
 
 
@@ -117,7 +139,8 @@ def _bound(pool: Pool) -> int | None:
 def _time_hint(request: Request, walltime: Walltime, nodes: int) -> str:
     """Name the partitions and job sizes that allow this walltime, the same size first; else the longest."""
     partitions = request.site.partitions
-    names = _names(pool for pool in pools(request.site) if _suits(request, pool)) or partitions
+    found = _candidates(request)
+    names = _names(pool for pool in found if _suits(request, pool)) or _names(found)
     spans = [span for name in names for span in _spans(name, partitions[name])]
     enough = [span for span in spans if span.walltime is None or span.walltime >= walltime]
     if enough:
@@ -147,7 +170,7 @@ def _size_hint(request: Request, asked: Pool | None) -> str:
     if not scaled:
         return ""
     run = max(scaled, key=lambda run: run.count)
-    found = [(count, pool) for pool in pools(request.site) if (count := _count(request, run, pool))]
+    found = [(count, pool) for pool in _candidates(request) if (count := _count(request, run, pool))]
     if not found:
         return ""
     count, pool = min(found, key=lambda item: (abs(item[0] - run.count), item[1] != asked))

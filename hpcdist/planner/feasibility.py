@@ -12,7 +12,7 @@ from hpcdist.experiment.node_counts import ANY_NODES, NODES, PER_NODE, NodeCount
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.origin import Origin, Where
-from hpcdist.plan.placement import Group, Placement, with_own_nodes
+from hpcdist.plan.placement import Group, Placement, Row, with_own_nodes
 from hpcdist.planner.gpu_shares import over_share
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
@@ -27,7 +27,7 @@ class Request(NamedTuple):
     """What a job requests of a site: replicas in rank order, on so many nodes, and a walltime.
 
     ``where`` returns origins. ``qos``: the QOS that the experiment names, which has limits of its own.
-    ``own_nodes``: further nodes, for programs beside the tasks.
+    ``own_nodes``: further nodes, for programs beside the tasks. ``account``: which pays for it.
     """
 
     runs: Sequence[Block]
@@ -38,6 +38,7 @@ class Request(NamedTuple):
     counts: NodeCounts = ANY_NODES
     qos: str | None = None
     own_nodes: int = 0
+    account: str | None = None
 
     def is_lifted(self, pool: Pool) -> bool:
         """Whether the pool's limits may not be the job's: they are those of the partition's own QOS.
@@ -123,7 +124,8 @@ def _placed(request: Request, choice: Sequence[Pool]) -> Placement:
     placed = place(_replica_groups(request, choice), request.counts, spread=request.topology.spread)
     pairs = zip(request.runs, choice, strict=True)
     whole = {(pool.partition, pool.node_type): pool for run, pool in pairs if run.first.all_memory}
-    return replace(placed, groups=tuple(_with_all_memory(group, whole) for group in placed.groups))
+    groups = tuple(_with_all_memory(group, whole) for group in placed.groups)
+    return replace(placed, groups=groups, rows=tuple(_with_equal_memory(row, groups) for row in placed.rows))
 
 
 def _with_all_memory(group: Group, whole: Mapping[tuple[str | None, str | None], Pool]) -> Group:
@@ -132,6 +134,14 @@ def _with_all_memory(group: Group, whole: Mapping[tuple[str | None, str | None],
     if pool is None or not pool.request_memory:
         return group
     return replace(group, all_memory=True, memory=pool.shared_memory)
+
+
+def _with_equal_memory(row: Row, groups: Sequence[Group]) -> Row:
+    """Return a row whose tasks have equal parts of all memory of their nodes, if their group has that."""
+    group = next(group for group in reversed(groups) if group.node <= row.node)
+    if not group.all_memory:
+        return row
+    return replace(row, memory=group.memory and group.memory // group.tasks_per_node)
 
 
 def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:

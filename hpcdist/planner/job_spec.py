@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
+
+from msgspec.structs import asdict
 
 from hpcdist.errors import independent
 from hpcdist.experiment import own_commands
 from hpcdist.experiment.launch.line import SLOTS
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.search.adaptive import generations, most_trials
+from hpcdist.experiment.search.model import Search
 from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import (
     Completion,
@@ -129,14 +134,30 @@ def _sweep(experiment: Experiment, site: Site, request: Request, placement: Plac
         order=search.order,
         jobs=math.ceil(trials / elements),
         max_failures=search.max_failures,
-        stop_at={
-            stop.metric: (1 if stop.optimization == "maximize" else -1, stop.value)
-            for stop in search.early_stopping
-            if stop.value is not None
-        },
+        stop_at=_stop_at(search),
+        policies=tuple(_policies(search)),
         budget=budget,
         cost=cost if budget else None,
+        generations=generations(search),
+        most_trials=most_trials(search),
     )
+
+
+def _stop_at(search: Search) -> dict[str, tuple[tuple[int, float], ...]]:
+    found: dict[str, tuple[tuple[int, float], ...]] = {}
+    for stop in search.early_stopping:
+        if stop.value is not None:
+            limit = (1 if stop.optimization == "maximize" else -1, stop.value)
+            found[stop.metric] = (*found.get(stop.metric, ()), limit)
+    return found
+
+
+def _policies(search: Search) -> Iterator[dict[str, str | int | float]]:
+    """Yield by what trials end early, as the nodes read it."""
+    for stop in search.early_stopping:
+        if stop.policy:
+            given = {key: value for key, value in asdict(stop.policy).items() if value is not None}
+            yield {"metric": stop.metric, "sign": 1 if stop.optimization == "maximize" else -1, **given}
 
 
 def _identity(experiment: Experiment, site: Site, *, launches: bool) -> Identity:

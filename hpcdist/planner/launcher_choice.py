@@ -143,6 +143,15 @@ def _arguments(
     for index, group in active_groups(site.fabric, job):
         for text in group.args:
             yield Word(text=text, origin=Origin("site", site.name, f"fabric.together.{index}", group.why))
+    if problems := [*_argument_problems(experiment, launcher)]:
+        raise PlanError(*problems)
+    for index, text in enumerate(experiment.batch.launcher_args):
+        yield Word(text=text, origin=where((*path, index)))
+
+
+def _argument_problems(experiment: Experiment, launcher: Launcher) -> Iterator[Problem]:
+    """Yield what is wrong with each option of the experiment."""
+    path = (*_PATH, "args")
     for index, text in enumerate(experiment.batch.launcher_args):
         flag, *more = text.partition("=")[0].split() or [""]
         reserved = flag in launcher.reserved_options or _is_joined(flag, launcher)
@@ -152,12 +161,11 @@ def _arguments(
             hint = f"{launcher.name} gets its counts and hosts from the plan"
             hint = "write `batch: {kill_on_failure: ...}`" if kill else hint
             hint = f"write `batch: {{directives: [{text}]}}`" if flag == "--distribution" else hint
-            raise PlanError(Problem(message, (*path, index), hint))
-        if flag.startswith("-") and more:
+            yield Problem(message, (*path, index), hint)
+        elif flag.startswith("-") and more:
             hint = f"write it as items of their own: {', '.join(text.split())}"
             message = f"{launcher.name} gets {text!r} as one word, with its blanks"
-            raise PlanError(Problem(message, (*path, index), hint))
-        yield Word(text=text, origin=where((*path, index)))
+            yield Problem(message, (*path, index), hint)
 
 
 def _is_joined(flag: str, launcher: Launcher) -> bool:

@@ -22,7 +22,7 @@ from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import with_own_nodes
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
-from hpcdist.planner import accounts, container_choice, packing
+from hpcdist.planner import accounts, container_choice, packing, restarts
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
@@ -65,6 +65,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         *advice(experiment, site, trial, choice),
         *accounts.advice(experiment, site, job.facts),
         *packing.advice(trial, experiment),
+        *restarts.advice(trial),
         *choice.framework.advice(trial, experiment, site),
     )
     with with_places(_of_search if job.sweep else lambda problem: problem):

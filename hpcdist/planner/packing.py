@@ -24,6 +24,7 @@ from hpcdist.planner.budget import check_packed
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import UNLIMITED, pools
 from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
+from hpcdist.planner.restarts import no_restarts
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
@@ -56,15 +57,17 @@ def packed(
     per_node, most = _room(job, experiment, site)
     if experiment.batch.pack is None and origin.kind == "site" and per_node < 2:  # noqa: PLR2004 - no room
         return job
+    no_restarts(experiment, origin)
     pack = _pack(job.sweep, per_node, most, origin)
     array = ArraySpec((IndexRange(1, pack.nodes),)) if arrays else None
     group = _placement(job.placement, _need(job, experiment), 1, pack.per_node).groups[0]
     node = amounts_of([group], site, exclusive=job.request.exclusive)
     check_packed(experiment, node.gpus * pack.nodes, job.request.walltime)
+    gpus_of_job = node.gpus * (1 if arrays else pack.nodes)
     gpus = replace(job.gpus, visibility="launcher" if job.gpus.visibility == "launcher" else "task")
     return replace(
         job,
-        sweep=replace(job.sweep, pack=pack, jobs=1, budget=None, cost=None),
+        sweep=replace(job.sweep, pack=pack, jobs=1, cost=_cost(job, gpus_of_job)),
         request=replace(job.request, array=array),
         gpus=gpus,
         launch=replace(job.launch, mpi="none" if choice.launcher.provides_pmi else None),
@@ -188,6 +191,12 @@ def _pack(sweep: Sweep, fit: int, most: int, origin: Origin) -> Pack:
     nodes = min(-(-workers // fit), most)
     workers = min(workers, nodes * fit)
     return Pack(workers=workers, nodes=nodes, per_node=min(fit, workers), origin=origin)
+
+
+def _cost(job: PreparedJob, gpus: int) -> int | None:
+    """Return the GPU-seconds that a job with so many GPUs takes at most; None without a budget."""
+    limit = job.request.walltime
+    return gpus * limit.seconds if job.sweep and job.sweep.budget and limit else None
 
 
 def _placement(trial: Placement, row: Row, nodes: int, per_node: int) -> Placement:

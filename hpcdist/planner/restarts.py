@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.restart import Restart
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import Restarts
+from hpcdist.plan.model import JobSpec, Restarts
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
+from hpcdist.units import Walltime
 
+_PATH: Final[Path] = ("environment", "restart")
 _MOST_OF_A_JOB: Final = 0.5
 """Of its time a job runs half at least before it saves its state."""
+
+_MANY_JOBS: Final = 50
+"""Fewer than many batch systems let a user have in the queue."""
 
 
 def restarts_of(
@@ -31,9 +36,9 @@ def restarts_of(
     if restart is None:
         return None
     walltime = experiment.batch.walltime or site.walltime
-    notice = restart.notice.seconds
+    notice = restart.notice_in(walltime)
     if walltime and notice > _MOST_OF_A_JOB * walltime.seconds:
-        message = f"{restart.notice} before its end is more than half of a job of {walltime}"
+        message = f"{Walltime(notice)} before its end is more than half of a job of {walltime}"
         path = ("environment", "restart", "notice")
         raise PlanError(
             Problem(message, path, "write a shorter notice, or a longer `batch: {walltime: ...}`")
@@ -58,6 +63,35 @@ def _spare_nodes(count: int, placement: Placement) -> int:
         path = ("environment", "restart", "spare_nodes")
         raise PlanError(Problem(message, path, "remove it, or give all replicas the same resources"))
     return count
+
+
+def no_restarts(experiment: Experiment, packing: Origin) -> None:
+    """Check that trials that share the nodes of a job, for this reason, are not to be restarted one by one.
+
+    Raises:
+        PlanError: if they are.
+    """
+    if experiment.environment.restart is not None:
+        message = f"packed trials are not restarted one by one, and these are packed ({packing})"
+        hint = "write `max_restarts`, or `batch: {pack: false}` where the batch system has arrays"
+        raise PlanError(Problem(message, ("environment", "restart"), hint))
+
+
+def advice(job: JobSpec) -> Iterator[Problem]:
+    """Yield warnings of what the restarts cannot do in this job."""
+    restarts = job.completion.restarts
+    if restarts is None:
+        return
+    scheduler = schedulers.get(job.identity.scheduler)
+    if job.request.walltime is None and scheduler.is_batch_system and scheduler.name != "slurm":
+        message = f"the program gets no notice before the time limit, which {scheduler.name} tells no job"
+        yield warning(message, _PATH, "write `batch: {walltime: ...}`")
+    if restarts.by is None and restarts.on and "failure" not in restarts.on:
+        message = f"there is no further attempt: {job.identity.scheduler} gives a job no other nodes or time"
+        yield warning(message, (*_PATH, "on"), "write `failure` among the ends, or choose another site")
+    if restarts.is_followed and restarts.max >= _MANY_JOBS:
+        message = f"{restarts.max + 1} jobs are submitted at once; what the queue refuses of them is left out"
+        yield warning(message, (*_PATH, "max"), "write less; `hpcdist resume RUN` goes on later")
 
 
 def origins_of(

@@ -45,7 +45,8 @@ def select(
     """
     counts = NodeCounts.of(experiment)
     own, qos = own_nodes_of(experiment, site), experiment.batch.qos
-    request = Request(asked.replicas, site, walltime, asked.topology, where, counts, qos, own)
+    account = experiment.batch.account
+    request = Request(asked.replicas, site, walltime, asked.topology, where, counts, qos, own, account)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [*map(_without_gpus, allowed)]

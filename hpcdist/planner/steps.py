@@ -60,7 +60,11 @@ def check_free_nodes(job: PreparedJob, words: Sequence[Word], experiment: Experi
 
 def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[Step]:
     run = experiment.run
-    for index, item in enumerate(experiment.stage):
+    if uses_local_disk(experiment):
+        command = f"rm -rf -- {LOCAL} && mkdir -p -m 700 -- {LOCAL}"
+        yield Step(time="before", on="node", command=command, origin=where(("stage",)))
+    # Archives last: they replace nothing, and a copy is not made where something is.
+    for index, item in sorted(enumerate(experiment.stage), key=lambda pair: pair[1].unpack):
         origin = where(("stage", index))
         for place, command in _staging(item, site):
             yield Step(time="before", on=place, command=command, origin=origin)
@@ -85,19 +89,15 @@ def uses_local_disk(experiment: Experiment) -> bool:
 
 
 def _staging(item: Stage, site: Site) -> Iterator[tuple[Place, str]]:
-    """Yield where each command runs that copies this to all nodes.
+    """Yield where each command runs that copies this to all nodes; the runtime has these functions.
 
     In a folder that the user names, what is there is neither replaced nor removed: it may be the source.
     """
     is_own = item.to == "node_local"
     folder, source = LOCAL if is_own else quote(item.to), quote(item.source)
-    name = item.source.rstrip("/").rpartition("/")[2]
-    file = f"{folder}/{quote(f'.hpcdist.{name}' if item.unpack else name)}"
-    yield "node", f"mkdir -p -m 700 -- {folder} && rm -rf -- {file}" if is_own else f"mkdir -p -- {folder}"
+    file = f"{folder}/{quote(f'.hpcdist.{item.name}' if item.unpack else item.name)}"
+    if not is_own:
+        yield "node", f"mkdir -p -- {folder}"
     if site.scheduler == "slurm":
-        force, there = ("--force ", "") if is_own else ("", f" || -e {file}")
-        copied = f"[[ -d {source}{there} ]] || sbcast {force}{source} {file}"
-        yield "job", f"{copied} || echo 'hpcdist: each node copies it'"
-    copy = f"[[ -e {file} ]] || {{ cp -r -- {source} {file}.part && mv -- {file}.part {file}; }}"
-    unpack = f"unzip -qo {file} -d {folder}" if name.endswith(".zip") else f"tar -xf {file} -C {folder}"
-    yield "node", f"{{ {copy}; }} && {unpack} && rm -- {file}" if item.unpack else copy
+        yield "job", f"stage_broadcast {source} {file}"
+    yield "node", f"stage_unpack {source} {file} {folder}" if item.unpack else f"stage_copy {source} {file}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -13,6 +14,8 @@ RESOLUTION: Final = 0.2
 
 _QUIET: Final = 1.0
 """Seconds without a change after which another checkpoint begins."""
+
+_NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 class Write(NamedTuple):
@@ -43,23 +46,71 @@ def written(attempts: Sequence[Attempt]) -> Written:
 
 def writes(attempt: Attempt) -> list[Write]:
     """Return the checkpoints that an attempt wrote."""
-    found: list[list[tuple[Look, frozenset[int]]]] = []
+    found: list[list[_Change]] = []
     for before, after in pairwise(attempt.looks):
-        inodes = frozenset(file.inode for file in changed(before, after))
-        if not inodes:  # files were removed
+        files = changed(before, after)
+        if not files:  # files were removed
             continue
-        if found and after.at - found[-1][-1][0].at < _QUIET:
-            found[-1].append((after, inodes))
+        change = _Change(after, tuple(files))
+        if found and after.at - found[-1][-1].look.at < _QUIET and not _begins_another(found[-1], change):
+            found[-1].append(change)
         else:
-            found.append([(after, inodes)])
-    return [_write(looks) for looks in found]
+            found.append([change])
+    return [_write(changes) for changes in found]
 
 
-def _write(looks: Sequence[tuple[Look, frozenset[int]]]) -> Write:
-    inodes = frozenset[int]().union(*(inodes for _, inodes in looks))
-    (first, _), (last, _) = looks[0], looks[-1]
+class _Change(NamedTuple):
+    """A look, and the files that were new or others than before."""
+
+    look: Look
+    files: tuple[File, ...]
+
+
+def _begins_another(changes: Sequence[_Change], change: _Change) -> bool:
+    """Whether a change is of the next checkpoint, which did not wait for a second.
+
+    A file has replaced one of this checkpoint, or is shorter than it was; or there is one with a higher
+    number when none of this checkpoint changes any more. Files of ranks are written side by side.
+    """
+    there = {file.path: file for each in changes for file in each.files}
+    again = [(there[file.path], file) for file in change.files if file.path in there]
+    if any((old.inode, old.born) != (new.inode, new.born) or new.bytes < old.bytes for old, new in again):
+        return True
+    known = {file.inode for file in there.values()}
+    if any(file.inode in known for file in change.files):
+        return False
+    numbers = dict(sorted(map(numbered, there)))  # the highest one of each name
+    return any(
+        stem in numbers and own > numbers[stem]
+        for stem, own in (numbered(file.path) for file in change.files)
+    )
+
+
+def numbered(path: str) -> tuple[str, tuple[int, ...]]:
+    """Return the name right below the checkpoints without its numbers, and these.
+
+    They are ``checkpoint-#`` and 500 of ``checkpoint-500/rank_0.pt``.
+    """
+    name = path.partition("/")[0]
+    return _NUMBER.sub("#", name), tuple(map(int, _NUMBER.findall(name)))
+
+
+def _write(changes: Sequence[_Change]) -> Write:
+    inodes = {file.inode for change in changes for file in change.files}
+    first, last = changes[0].look, changes[-1].look
     left = [file for file in last.files if file.inode in inodes]
     return Write(first.at, last.at, sum(file.bytes for file in left), tuple(file.path for file in left))
+
+
+def is_whole(write: Write, attempt: Attempt) -> bool:
+    """Whether a checkpoint is known to have been whole when its attempt was ended.
+
+    After the signal the program had time for it.
+    """
+    if not attempt.endings or attempt.endings[0].kind == "notice":
+        return True
+    end = attempt.endings[0]
+    return write.ended < end.at - (1.0 if end.kind == "write" else RESOLUTION)
 
 
 def changed(before: Look, after: Look) -> list[File]:
@@ -85,3 +136,33 @@ def _overwritten(before: Look, after: Look) -> Iterator[str]:
         old = known.get((file.path, file.inode, file.born))
         if old and old.changed != file.changed and old.bytes >= file.bytes and old.bytes > unchanged:
             yield file.path
+
+
+def unprotected(attempts: Sequence[Attempt], written: Written) -> str | None:
+    """Return a file of a whole checkpoint that was seen under its last name when it was not complete.
+
+    What is much smaller than the largest checkpoint is none.
+    """
+    largest = max((write.bytes for writes in written.values() for write in writes), default=0)
+    found = (
+        file
+        for attempt in attempts
+        for before, after in pairwise(attempt.looks)
+        for file in _grown(before, after)
+        if 2 * file.bytes >= largest
+        and _has_ended(file, after, [one for one in written[attempt.number] if is_whole(one, attempt)])
+    )
+    return next((file.path for file in found), None)
+
+
+def _grown(before: Look, after: Look) -> Iterator[File]:
+    there = {(file.path, file.inode, file.born): file.bytes for file in before.files}
+    for file in after.files:
+        if there.get((file.path, file.inode, file.born), file.bytes) < file.bytes:
+            yield file
+
+
+def _has_ended(file: File, look: Look, writes: Sequence[Write]) -> bool:
+    """Whether the file that grew then is one of a checkpoint, by this name, and not a log that goes on."""
+    with_it = [write for write in writes if file.path in write.paths]
+    return len(with_it) == 1 and with_it[0].began < look.at <= with_it[0].ended

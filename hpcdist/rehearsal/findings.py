@@ -73,6 +73,12 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
             f"{file} is written over in place: a kill in the meantime leaves half of it, and no other "
             "checkpoint; write another file, then rename it (os.replace)",
         )
+    elif file := checkpoints.unprotected(attempts, written):
+        yield Finding(
+            "warning",
+            f"{file} was written under its own name: a kill in the meantime leaves half of it, which the "
+            "program has to recognize; write another file, then rename it (os.replace)",
+        )
     signal = next((one for one in attempts if one.kind == "notice" and one.endings), None)
     if signal is None:
         return
@@ -122,12 +128,7 @@ def _of_begin(
             f"{name} failed by itself, with exit code {attempt.code}: it cannot go on from what was left",
         )
     elif resumption.went_on is False:
-        how = {
-            "steps": f"began at step {resumption.began_at or 0:g} again",
-            "names": "wrote its first checkpoint once more",
-            "reading": "read no checkpoint",
-        }
-        yield Finding("wrong", f"{name} did not go on: it {how[resumption.by]}")
+        yield Finding("wrong", f"{name} did not go on from the last whole checkpoint: it {_how(resumption)}")
     elif resumption.went_on is None and not has_saved:
         yield Finding("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
     elif resumption.went_on is None:
@@ -136,6 +137,16 @@ def _of_begin(
             "names, and the file system does not show what is read; track a metric with its step"
         )
         yield Finding("unknown", text)
+
+
+def _how(resumption: Resumption) -> str:
+    """Return how an attempt began that did not go on."""
+    saved = "" if resumption.saved is None else f", and one had been written after step {resumption.saved:g}"
+    return {
+        "steps": f"began at step {resumption.began_at or 0:g}{saved}",
+        "names": "wrote once more a checkpoint that was there",
+        "reading": "read none",
+    }[resumption.by]
 
 
 def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:

@@ -82,15 +82,10 @@ def _lost(attempt: Attempt, writes: Sequence[Write]) -> float | None:
     if not attempt.endings or attempt.is_enough:
         return None
     end = attempt.endings[0]
-    whole = [write.began for write in writes if _is_whole(write, end.at, end.kind)]
+    whole = [write.began for write in writes if checkpoints.is_whole(write, attempt)]
     if end.kind == "notice" and attempt.ended is not None:
         return attempt.ended - max(whole, default=attempt.began)
     return end.at - max(whole, default=attempt.began)
-
-
-def _is_whole(write: Write, at: float, kind: str) -> bool:
-    """Whether it is known to be whole at this time; after the signal the program had time for it."""
-    return kind == "notice" or write.ended < at - (1.0 if kind == "write" else checkpoints.RESOLUTION)
 
 
 def _notice(longest: float | None, save: tuple[float, Write] | None) -> int | None:

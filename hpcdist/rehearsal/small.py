@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import ConfigError, PlanError, Problem
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.restart import Restart
+from hpcdist.layers.frameworks import horovod_section
+from hpcdist.layers.frameworks.plain import section_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.plan.model import Restarts
 from hpcdist.plan.rehearsal import End, Rehearsal
@@ -33,7 +36,7 @@ class Small(NamedTuple):
 def plan(options: ExperimentOptions, nodes: int, minutes: int, seed: int) -> Small:
     """Plan an experiment on so many nodes at most, for so many minutes or for twice its notice.
 
-    It has the settings, the script and the launch of the real run, whose number of nodes it knows; no failure
+    It has the settings, the script and the launch of the real run, whose number of nodes it knows; nothing
     puts it into the queue again.
 
     Raises:
@@ -42,9 +45,14 @@ def plan(options: ExperimentOptions, nodes: int, minutes: int, seed: int) -> Sma
     """
     real = plan_experiment(options)
     restart = _restart(real)
-    seconds = max(60 * minutes, 2 * restart.notice.seconds + _RESERVE)
+    notice = restart.notice_in(real.plan.request.walltime)
+    seconds = max(60 * minutes, 2 * notice + _RESERVE)
     settings = [("batch.walltime", str(Walltime(seconds)))]
+    settings += [] if restart.notice else [("environment.restart.notice", str(Walltime(notice)))]
     settings += [("environment.restart.spare_nodes", "0")] if restart.spare_nodes else []
+    if real.plan.request.requeue:  # the batch system is not to begin it again by itself
+        settings += [("batch.requeue", "false")]
+        settings += [("environment.restart.by", "follow")] if restart.by else []
     made, options = _on_nodes(options._replace(settings=(*options.settings, *settings)), real, nodes)
     restarts = made.plan.completion.restarts
     if restarts is None:
@@ -104,18 +112,50 @@ def _ends(restarts: Restarts, nodes: int) -> tuple[End, ...]:
 
 
 def _on_nodes(options: ExperimentOptions, real: Planned, nodes: int) -> Small:
-    """Plan it with fewer workers, until it fits on these nodes or there are no workers left."""
+    """Plan it with fewer workers and parameter servers, until it fits on these nodes.
+
+    Raises:
+        PlanError: if it does not fit with the fewest.
+    """
     there = real.plan.placement.nodes
     section = real.experiment.environment.replicas or Replicas()
-    if there <= nodes or not section.n_workers:
+    if there <= nodes:
         return Small(plan_experiment(options), options)
     others = 0 if real.experiment.backend == "mpi" else 1
     workers = max(1 - others, (section.n_workers + others) * nodes // there - others)
     while True:
-        settings = [("environment.replicas.n_workers", str(workers))]
-        settings += [("batch.nodes", str(nodes))] if real.experiment.batch.nodes else []
-        fewer = options._replace(settings=(*options.settings, *settings))
+        fewer = options._replace(settings=(*options.settings, *_fewer(real, workers, others, nodes)))
         made = plan_experiment(fewer)
-        if made.plan.placement.nodes <= nodes or workers <= 1 - others:
+        if made.plan.placement.nodes <= nodes:
             return Small(made, fewer)
+        if workers <= 1 - others:
+            message = f"with the fewest replicas it has {made.plan.placement.nodes} nodes, more than {nodes}"
+            hint = f"rehearse it with --nodes {made.plan.placement.nodes}"
+            raise PlanError(real.document.locate(Problem(message, ("environment", "replicas"), hint)))
         workers -= 1
+
+
+def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tuple[str, str]]:
+    """Yield the settings for so many workers.
+
+    Raises:
+        ConfigError: if one that is left out has an entry of its own.
+    """
+    environment = real.experiment.environment
+    section = environment.replicas or Replicas()
+    for place, entry in enumerate(section.worker):
+        if entry.index is not None and entry.index >= workers:
+            message = f"worker {entry.index} has an entry of its own, and is left out on {nodes} nodes"
+            path = ("environment", "replicas", "worker", place)
+            hint = "rehearse it with more --nodes, or without that entry"
+            raise ConfigError(real.document.locate(Problem(message, path, hint)))
+    yield "environment.replicas.n_workers", str(workers)
+    if section.n_ps > 1 and not section.ps:
+        yield "environment.replicas.n_ps", "1"
+    if real.experiment.batch.nodes:
+        yield "batch.nodes", str(nodes)
+    elastic = section_of(horovod_section.Section, real.experiment, "horovod").elastic
+    for key in ("min_np", "max_np") if real.plan.completion.elastic else ():
+        if number := getattr(elastic, key):
+            least = number * (workers + others) // (section.n_workers + others)
+            yield f"horovod.elastic.{key}", str(max(1, least))

@@ -13,10 +13,11 @@ from hpcdist.tracking.entries import Losses
 
 
 class Step(NamedTuple):
-    """A step of the training, and when it was recorded, in seconds since 1970."""
+    """A step of the training, and when it was recorded, in seconds since 1970, with which metric first."""
 
     at: float
     step: float
+    metric: str = ""
 
 
 Steps = Mapping[str, Sequence[Step]]
@@ -35,7 +36,7 @@ def read(directory: RunDirectory) -> Steps:
                     polyaxon.entries(file.path, losses) if file.is_polyaxon else files.entries(file, losses)
                 )
                 own += [
-                    Step(entry.at, entry.step)
+                    Step(entry.at, entry.step, next(iter(entry.metrics)))
                     for entry in entries
                     if entry.metrics and isinstance(entry.step, float) and math.isfinite(entry.step)
                 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import bytes_text
+from hpcdist.nodes.findings import of_attempts
 from hpcdist.report import code, limits, nodes, plan_lines, search, text
 from hpcdist.report.code import CodeState
 from hpcdist.report.curves import Series
@@ -18,6 +19,7 @@ from hpcdist.report.plan_lines import Section
 from hpcdist.report.search import Search
 from hpcdist.report.timeline import Timeline, timeline
 from hpcdist.runs import attempts, history, logs, rundir
+from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
@@ -44,7 +46,10 @@ class Log(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out."""
+    """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out.
+
+    ``findings``: the first failure and slow nodes, sentences by their titles.
+    """
 
     name: str
     state: str
@@ -54,6 +59,7 @@ class RunView(NamedTuple):
     warnings: Share[str]
     advice: Sequence[str]
     failure: str
+    findings: Mapping[str, str]
     timeline: Timeline | None
     map: Map | None
     code: CodeState | None
@@ -113,6 +119,8 @@ class _Source:
         self.plan = plan_lines.read(self.directory)
         self.attempts = attempts.read(report, now)
         self.used = used.of_run(self.directory, self.attempts, now)
+        begun = [Numbered(0, one.job, one.name) for one in self.attempts if one.started is not None]
+        self.findings = of_attempts(self.directory, begun, self.used.nodes)
 
     def state(self) -> tuple[str, str]:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
@@ -137,6 +145,7 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
         warnings=limits.first(warnings, share.others),
         advice=[f"{found.text}; write {found.write}" for found in source.used.advice],
         failure=failure,
+        findings=source.findings.sentences(source.attempts),
         timeline=timeline(source.attempts, source.now),
         map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks)
         if plan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import trials
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, thinning
 from hpcdist.tracking.comparison import Tracked
 
 _MOST_PARAMS: Final = 12
@@ -47,7 +48,8 @@ class Search(NamedTuple):
     """The trials that are shown, and what they come to.
 
     ``metric``: its name, empty if the search has none; ``reached``: its last value in each trial, None
-    without one. ``best``: the name of the best trial.
+    without one. ``best``: the name of the best trial. ``gpus``: how many GPUs were in use from each time on;
+    how many trials ran, if none ``has_gpus``. What is a result is of all trials, also of those not shown.
     """
 
     name: str
@@ -59,26 +61,11 @@ class Search(NamedTuple):
     columns: Share[Column]
     importance: Importance | None
     bars: Share[Bar]
-
-    @property
-    def gpus(self) -> list[tuple[float, float]]:
-        """How many GPUs were in use from each time on; how many trials ran, if none had a GPU."""
-        changes: dict[float, float] = {}
-        for bar in self.bars.items:
-            size = bar.gpus if self.has_gpus else 1.0
-            changes[bar.begin] = changes.get(bar.begin, 0.0) + size
-            changes[bar.end] = changes.get(bar.end, 0.0) - size
-        times = sorted(changes)
-        return [*zip(times, accumulate(changes[time] for time in times), strict=True)]
-
-    @property
-    def has_gpus(self) -> bool:
-        """Whether trials had GPUs."""
-        return any(bar.gpus for bar in self.bars.items)
+    has_gpus: bool
+    gpus: Sequence[tuple[float, float]]
 
     def data(self, cut: Cut) -> dict[str, Any]:
         """Return it for JSON; ``cut`` makes a text that may be shown."""
-        use = self.gpus
         return {
             "metric": cut(self.metric),
             "maximized": self.is_maximized,
@@ -98,8 +85,8 @@ class Search(NamedTuple):
             ],
             "use": {
                 "name": "GPUs in use" if self.has_gpus else "trials that run",
-                "t": [_short(time) for time, _ in use],
-                "n": [_short(count) for _, count in use],
+                "t": [_short(time) for time, _ in self.gpus],
+                "n": [_short(count) for _, count in self.gpus],
             },
         }
 
@@ -113,29 +100,48 @@ def search(
     if not known:
         return None
     items = {item.name: item for item in tracked}
-    shown = limits.at_most([int(number) for number in known], most)
+    numbers = [int(number) for number in known]
     metric = (stored.order or "").removeprefix("-")
-    there = [items.get(f"{run.name}/{number}") for number in shown.items]
+    there = [items.get(f"{run.name}/{number}") for number in numbers]
     reached = [_finite(item.metrics.get(metric)) if item else None for item in there]
-    params = [known[str(number)] for number in shown.items]
-    differing = [
-        name for name in comparison.names(params) if len({repr(each.get(name)) for each in params}) > 1
-    ]
-    columns = limits.at_most(
-        (_column(name, [each.get(name) for each in params]) for name in differing), _MOST_PARAMS
-    )
+    columns = [*_columns([*known.values()])]
+    bars = [*_bars(report, now)]
+    has_gpus = any(bar.gpus for bar in bars)
     is_maximized = (stored.order or "").startswith("-")
+    shown = [column._replace(values=column.values[:most]) for column in columns]
     return Search(
         name=run.name,
         metric=metric,
         is_maximized=is_maximized,
-        numbers=shown,
-        reached=reached,
-        best=_best(shown.items, reached, is_maximized=is_maximized),
-        columns=columns,
-        importance=_importance(columns.items, reached),
-        bars=limits.at_most(_bars(report, now), 2 * most),
+        numbers=limits.at_most(numbers, most),
+        reached=reached[:most],
+        best=_best(numbers, reached, is_maximized=is_maximized),
+        columns=limits.at_most(shown, _MOST_PARAMS),
+        importance=_importance(columns[:_MOST_PARAMS], reached, most),
+        bars=limits.at_most(bars, 2 * most),
+        has_gpus=has_gpus,
+        gpus=_in_use(bars, 4 * most, has_gpus=has_gpus),
     )
+
+
+def _columns(params: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    """Yield the params that are not the same in all trials."""
+    for name in comparison.names(params):
+        values = [each.get(name) for each in params]
+        if len({repr(value) for value in values}) > 1:
+            yield _column(name, values)
+
+
+def _in_use(bars: Sequence[Bar], most: int, *, has_gpus: bool) -> list[tuple[float, float]]:
+    """Return how many GPUs, or trials, were at work from each of at most so many times on."""
+    changes: dict[float, float] = {}
+    for bar in bars:
+        size = bar.gpus if has_gpus else 1.0
+        changes[bar.begin] = changes.get(bar.begin, 0.0) + size
+        changes[bar.end] = changes.get(bar.end, 0.0) - size
+    times = sorted(changes)
+    counts = array("d", accumulate(changes[time] for time in times))
+    return [(times[place], counts[place]) for place in thinning.extremes(counts, max(most, 5))]
 
 
 def _finite(value: float | None) -> float | None:
@@ -156,11 +162,13 @@ def _column(name: str, values: Sequence[Any]) -> Column:
     return Column(name, values, is_numeric, is_numeric and importance.is_wide(there))
 
 
-def _importance(columns: Iterable[Column], reached: Sequence[float | None]) -> Importance | None:
+def _importance(columns: Iterable[Column], reached: Sequence[float | None], most: int) -> Importance | None:
+    """Return the importance by at most so many trials, which are spread over all: more would take minutes."""
     places = [place for place, value in enumerate(reached) if value is not None]
+    places = [places[at * len(places) // most] for at in range(most)] if len(places) > most else places
     whole = [column for column in columns if all(column.values[place] is not None for place in places)]
     params = {column.name: [column.values[place] for place in places] for column in whole}
-    return importance.importance(params, [value for value in reached if value is not None])
+    return importance.importance(params, [reached[place] or 0.0 for place in places])
 
 
 def _bars(report: Report, now: float) -> Iterator[Bar]:

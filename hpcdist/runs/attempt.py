@@ -19,6 +19,9 @@ ENDED: Final = "ended"
 SKIPPED: Final = "skipped"
 """The event of a start that ran no program, as an earlier attempt was the last."""
 
+PRUNED: Final = "pruned"
+"""The state of a trial that a policy of its search ended early, and the event of that end."""
+
 _ENDS: Final = frozenset({ENDED, REQUEUED})
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 _AGAIN: Final = "again"
@@ -34,7 +37,8 @@ class Attempt(NamedTuple):
 
     ``number``: how often the batch system had started the job before, and its script the program; what the
     program recorded is in ``tracking/JOB/N.M``. ``state``: a final state, ``running``, ``requeued`` where
-    the batch system started the job again, ``ended`` where the exit code is unknown, or ``unknown``.
+    the batch system started the job again, ``ended`` where the exit code is unknown, ``pruned``, or
+    ``unknown``.
     ``queued`` is when it began to wait for its nodes; an attempt in an allocation that an earlier one had
     did not wait: it is when it started. ``gpu_seconds`` are those of the GPUs that the plan requests, up to
     now while it runs. ``max_memory`` in bytes is what the batch system measured of its start of the job.
@@ -119,7 +123,10 @@ class Log(NamedTuple):
         elif not is_last or self._has_failed():
             last = _as_its_script_last_wrote(last, log)
         is_open = is_last and last.state == REQUEUED
-        yield with_gpus(self._with_end(last, log) if is_open else last, self.plan, self.now)
+        last = self._with_end(last, log) if is_open else last
+        if last.exit_code == 0 and any(event.what == PRUNED for event in log):
+            last = last._replace(state=PRUNED)
+        yield with_gpus(last, self.plan, self.now)
 
     def _has_failed(self) -> bool:
         """Whether the job ended, and not well; an element of an array is not known to have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcdist.errors import Problem, SchedulerError
-from hpcdist.runs import endings
+from hpcdist.runs import endings, stopping
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
@@ -19,13 +19,15 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
 
     An ended job is left alone, unless it has left processes behind. So is another job that was given the same
     id: only a job with the run's token is cancelled. A job that the batch system does not list may have been
-    submitted just now, so it is cancelled, too.
+    submitted just now, so it is cancelled, too. The run is marked: another process may be submitting a
+    follower, which then begins no attempt.
 
     Raises:
         SchedulerError: if the batch system refused or did not answer, or the job of a run is unknown.
     """
     whole = status(runs, services)
     reports = [job for report in whole for job in report.jobs]
+    marked = _mark(whole)  # first: a follower may begin at once
     problems: list[Problem] = []
     ended: list[Run] = []
     for group in _groups(reports):
@@ -33,9 +35,12 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
         problems += found
         ended += [] if found else [report.run for report in group]
     problems += _no_reply(reports)
+    cancelled = [report.run for report in whole if any(job.run in ended for job in report.jobs)]
+    for run in (run for run in marked if run not in cancelled):
+        stopping.unmark_cancelled(run.directory)
     if problems:
         raise SchedulerError(*problems)
-    return [report.run for report in whole if any(job.run in ended for job in report.jobs)]
+    return cancelled
 
 
 def cancel_element(report: Report, element: int, index: int, services: Services) -> bool:
@@ -61,6 +66,17 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
     endings.record_cancelled(job, at, element)
     return True
+
+
+def _mark(whole: Sequence[Report]) -> list[Run]:
+    """Mark the runs of which a job can be cancelled; return those that were not marked before."""
+    alive = [
+        report.run for report in whole if any(job.run.job and _can_be_cancelled(job) for job in report.jobs)
+    ]
+    marked = [run for run in alive if not stopping.is_cancelled(run.directory)]
+    for run in marked:
+        stopping.mark_cancelled(run.directory)
+    return marked
 
 
 def _groups(reports: Sequence[Report]) -> list[list[Report]]:

@@ -25,7 +25,7 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import code_record, interrupted, removing, rundir
+from hpcdist.runs import code_record, interrupted, removing, rundir, stopping
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.interrupted import Interrupted
@@ -124,6 +124,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
 ) -> Run:
     """Submit the jobs of a run that have none yet, in their order; return the run with their ids.
 
+    None is submitted any more when the user has cancelled the run meanwhile, and the last one is cancelled.
     ``after``: as in `SubmitRequest`.
 
     Raises:
@@ -131,6 +132,8 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     """
     found: list[Run] = []
     for job in run.jobs:
+        if found and not job.job and stopping.is_cancelled(run.directory):
+            return _cancelled(run, found, services, output)
         before = _before(found, run, after) if one_by_one or run.is_followed or not found else ()
         try:
             new = job if job.job else _submit_script(_anew(job, services), folder, services, output, before)
@@ -143,7 +146,18 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
             found[0] = services.update(found[0], jobs=len(found))
             break
         found.append(new)
+    if stopping.is_cancelled(run.directory):
+        return _cancelled(run, found, services, output)
     return found[0]._replace(later=tuple(found[1:]))
+
+
+def _cancelled(run: Run, found: Sequence[Run], services: Services, output: Output) -> Run:
+    """Cancel those of its jobs that the user's `cancel` did not know of yet; return the run with them."""
+    output.note(f"{run.name} was cancelled when it had {len(found)} of {len(run.jobs)} jobs")
+    first = services.update(found[0], jobs=len(found)) if run.is_followed else found[0]
+    submitted = first._replace(later=tuple(found[1:]))
+    cancel([submitted], services)
+    return submitted
 
 
 def _before(found: Sequence[Run], run: Run, after: str) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.runs import elements, rundir
+from hpcdist.runs import elements, rundir, stored_plan
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
 
 PIPELINE: Final = "pipeline.json"
 """The file by which the directory of a pipeline is known, whose runs are beside it."""
 
+_WHOLE: Final = "only searches and arrays have any: leave the number out"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -53,7 +54,7 @@ def find(runs_dir: Path, job: str) -> Run:
     if found:
         names = ", ".join(run.name for run in found)
         raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
-    if of_pipeline(runs_dir, job):
+    if pipeline_directory(runs_dir, job):
         message = f"{job} is a pipeline, where one run is wanted"
         raise ConfigError(Problem(message, hint=f"name an operation: `{job}/NAME`"))
     whole, _, element = job.rpartition("/")
@@ -64,16 +65,22 @@ def find(runs_dir: Path, job: str) -> Run:
     raise ConfigError(Problem(f"there is no run {job!r} in {runs_dir}", hint=hint))
 
 
+def pipeline_directory(runs_dir: Path, name: str) -> Path | None:
+    """Return the directory of the pipeline of this name, or at this path; None if it is no pipeline."""
+    paths = (path.absolute() for path in (runs_dir / name, Path(name)))
+    return next((path for path in paths if os.path.lexists(path / PIPELINE)), None)
+
+
 def of_pipeline(runs_dir: Path, name: str) -> list[Run]:
     """Return the runs of the pipeline of this name, none if it is no pipeline; of each operation the last."""
-    for path in (runs_dir / name, Path(name)):
-        if os.path.lexists(path / PIPELINE):
-            runs, _ = list_runs(path.absolute().parent)
-            pairs = [(run.record.operation, run) for run in runs]
-            own = [(one, run) for one, run in pairs if one.partition("/")[0] == path.absolute().name]
-            with_job = {one: run for one, run in own if run.job}
-            return [*(dict(own) | with_job).values()]
-    return []
+    path = pipeline_directory(runs_dir, name)
+    if path is None:
+        return []
+    runs, _ = list_runs(path.parent)
+    pairs = [(run.record.operation, run) for run in runs]
+    own = [(one, run) for one, run in pairs if one.partition("/")[0] == path.name]
+    with_job = {one: run for one, run in own if run.job}
+    return [*(dict(own) | with_job).values()]
 
 
 def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
@@ -90,17 +97,25 @@ def find_element(runs_dir: Path, job: str) -> tuple[Run, str]:
         and not Path(job).exists()
     ):
         found = find(runs_dir, run)
-        _check_element(found, int(element))
+        check_element(found, int(element))
         return found, str(int(element))
     return find(runs_dir, job), ""
 
 
-def _check_element(run: Run, number: int) -> None:
-    parts = [elements_of(job) for job in run.jobs]
-    if any(parts) and not any(number in part for part in parts):
-        noun = "trial" if run.directory.plan().trials else "element"
-        known = ",".join(part.text for part in parts)
-        raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
+def check_element(run: Run, number: int) -> None:
+    """Check that a run has this element; one whose plan cannot be read may have it.
+
+    Raises:
+        ConfigError: if it has not.
+    """
+    parts, plan = [elements_of(job) for job in run.jobs], run.directory.plan()
+    if any(number in part for part in parts) or plan == stored_plan.read(None):
+        return
+    if not any(parts):
+        raise ConfigError(Problem(f"{run.name} has no trials or elements", hint=_WHOLE))
+    noun = "trial" if plan.trials else "element"
+    known = ",".join(part.text for part in parts)
+    raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
 
 
 def elements_of(job: Run) -> Elements:

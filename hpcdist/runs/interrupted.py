@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import Problem, SubmissionUnknown
-from hpcdist.runs import finding
+from hpcdist.runs import finding, stopping
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
@@ -80,5 +80,7 @@ def _is_cancelled(report: Report) -> bool:
 
     An end of another kind may have come before anybody saw the job's id, however long ago that was.
     """
+    if stopping.is_cancelled(report.run.directory) and all(job.is_over for job in report.jobs):
+        return True
     reports = [report] if report.run.is_followed else report.jobs
     return any(one.status.state is JobState.CANCELLED for one in reports)

@@ -194,8 +194,8 @@ def check_rank(directory: RunDirectory, rank: int) -> None:
         ConfigError: if there is no such rank.
     """
     tasks = tasks_of(directory)
-    if tasks and rank >= tasks:
-        has = f"ranks 0 to {tasks - 1}" if tasks > 1 else "rank 0 only"
+    if rank < 0 or (tasks and rank >= tasks):
+        has = f"ranks 0 to {tasks - 1}" if tasks and tasks > 1 else "rank 0" + " only" * bool(tasks)
         raise ConfigError(Problem(f"{directory.name} has no rank {rank}", hint=f"it has {has}"))
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.runs import events
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.attempts import REQUEUED, Attempt
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
@@ -23,7 +24,10 @@ from hpcdist.schedulers.job import JobState
 
 _PREFIX: Final = "events."
 RETURNED: Final = "returned"
-_ENDS: Final = frozenset({"ended", RETURNED, "restarted"})
+_STATES: Final = {RETURNED: REQUEUED, "cancelled": JobState.CANCELLED.value, PRUNED: PRUNED}
+"""The states of starts that ended in another way than their program."""
+
+_ENDS: Final = frozenset({"ended", "restarted", *_STATES})
 
 
 class Log(NamedTuple):
@@ -89,7 +93,7 @@ def _of_start(log: Log, trial: str, own: Sequence[Event], job: Attempt | None) -
         code = int(event.value) if event.value.isdecimal() else None
         state = JobState.FAILED if code or event.what == "restarted" else JobState.COMPLETED
         yield Attempt(
-            trial, (number, again), REQUEUED if event.what == RETURNED else state.value, began, began,
+            trial, (number, again), _STATES.get(event.what, state.value), began, began,
             event.at, (log.node,), code,
         )  # fmt: skip
         began = event.at

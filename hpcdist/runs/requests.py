@@ -14,19 +14,22 @@ from hpcdist.runs import elements, job_code, job_files
 from hpcdist.runs.control import SubmitRequest
 
 
-def of(made: Planned, options: ExperimentOptions, runner: Runner) -> SubmitRequest:
+def of(made: Planned, options: ExperimentOptions, runner: Runner, mark: str = "") -> SubmitRequest:
     """Return the submission request of this plan, with the code that its experiment asks for.
+
+    ``mark``: a comment behind its text, which tells it from another submission of the same experiment.
 
     Raises:
         PlanError: as `planning.in_jobs`.
     """
     jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
+    text = f"{made.document.text.rstrip(chr(10))}\n# {mark}\n" if mark else made.document.text
     trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
     return SubmitRequest(
         name=made.plan.identity.name,
         site=made.plan.identity.site,
         scheduler=made.plan.identity.scheduler,
-        experiment=with_overrides(made.document.text, _with_site(made, options).changes),
+        experiment=with_overrides(text, _with_site(made, options).changes),
         files=lambda directory: job_files.texts(jobs, directory),
         code=functools.partial(job_code.prepared, made, runner=runner),
         options=made.plan.request.submit_options,

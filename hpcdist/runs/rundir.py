@@ -9,7 +9,7 @@ RUNS/mnist-3/
     plan.2.json job.2.sh ...    of the run's second job, where it has several, as a search may; record.2.json
     events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
-    attempts/                   a file for each run of its program, and why none follows
+    attempts/  cancelled        a file for each run of its program; that its user cancelled it
     accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
     scaling.json                which run of a scaling study it is, by `hpcdist.scaling`
     logs/                       the output of the job

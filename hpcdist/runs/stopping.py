@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from hpcdist.runs.rundir import RunDirectory
 
 FILE: Final = "stop"
+_MOST: Final = 4096
+_CANCELLED: Final = "cancelled"
+"""The file of a run whose user cancelled it: a job that is submitted at this moment begins no attempt."""
 
 
 def request(directory: RunDirectory, reason: str) -> None:
@@ -23,6 +27,35 @@ def is_requested(directory: RunDirectory) -> bool:
     return (directory.path / FILE).exists()
 
 
+def reason(directory: RunDirectory) -> str:
+    """Return why no further trial is to start, as `request` has it; empty where it is not known.
+
+    Raises:
+        OSError: if the file is there and cannot be read, or the directory belongs to another user.
+    """
+    try:
+        return directory.read(FILE, _MOST).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def mark_cancelled(directory: RunDirectory) -> None:
+    """Let no further job of the run be submitted and no attempt begin, as far as the disk permits."""
+    with contextlib.suppress(OSError):
+        directory.write(_CANCELLED, "by `hpcdist cancel`\n")
+
+
+def unmark_cancelled(directory: RunDirectory) -> None:
+    """Let it go on: the batch system refused to cancel it."""
+    with contextlib.suppress(OSError), directory.opened():
+        (directory.path / _CANCELLED).unlink(missing_ok=True)
+
+
+def is_cancelled(directory: RunDirectory) -> bool:
+    """Return whether its user has cancelled the run, and not resumed it since."""
+    return (directory.path / _CANCELLED).exists()
+
+
 def withdraw(directory: RunDirectory, *, attempts: bool) -> None:
     """Let trials start again, and with ``attempts`` further ones of a program, which are counted anew.
 
@@ -31,6 +64,7 @@ def withdraw(directory: RunDirectory, *, attempts: bool) -> None:
     """
     with directory.opened():
         (directory.path / FILE).unlink(missing_ok=True)
+        (directory.path / _CANCELLED).unlink(missing_ok=True)
         for first in directory.path.glob("attempts/**/0") if attempts else ():
             if not first.is_file():  # the attempts of element 0
                 continue

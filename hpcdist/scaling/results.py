@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, comma_list
-from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.scaling import fits
 from hpcdist.scaling.fits import Fit
-from hpcdist.scaling.study import Member, Study
+from hpcdist.scaling.measured import LEAST, MOST, Measured, Recorded, measured, median, read
+from hpcdist.scaling.study import Member, Ranks, Study, was_submitted
 from hpcdist.schedulers.job import JobState
-from hpcdist.tracking import series
-from hpcdist.tracking.points import Points
 
 EFFICIENT: Final = 0.8
 _THROUGHPUT: Final = re.compile(r"per_sec(?:ond)?$|throughput$|/s(?:ec)?$")
-_COMMUNICATION: Final = (
-    "horovod/allreduce/share", "pytorch/communication/exposed_share", "pytorch/communication/share"
-)  # fmt: skip
-"""The first of these that a run has: how much of its time it communicated, and did nothing else if known."""
-
 _LAWS: Final = {"weak": ("Gustafson", "universal"), "strong": ("Amdahl", "universal")}
-
-
-class Measured(NamedTuple):
-    """What one run has measured, None where it has not: only jobs that completed count.
-
-    ``throughput``: the median of the values of the metric, which the first steps do not move. ``step``: the
-    median seconds from one step to the next. ``communication``: a share of the time.
-    """
-
-    run: str
-    member: Member
-    state: str
-    tasks: int | None = None
-    gpus: int | None = None
-    throughput: float | None = None
-    step: float | None = None
-    communication: float | None = None
 
 
 class Spread(NamedTuple):
@@ -83,13 +57,17 @@ class Size(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A study with what was measured; ``left_out``: why sizes or repetitions are not, as sentences."""
+    """A study with what was measured; ``left_out``: why sizes or repetitions are not, as sentences.
+
+    ``runs``: what each run has measured, in the order of nodes and repetitions.
+    """
 
     study: Study
     metric: str
     sizes: tuple[Size, ...]
     fits: tuple[Fit, ...]
     left_out: tuple[str, ...]
+    runs: tuple[Measured, ...] = ()
 
     @property
     def largest_efficient(self) -> int | None:
@@ -102,34 +80,46 @@ class Result(NamedTuple):
         return "GPU-hours" if all(size.gpus for size in self.sizes) else "node-hours"
 
 
-def result(study: Study, reports: Iterable[tuple[Report, Member]], metric: str = "") -> Result:
-    """Return what the runs of a study have measured by this metric, else by that of the study.
+def result(
+    study: Study, reports: Iterable[tuple[Report, Member]], metric: str = "", ranks: Ranks = ""
+) -> Result:
+    """Return what the runs of a study have measured; ``metric`` and ``ranks``: in place of the study's own.
 
     Raises:
-        ConfigError: if runs have completed, and none has the metric, or it is not clear which it is.
+        ConfigError: if runs have completed, and none has the metric, it is not clear which it is, or several
+            ranks recorded it and it is not chosen what they come to.
     """
-    found = [(report, member, _read(report.run)) for report, member in reports]
-    over = [read for report, _, read in found if report.status.state is JobState.COMPLETED]
-    metric = metric or study.metric or _metric(over)
-    if over and not any(metric in read for read in over):
-        raise ConfigError(_unknown(f"no run has recorded the metric {metric!r}", over))
-    measured = [_measured(report, member, read, metric) for report, member, read in found]
-    sizes = tuple(_sizes(measured))
-    points = [(one.member.nodes, one.throughput) for one in measured if one.throughput]
+    found = [(report, member, read(report.run)) for report, member in reports]
+    over = {report.run.name: one for report, _, one in found if report.status.state is JobState.COMPLETED}
+    metric = metric or study.metric or _metric(over.values())
+    if over and not any(metric in one for one in over.values()):
+        raise ConfigError(_unknown(f"no run has recorded the metric {metric!r}", over.values()))
+    ranks = ranks or study.ranks or _ranks(over, metric)
+    runs = sorted(
+        (measured(report, member, one, metric, ranks) for report, member, one in found),
+        key=lambda one: (one.member.nodes, one.member.repetition),
+    )
+    points = [(one.member.nodes, one.throughput) for one in runs if one.throughput]
     laws = (fits.fit(law, points) for law in _LAWS[study.mode])
-    return Result(study, metric, sizes, tuple(filter(None, laws)), tuple(_left_out(study, measured, metric)))
+    is_whole = any(was_submitted(report.run) for report, _, _ in found)
+    left = _left_out(study, runs, metric, is_whole=is_whole)
+    return Result(study, metric, (*_sizes(runs),), (*filter(None, laws),), (*left,), (*runs,))
 
 
-def _read(run: Run) -> dict[str, Points]:
-    """Return the metrics of a run, of the lowest rank that recorded each; none if they cannot be read."""
-    try:
-        found = series.read(run.directory, run.directory.plan()).series
-    except OSError:
-        return {}
-    return {key.name: points for key, points in sorted(found.items(), reverse=True)}
+def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
+    """Return that the lowest rank counts, if no other has the metric.
+
+    Raises:
+        ConfigError: if several have: the values may be of each rank or of the whole job.
+    """
+    for run, recorded in over.items():
+        if (count := len(recorded.get(metric, ()))) > 1:
+            message = f"{count} ranks of {run} recorded {metric}, each its own or all that of the whole job"
+            raise ConfigError(Problem(message, hint=_CHOOSE))
+    return "first"
 
 
-def _metric(read: Iterable[dict[str, Points]]) -> str:
+def _metric(read: Iterable[Recorded]) -> str:
     """Return the only metric whose name is that of a throughput.
 
     Raises:
@@ -142,43 +132,21 @@ def _metric(read: Iterable[dict[str, Points]]) -> str:
     return next(iter(names), "")
 
 
-def _unknown(message: str, read: Iterable[dict[str, Points]]) -> Problem:
+def _unknown(message: str, read: Iterable[Recorded]) -> Problem:
     names = [*dict.fromkeys(name for each in read for name in each)]
     listed = f"name one of {comma_list(names, most=10)} by --metric" if names else _RECORD
     return Problem(message, hint=listed)
 
 
+_CHOOSE: Final = (
+    "`hpcdist scale --report RUN --ranks sum` adds them up, `--ranks first` takes that of the lowest rank"
+)
 _RECORD: Final = "record one with `hpcdist_tracking`, or find it in the output: `tracking: {metrics: ...}`"
 
 
-def _measured(report: Report, member: Member, read: dict[str, Points], metric: str) -> Measured:
-    run, state = report.run, report.status.state
-    plan = run.directory.plan()
-    bare = Measured(run.name, member, state.value, plan.tasks, plan.gpus)
-    values = [value for value in read[metric].values if 0 < value < math.inf] if metric in read else []
-    if state is not JobState.COMPLETED or not values:
-        return bare
-    shares = next((read[name].values for name in _COMMUNICATION if name in read), ())
-    return bare._replace(
-        throughput=statistics.median(values),
-        step=_seconds_per_step(read[metric]),
-        communication=_median(shares),
-    )
-
-
-def _seconds_per_step(points: Points) -> float | None:
-    """Return the median time between steps; None where the values have no times, or there is one alone."""
-    found = [
-        (until - since) / (step - before)
-        for (before, since), (step, until) in pairwise(zip(points.steps, points.times, strict=True))
-        if step > before and until > since > 0
-    ]
-    return statistics.median(found) if found else None
-
-
-def _sizes(measured: Sequence[Measured]) -> Iterator[Size]:
+def _sizes(found: Sequence[Measured]) -> Iterator[Size]:
     by_nodes: dict[int, list[Measured]] = {}
-    for one in sorted(measured, key=lambda one: one.member.nodes):
+    for one in found:
         if one.throughput is not None:
             by_nodes.setdefault(one.member.nodes, []).append(one)
     base: tuple[int, float] | None = None
@@ -187,7 +155,7 @@ def _sizes(measured: Sequence[Measured]) -> Iterator[Size]:
         base = base or (nodes, throughput.median)
         speedup = throughput.over(base[1])
         rate = (runs[0].gpus or nodes) / 3600
-        step, share = _median(one.step for one in runs), _median(one.communication for one in runs)
+        step, share = median(one.step for one in runs), median(one.communication for one in runs)
         yield Size(
             nodes=nodes,
             tasks=runs[0].tasks,
@@ -202,20 +170,17 @@ def _sizes(measured: Sequence[Measured]) -> Iterator[Size]:
         )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return statistics.median(found) if found else None
-
-
-def _left_out(study: Study, measured: Iterable[Measured], metric: str) -> Iterator[str]:
-    """Yield why a run that was asked for has measured nothing."""
-    there = {(one.member.nodes, one.member.repetition): one for one in measured}
+def _left_out(study: Study, found: Iterable[Measured], metric: str, *, is_whole: bool) -> Iterator[str]:
+    """Yield why a run that was asked for has measured nothing; ``is_whole``: all were submitted."""
+    there = {(one.member.nodes, one.member.repetition): one for one in found}
     for member in sorted(study.members, key=lambda member: (member.nodes, member.repetition)):
         one = there.get((member.nodes, member.repetition))
         what = f"{member.nodes} node{'s' * (member.nodes > 1)}, repetition {member.repetition}"
         if one is None:
-            yield f"{what}: was not submitted"
+            yield f"{what}: {'its run was removed' if is_whole else 'was not submitted'}"
         elif one.state != JobState.COMPLETED.value:
             yield f"{what}: {one.run} ({one.state.replace('_', ' ')})"
-        elif one.throughput is None:
+        elif not one.is_recorded:
             yield f"{what}: {one.run} has not recorded {metric}"
+        elif one.throughput is None:
+            yield f"{what}: {one.run} has no value of {metric} from {LEAST:g} to {MOST:g}"

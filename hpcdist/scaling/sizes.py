@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import ConfigError, Path, Problem
@@ -15,32 +14,39 @@ from hpcdist.experiment.node_counts import NODES, PER_NODE
 from hpcdist.experiment.replica import blocks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.scaling import node_param
 
-_WORKERS: Final[Path] = ("environment", "replicas", "n_workers")
 _LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
 _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
 """What a launch line of the user's own may have in place of a fixed number, by where it runs."""
 
 
 def planned(
-    options: ExperimentOptions, sizes: Sequence[int], environment: Mapping[str, str] = os.environ
+    options: ExperimentOptions,
+    sizes: Sequence[int],
+    plan: Callable[[ExperimentOptions], Planned] = planning.plan_experiment,
+    param: str = "",
 ) -> list[tuple[ExperimentOptions, Planned]]:
     """Plan an experiment on each of these numbers of nodes; return the plans with the options of each.
 
     Each node has as many replicas as in the file's own plan. The jobs are named after the experiment and
-    their nodes: ``train-4-nodes``.
+    their nodes: ``train-4-nodes``. ``plan`` makes each plan; ``param`` is the number of nodes, by default the
+    one that `node_param.find` finds.
 
     Raises:
         ConfigError: if the file is invalid, or fixes what would have to change.
         PlanError: if a size does not fit the site.
     """
-    base = planning.plan_experiment(options, environment)
+    base = plan(options)
     if problems := [base.document.locate(problem) for problem in _problems(base)]:
         raise ConfigError(*problems)
+    by = node_param.find(base, planning.native(options).document, param)
     found = []
     for nodes in sizes:
-        own = options._replace(settings=(*options.settings, *_settings(base, nodes)))
-        found.append((own, planning.plan_experiment(own, environment)))
+        params = ((by.name, str(nodes)),) if by.name else ()
+        settings = (*options.settings, *_settings(base, nodes, by.templated))
+        own = options._replace(params=(*options.params, *params), settings=settings)
+        found.append((own, _checked(plan(own), base, nodes, by.name)))
     return found
 
 
@@ -62,7 +68,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
     replicas, nodes = _replicas(experiment), base.plan.placement.nodes
     if replicas % nodes:
         message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
-        place = NODES if experiment.batch.nodes else _WORKERS
+        place = NODES if experiment.batch.nodes else node_param.WORKERS
         yield Problem(message, place, f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`")
 
 
@@ -79,26 +85,54 @@ def _of_launch(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(message, ("run", "cmd"), _INSTEAD[launch.runs].format(name), word=name)
 
 
-def _settings(base: Planned, nodes: int) -> tuple[tuple[str, str], ...]:
-    """Return the settings that place the experiment on so many nodes.
+def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
+    """Return the plan of a size, if it is on so many nodes with as many replicas on each.
+
+    Raises:
+        ConfigError: if the file makes another one of its param.
+    """
+    placed, there = made.plan.placement.nodes, _replicas(made.experiment)
+    wanted = _per_node(base) * nodes
+    if (placed, there) == (nodes, wanted):
+        return made
+    message = f"with -p {param}={nodes} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
+    hint = f"is {param} the number of nodes? Else name another one by --nodes-param"
+    raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
+
+
+def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator[tuple[str, str]]:
+    """Yield the settings that place the experiment on so many nodes, but for those that follow from params.
 
     Raises:
         ConfigError: if the replicas that stay need more.
     """
+    yield "name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")
+    if node_param.WORKERS not in templated:
+        yield ".".join(map(str, node_param.WORKERS)), str(_workers_on(base, nodes))
+    if NODES not in templated:
+        yield ".".join(map(str, NODES)), str(nodes)
+
+
+def _workers_on(base: Planned, nodes: int) -> int:
+    """Return how many workers so many nodes have.
+
+    Raises:
+        ConfigError: if the replicas that stay need more nodes.
+    """
     experiment, replicas = base.experiment, _replicas(base.experiment)
-    per_node = replicas // base.plan.placement.nodes
+    per_node = _per_node(base)
     others = 0 if experiment.backend == "mpi" else replicas - _workers(experiment)
     workers = per_node * nodes - others
     if workers < 0:
         places = f"{per_node} replica{'s' * (per_node > 1)} a node"
         message = f"{others} replicas are no workers, too many for --nodes {nodes} with {places}"
         hint = f"begin with --nodes {-(-others // per_node)}"
-        raise ConfigError(base.document.locate(Problem(message, _WORKERS, hint)))
-    return (
-        ("name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")),
-        (".".join(map(str, _WORKERS)), str(workers)),
-        (".".join(map(str, NODES)), str(nodes)),
-    )
+        raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
+    return workers
+
+
+def _per_node(base: Planned) -> int:
+    return _replicas(base.experiment) // base.plan.placement.nodes
 
 
 def _workers(experiment: Experiment) -> int:

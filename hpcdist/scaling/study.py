@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -15,6 +16,9 @@ from hpcdist.runs.record import Phase
 from hpcdist.runs.rundir import Run
 
 FILE: Final = "scaling.json"
+_SUBMITTED: Final = "scaling.submitted"
+"""A file of each run from when all of them were submitted: what is missing then was removed."""
+
 MOST: Final = 1000
 """The most sizes, and repetitions of each."""
 
@@ -23,6 +27,9 @@ _MOST_BYTES: Final = 1 << 20
 Mode = Literal["weak", "strong"]
 """Whether the problem grows with the nodes, or stays the same."""
 
+Ranks = Literal["", "sum", "first"]
+"""Whether the values of several ranks add up, or the lowest has that of the whole job; empty: not chosen."""
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 
 
@@ -30,7 +37,7 @@ class Study(msgspec.Struct, frozen=True):
     """What was asked for: ``repeat`` runs on each of these numbers of ``nodes``, in ascending order.
 
     ``token`` is its own; ``digest`` is equal for studies of the same text with the same options. ``metric``
-    is the throughput; empty where it is to be found by its name.
+    is the throughput; empty where it is to be found by its name. ``ranks``: of a metric of several of them.
     """
 
     token: str
@@ -40,6 +47,7 @@ class Study(msgspec.Struct, frozen=True):
     repeat: Annotated[int, msgspec.Meta(ge=1, le=MOST)]
     mode: Mode
     metric: str = ""
+    ranks: Ranks = ""
 
     @property
     def members(self) -> list[Member]:
@@ -114,7 +122,21 @@ def _has_job(one: Found) -> bool:
 def unfinished(runs: Sequence[Found], digest: str) -> Study | None:
     """Return the last study with this digest, if not all of its runs were submitted."""
     last = next((one.member.study for one in reversed(runs) if one.member.study.digest == digest), None)
-    return last if last and missing(last, of_study(runs, last)) else None
+    found = of_study(runs, last) if last else []
+    is_whole = any(was_submitted(one.run) for one in found)
+    return last if last and not is_whole and missing(last, found) else None
+
+
+def keep_submitted(found: Iterable[Found]) -> None:
+    """Write into the runs of a study that all of them were submitted; what cannot be written is left out."""
+    for one in found:
+        with suppress(OSError):
+            one.run.directory.write(_SUBMITTED, "")
+
+
+def was_submitted(run: Run) -> bool:
+    """Whether all runs of its study were submitted."""
+    return (run.directory.path / _SUBMITTED).is_file()
 
 
 def missing(study: Study, found: Iterable[Found]) -> list[Member]:

@@ -116,7 +116,9 @@ def _with_own(  # noqa: PLR0913, PLR0917 - what a line may contradict
     found = (line for text in job.request.extra_directives for line in _read(syntax, text, origin, problems))
     for line in found:
         other = _required_by_site(syntax, line, required)
-        if problem := _reserved(syntax, line.flag, values) or _unknown(syntax, line, site):
+        if line.flag.startswith("-l ") and line.value == "":
+            problems.append(Problem(f"{line.flag}= has no value", _PATH, "write it, or remove this"))
+        elif problem := _reserved(syntax, line.flag, values) or _unknown(syntax, line, site):
             problems.append(problem)
         elif other is None:
             added.append(line)

@@ -39,8 +39,8 @@ class Lines:
         value = f'"{variable.value}"' if variable.shell else on_few_lines(variable.value)
         comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {quote(variable.role)} ]] || " if variable.role else ""
-        named = (("found", variable.found), ("linked", variable.links))
-        checks = [f'{check} "{name}"' for check, name in named if name]
+        checks = [f'found "{variable.found}"'] if variable.found else []
+        checks += [f'linked "{variable.links}" {variable.name}'] if variable.links else []
         if checks:
             only = "".join(f"! {check} || " for check in checks)
         if variable.otherwise is not None:
@@ -69,7 +69,8 @@ class Lines:
     def launch_line(self) -> Raw:
         """Return the launch line, broken before the task wrapper and before the user's own command.
 
-        A first word that is shell already is a function of the script, which cannot be ``exec``'d.
+        A first word that is shell already is a function of the script, which cannot be ``exec``'d; all else
+        is: a shell between the script and the program would end by a signal that the program handles.
         """
         words = self.plan.words
         return self._line(words[: self._first_of_trial] if self._is_packed else words)
@@ -94,7 +95,8 @@ class Lines:
 
     def _line(self, words: Sequence[Word], *, execs: bool = False) -> Raw:
         inside = Origin("container", self.plan.container.runtime) if self.plan.container else None
-        text = "" if words[0].shell and not execs else "exec"
+        is_function = words[0].shell and words[0].text != PROGRAM
+        text = "" if is_function and not execs else "exec"
         wraps = False
         for word in words:
             piece = Raw(word.text) if word.shell else quote(word.text)

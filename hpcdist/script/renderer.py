@@ -30,6 +30,7 @@ RUNTIME: Final = (
 
 MODULES: Final = (
     "hpcdist_tracking",
+    "hpcdist_pruning",
     "polyaxon_client",
     "azureml",
     "gradient_utils",

@@ -89,6 +89,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "trials": plan.sweep and numbered(trial_table.FILE, plan.identity.number),
         "max_failures": plan.sweep and plan.sweep.max_failures,
         "stop_at": plan.sweep and plan.sweep.stop_at and json.dumps(plan.sweep.stop_at),
+        "policies": plan.sweep and plan.sweep.policies and json.dumps(plan.sweep.policies),
         **_of_budget(plan),
         "number": plan.identity.number > 1 and plan.identity.number,
         "packed": pack and pack.workers,
@@ -150,7 +151,7 @@ def _of_restarts(plan: Plan) -> Group:
 
 
 def _of_budget(plan: Plan) -> Group:
-    """Return the GPU-seconds that the trials may take, those of one at most, and its GPUs."""
+    """Return the GPU-seconds that the trials may take, those of one, or a packed job, and its GPUs."""
     sweep, walltime = plan.sweep, plan.request.walltime
     if not sweep or not sweep.budget or not sweep.cost or not walltime:
         return {}

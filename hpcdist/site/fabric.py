@@ -106,9 +106,16 @@ class ResolvedSetting(NamedTuple):
     links: str | None = None
 
 
+_OF_GPUS: Final = ("NCCL_", "RCCL_")
+"""Beginnings of variables that only libraries for GPUs read."""
+
+
 def resolve_settings(fabric: Fabric, job: JobFacts) -> Iterator[ResolvedSetting]:
-    """Yield the variables of a job."""
+    """Yield the variables of a job: those of NCCL and RCCL for no MPI job without GPUs."""
+    without_gpus = job.framework == "mpi" and not job.gpus
     for name, entry in fabric.env.items():
+        if without_gpus and name.startswith(_OF_GPUS):
+            continue
         setting = entry if isinstance(entry, Setting) else Setting(value=entry)
         key, condition = f"fabric.env.{name}", ", ".join(setting.words)
         if setting.may_hold(job):

@@ -33,6 +33,11 @@ def problems_of(found: Sequence[Measured]) -> Iterator[Problem]:
     for index, one in enumerate(found):
         if not 0 < one.pair < _MOST:
             yield Problem(f"{one.pair:g} is out of range", ("measured", index, "pair"), "write GB/s")
+        for name in ("ring", "all_reduce", "latency"):
+            value = getattr(one, name)
+            if value is not None and not 0 <= value < _MOST:
+                hint = "write microseconds" if name == "latency" else "write GB/s"
+                yield Problem(f"{value:g} is out of range", ("measured", index, name), hint)
         if not _is_day(one.date):
             hint = "write the day: 2026-11-23"
             yield Problem(f"{one.date!r} is no date", ("measured", index, "date"), hint)
@@ -46,4 +51,4 @@ def _is_day(text: str) -> bool:
 
 
 _MOST = 1e6
-"""GB/s; more than any network has."""
+"""GB/s, or microseconds; more than any network has."""

@@ -29,13 +29,14 @@ class Source(Model, frozen=True, kw_only=True):
 
     ``where``: its address. ``read``: the day or month (``YYYY-MM-DD`` or ``YYYY-MM``). ``of``: the keys of
     the file that it is the source of, such as ``fabric.env`` or ``node_types.a100.memory``, each with all
-    keys below it. ``by``: the publisher: the centre, the vendor, or a third party.
+    keys below it. ``by``: the publisher: the centre, the vendor, a third
+    party, or users, whose scripts have no address that could be named.
     """
 
     where: str
     read: str
     of: tuple[str, ...] = ()
-    by: Literal["centre", "vendor", "third party"] = "centre"
+    by: Literal["centre", "vendor", "third party", "users"] = "centre"
 
 
 class RankVariables(Model, frozen=True, kw_only=True):
@@ -164,8 +165,8 @@ class Site(Model, frozen=True, kw_only=True):
     ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
     script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p``
     on a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
-    ``published``: the centre's own examples, setting by setting. ``measured``: the bandwidths of its network,
-    with the day and versions.
+    ``published``: the centre's own examples, setting by setting. ``unpublished``: why it has no more of them.
+    ``measured``: the bandwidths of its network, with the day and versions.
     """
 
     name: str
@@ -208,6 +209,7 @@ class Site(Model, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
     published: tuple[Published, ...] = ()
+    unpublished: str | None = None
     measured: tuple[Measured, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:

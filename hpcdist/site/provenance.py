@@ -6,6 +6,7 @@ A source names keys (``of``), each with all keys below it; the source that names
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
@@ -23,11 +24,16 @@ NEED_NO_SOURCE: Final = frozenset(
         "sources",
         "notes",
         "published",
+        "unpublished",
         "fabric.known",
         "measured",
     )
 )
 """Keys that need no source, because hpcdist itself defines them."""
+
+
+_OWN_DAY: Final = re.compile(r"\((\d{4}-\d{2}-\d{2})\b")
+"""The day of a page, a commit or a copy, in its address."""
 
 
 def source_of(site: Site, key: str) -> Source | None:
@@ -64,10 +70,27 @@ def read_on(source: Source | Published) -> date | None:
         return None
 
 
+def as_of(source: Source | Published) -> date | None:
+    """Return the day of which a page says what is so: that on which it was read, or its own, if older."""
+    read = read_on(source)
+    own = (date.fromisoformat(found) for found in _OWN_DAY.findall(source.where))
+    return read and min((read, *own))
+
+
 def read_before(site: Site, day: date) -> Iterator[Source | Published]:
-    """Yield the sources and examples that were read before a day, or at a time that is no date."""
+    """Yield the sources and examples as of a time before a day, or read at a time that is no date."""
     pages: tuple[Source | Published, ...] = (*site.sources, *site.published)
-    return (page for page in pages if (read := read_on(page)) is None or read < day)
+    return (page for page in pages if (read := as_of(page)) is None or read < day)
+
+
+def read_after(site: Site, day: date) -> Iterator[Problem]:
+    """Yield a problem for each page that would have been read after a day, that of today."""
+    for key, pages in (("sources", site.sources), ("published", site.published)):
+        for index, page in enumerate(pages):
+            if (read := read_on(page)) and read > day:
+                yield Problem(
+                    f"{page.read} is in the future", (key, index, "read"), "write the day of reading"
+                )
 
 
 def months_before(day: date, months: int) -> date:

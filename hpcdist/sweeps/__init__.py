@@ -2,9 +2,10 @@
 
 claims    which trials of a packed search are to be run again
 generations bayes    the next trials of an adaptive search
+standing    how far an adaptive search is
 replanning    the plan of a search once more, for further jobs
 anew    a new run of the experiment that a run recorded
-continuing    further jobs of the same run: trials that did not complete, and additional ones
+continuing kept    further jobs of the same run, for what did not complete or in addition; what it keeps
 looking    how far a search is, until its end
 single    one trial alone: its state, and its end
 trials    the state of each trial, and what they come to

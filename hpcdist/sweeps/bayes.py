@@ -8,9 +8,10 @@ Each param is a number from 0 to 1 of its distribution's quantiles, or the place
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from hpcdist.experiment.search import spaces
 from hpcdist.experiment.search.adaptive import Next, Reached
 from hpcdist.experiment.search.model import Bayes, Search
 from hpcdist.experiment.search.spaces import Choices, Distribution, Value
+from hpcdist.experiment.search.trials import MOST, Trial
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -30,6 +32,11 @@ _LOWEST: Final = 1e-9
 """The lowest quantile, and how far the highest is below 1: at 0 and 1 normal numbers are infinite."""
 
 _MOST_PLACES: Final = 100_000
+
+_TRIES: Final = 20
+"""How often Optuna is asked for a trial that was not there before."""
+
+_REPETITIONS: Final = 10_000
 
 
 class _At(Random):
@@ -48,6 +55,8 @@ class _At(Random):
 
 def following(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: int) -> list[Next]:
     """Return the next trials, ``count`` or as many as are left; none if the search is over.
+
+    None of them was there before: a search whose values are all tried is over.
 
     Raises:
         ConfigError: if Optuna is not installed.
@@ -68,7 +77,7 @@ def _asked(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: 
     known = {name: spaces.made(space) for name, space in search.matrix.items()}
     sizes = {name: _distribution(space) for name, space in known.items()}
     sampler = optuna.samplers.TPESampler(
-        seed=search.seed + len(reached),
+        seed=(search.seed + len(reached)) % 2**32,
         n_startup_trials=min(algorithm.n_initial_trials, len(reached)),
         multivariate=True,
         constant_liar=True,
@@ -82,8 +91,58 @@ def _asked(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: 
         study.add_trial(
             optuna.trial.create_trial(state=state, params=places, distributions=sizes, value=value)
         )
-    asked = [study.ask(sizes).params for _ in range(count)]
-    return [Next({name: _value(space, one[name]) for name, space in known.items()}) for one in asked]
+
+    def asked() -> Trial:
+        places = study.ask(sizes).params
+        return {name: _value(space, places[name]) for name, space in known.items()}
+
+    tried = {_key(one.params, known) for one in reached}
+    random = Random(search.seed + len(reached))  # noqa: S311 - trials are no secret
+    found = []
+    for _ in range(count):
+        proposed = itertools.chain((asked() for _ in range(_TRIES)), _others(known, random))
+        new = next((trial for trial in proposed if _key(trial, known) not in tried), None)
+        if new is None:
+            break
+        tried.add(_key(new, known))
+        found.append(Next(new))
+    return found
+
+
+def _others(known: Mapping[str, Choices | Distribution], random: Random) -> Iterator[Trial]:
+    """Yield random trials: of listed values all in the end, else so many that others are improbable."""
+    number = math.prod(space.size if isinstance(space, Choices) else MOST + 1 for space in known.values())
+    if number <= MOST:
+        for index in random.sample(range(number), number):
+            yield _at(known, index)
+        return
+    for _ in range(_REPETITIONS):
+        yield {name: _value(space, _drawn(space, random)) for name, space in known.items()}
+
+
+def _at(known: Mapping[str, Choices | Distribution], index: int) -> Trial:
+    found = {}
+    for name, space in known.items():
+        if isinstance(space, Choices):
+            index, place = divmod(index, space.size)
+            found[name] = space.at(place)
+    return found
+
+
+def _drawn(space: Choices | Distribution, random: Random) -> float:
+    """Return a random place of a space."""
+    if isinstance(space, Choices) and space.size <= _MOST_PLACES:
+        return random.randrange(space.size)
+    return random.random()
+
+
+def _key(params: Trial, known: Mapping[str, Choices | Distribution]) -> tuple[str, ...]:
+    """Return what is equal in equal trials, whether they were read from a file or made."""
+    return tuple(str(_plain(params.get(name))) for name in known)
+
+
+def _plain(value: Value) -> Value:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _distribution(space: Choices | Distribution) -> BaseDistribution:

@@ -10,6 +10,7 @@ from hpcdist.host import locks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import accounting, code_record, control, elements, endings, job_files, rundir, stopping
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run
@@ -17,12 +18,13 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import claims, replanning, trials
+from hpcdist.sweeps import claims, kept, replanning, standing, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
-_COMPLETED: Final = JobState.COMPLETED.value
+_OVER: Final = frozenset({JobState.COMPLETED.value, PRUNED})
+"""States of trials that are not resumed."""
 
 _FIRST: Final = "resume it without changes, which submits that one"
 
@@ -46,7 +48,9 @@ def resume(run: Run, services: Services, output: Output) -> Run:
         claims.return_trials(run.directory, ended)
         wanted = ended - waiting
         if not wanted and all(job.job for job in report.run.jobs):
-            raise ConfigError(Problem(f"all trials of {run.name} have completed"))
+            if not standing.of(report.run):
+                raise ConfigError(Problem(f"all trials of {run.name} have completed"))
+            output.note(f"all trials of {run.name} have completed; {standing.go_on(run)}")
         return replanning.of_numbers(report.run, wanted) if wanted else ()
 
     return add_jobs(run, services, output, choose, goes_on=True)
@@ -63,6 +67,9 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
         ConfigError: if a job of the run lives, or it has completed.
         SchedulerError: as `control.submit`.
     """
+    if run.directory.plan().is_shell:
+        hint = "`hpcdist shell FILE` opens another one"
+        raise ConfigError(Problem(f"{run.name} was a shell, with nothing to go on with", hint=hint))
 
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
@@ -73,7 +80,9 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
                 raise ConfigError(Problem(f"{run.name} has a job that was not submitted yet", hint=_FIRST))
             return ()  # they are submitted now
         own = with_elements(changes, report, services)
-        return planning.in_jobs(replanning.changed(report.run, own), len(report.run.jobs) + 1)
+        made = replanning.changed(report.run, own)
+        kept.check(report.run, made, own)
+        return planning.in_jobs(made, len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
 
@@ -122,10 +131,13 @@ _ADVANCE: Final = "`hpcdist sweep advance` submits its next ones"
 _NO_MORE: Final = "all combinations of its values are there; a random search over distributions has more"
 
 
-def add_jobs(run: Run, services: Services, output: Output, choose: Choose, *, goes_on: bool) -> Run:
+def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choose
+    run: Run, services: Services, output: Output, choose: Choose, *, goes_on: bool, lifts_stop: bool = True
+) -> Run:
     """Add the chosen jobs to a run and submit them, and those that an earlier submission left out.
 
-    ``goes_on``: they do again what the earlier ones did not complete.
+    ``goes_on``: they do again what the earlier ones did not complete. ``lifts_stop``: if the run was stopped,
+    it goes on; otherwise it is left as it is.
 
     Raises:
         ConfigError: as ``choose``.
@@ -135,15 +147,17 @@ def add_jobs(run: Run, services: Services, output: Output, choose: Choose, *, go
     with locks.exclusive(runs_dir, run.record.digest, services.sleep, lambda: output.note(_BUSY)):
         [report] = status([renewed(run)], services)
         jobs = choose(report)
-        if not jobs and all(job.job for job in report.run.jobs):
+        is_stopped = not lifts_stop and stopping.is_requested(run.directory)
+        if not jobs and (is_stopped or all(job.job for job in report.run.jobs)):
+            if lifts_stop:
+                stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
         new = _added(report.run, jobs, services, goes_on=goes_on)
-        stopping.withdraw(run.directory, attempts=goes_on)
+        if lifts_stop:
+            stopping.withdraw(run.directory, attempts=goes_on)
         code = code_record.read(run.directory)
-        array = jobs[0].plan.request.array if jobs else None
-        one_by_one = not any(made.trials for made in jobs) or (
-            array is not None and array.at_once is not None
-        )
+        sweep = jobs[0].plan.sweep if jobs else None
+        one_by_one = sweep is None or sweep.at_once is not None
         return control.print_jobs(
             control.submit_jobs(new, code.job_folder, services, output, one_by_one=one_by_one),
             services,
@@ -197,7 +211,7 @@ def _unfinished(report: Report, services: Services, known: trials.Params | None 
         SchedulerError: if the state of one is unknown.
     """
     found = trials.trials(report, accounting.of_jobs(report.run, services), services.now(), known)
-    ended = [trial for trial in found if trial.state != _COMPLETED]
+    ended = [trial for trial in found if trial.state not in _OVER]
     waiting = {number for job in report.run.jobs if job.job is None for number in _numbers(job)}
     lost = [trial.number for trial in ended if trial.state == JobState.UNKNOWN.value]
     if unknown := [str(number) for number in lost if number not in waiting]:

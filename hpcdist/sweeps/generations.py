@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,24 +13,29 @@ from hpcdist.experiment.search.adaptive import Next, Reached
 from hpcdist.experiment.search.model import Hyperband, Search
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import accounting, control
+from hpcdist.runs import accounting, stopping
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import bayes, continuing, replanning, trials
-from hpcdist.sweeps.trials import Params
+from hpcdist.sweeps import bayes, continuing, replanning, standing, trials
+from hpcdist.sweeps.trials import Trial
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
 _NOT_ADAPTIVE: Final = "only `hyperband` and `bo` have; `sweep extend` adds trials to a random search"
 
 
-def advance(run: Run, services: Services, output: Output, *, wait: bool = False) -> tuple[Run, str]:
+Wait = Callable[[Sequence[Run], Services], Sequence[Report]]
+
+
+def advance(run: Run, services: Services, output: Output, *, wait: Wait | None = None) -> tuple[Run, str]:
     """Submit the next generation; return the run with it, and why there is none, if the search is over.
 
-    ``wait``: wait for the end of each generation, and submit all of them.
+    ``wait``: how to wait for the end of each generation; then all of them are submitted.
+    A search that was stopped is over until it is resumed.
 
     It may be called at any time and by several processes: each generation is submitted once, when the one
     before has ended.
@@ -46,44 +51,48 @@ def advance(run: Run, services: Services, output: Output, *, wait: bool = False)
         if wait and not report.is_over:
             return ()  # another process has submitted it
         continuing.check_over(report)
-        if not all(job.job for job in report.run.jobs):
+        if (why := standing.reason(report.run)) or not all(job.job for job in report.run.jobs):
             return ()
-        state = _state_of(report.run)
+        state = _state_of(report, services)
         if why := _reason_to_stop(state):
             return ()
-        _check_ran(report, services, state)
+        _check_ran(report, state)
         found, why = _following(state)
-        return _planned(report.run, found) if found else ()
+        if why:
+            stopping.request(report.run.directory, f"as {why}")
+        return _planned(report.run, found, state.search) if found else ()
 
     while True:
         if wait:
-            [report] = control.wait([run], services)
+            [report] = wait([run], services)
             run = report.run
-        run = continuing.add_jobs(run, services, output, choose, goes_on=False)
+        run = continuing.add_jobs(run, services, output, choose, goes_on=False, lifts_stop=False)
         if why or not wait:
             return run, why
 
 
 class _State(NamedTuple):
-    """A search with its trials: their params by their numbers, and what was recorded of them."""
+    """A search with its trials, and what was recorded of them."""
 
     name: str
     search: Search | None
-    params: Params
+    trials: Sequence[Trial]
     tracked: Sequence[Tracked]
 
     def reached(self, metric: str) -> list[Reached]:
-        """Return what the trials reached, by their numbers."""
+        """Return what the trials reached, by their numbers; one that failed has no value."""
         values = {item.name: item.metrics.get(metric) for item in self.tracked}
         return [
-            Reached(int(number), params, values.get(f"{self.name}/{number}"))
-            for number, params in self.params.items()
+            Reached(one.number, one.params, values.get(f"{self.name}/{one.number}") if one.is_good else None)
+            for one in self.trials
         ]
 
 
-def _state_of(run: Run) -> _State:
+def _state_of(report: Report, services: Services) -> _State:
+    run = report.run
     tracked = comparison.tracked(run, run.directory.plan())
-    return _State(run.name, replanning.search_of(run), comparison.trial_params(run), tracked)
+    found = trials.trials(report, accounting.of_jobs(run, services), services.now())
+    return _State(run.name, replanning.search_of(run), found, tracked)
 
 
 def _following(state: _State) -> tuple[list[Next], str]:
@@ -99,53 +108,57 @@ def _following(state: _State) -> tuple[list[Next], str]:
     so_far = state.reached(algorithm.metric.name)
     if all(one.value is None or math.isnan(one.value) for one in so_far):
         names = comparison.names(item.metrics for item in state.tracked)
-        message = f"no trial of {name} recorded the metric {algorithm.metric.name!r}"
+        message = f"no trial of {name} that completed recorded the metric {algorithm.metric.name!r}"
         hint = f"they recorded {comma_list(names)}" if names else "they recorded none"
         raise ConfigError(Problem(message, hint=hint))
     if isinstance(algorithm, Hyperband):
         found = adaptive.following(algorithm, so_far)
     else:
         found = bayes.following(search, algorithm, so_far, search.concurrency or 1)
+        if not found and len(so_far) < algorithm.n_initial_trials + algorithm.n_iterations:
+            return [], "all different trials that its values give were tried"
     return found, "" if found else "all its generations have ended"
 
 
-def _check_ran(report: Report, services: Services, state: _State) -> None:
+def _check_ran(report: Report, state: _State) -> None:
     """Check that each trial ran to an end of its own: those that follow are chosen among all of them.
 
     Raises:
         ConfigError: if one did not.
     """
-    usage = accounting.of_jobs(report.run, services)
-    found = trials.trials(report, usage, services.now(), state.params)
-    if left := [str(trial.number) for trial in found if trial.state not in _ENDED]:
+    if left := [str(trial.number) for trial in state.trials if trial.state not in _ENDED]:
         hint = f"`hpcdist sweep resume {report.run.name}` runs what is left"
         message = f"trial {comma_list(left)} of {report.run.name} did not run to its end"
         raise ConfigError(Problem(message, hint=hint))
 
 
 _ENDED: Final = frozenset(
-    state.value for state in (JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY)
+    (
+        *(JobState.COMPLETED.value, JobState.FAILED.value, JobState.TIMEOUT.value),
+        *(JobState.OUT_OF_MEMORY.value, PRUNED),
+    )
 )
-"""States of trials that ran; a trial that failed does not go on."""
+"""States of trials that ran; one that failed does not go on, one that was pruned counts by its last value."""
 
 
 def _reason_to_stop(state: _State) -> str:
     """Return why the search goes no further, though it may have trials that did not start; or nothing."""
     search = state.search
     for stop in search.early_stopping if search and search.is_adaptive else ():
-        values = [one.value for one in state.reached(stop.metric) if one.value is not None]
+        values = [item.metrics[stop.metric] for item in state.tracked if stop.metric in item.metrics]
         sign = 1 if stop.optimization == "maximize" else -1
         if stop.value is not None and any(sign * value >= sign * stop.value for value in values):
             return f"a trial has reached {stop.metric} {stop.value:g}"
     return ""
 
 
-def _planned(run: Run, found: Sequence[Next]) -> list[Planned]:
+def _planned(run: Run, found: Sequence[Next], search: Search | None) -> list[Planned]:
     made = replanning.planned(run, more=[one.params for one in found])
     origins = {len(made.trials) - len(found) + place: one.origin for place, one in enumerate(found, 1)}
-    folder = run.directory.path / "checkpoints"
-    texts = [_going_on(trial, origins, folder) for trial in made.trials]
-    return replanning.jobs_of(made._replace(trials=texts), origins, run)
+    if search and search.hyperband and search.hyperband.resume:
+        folder = run.directory.path / "checkpoints"
+        made = made._replace(trials=[_going_on(trial, origins, folder) for trial in made.trials])
+    return replanning.jobs_of(made, origins, run)
 
 
 def _going_on(trial: TrialTexts, origins: Mapping[int, int | None], folder: Path) -> TrialTexts:

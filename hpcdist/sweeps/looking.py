@@ -11,21 +11,31 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import trials
+from hpcdist.sweeps import standing, trials
 from hpcdist.sweeps.single import LIVE
 from hpcdist.sweeps.trials import Params, Progress, Trial
+
+
+class Generation(NamedTuple):
+    """The number of a generation, of how many at most, and how many trials all of them have at most."""
+
+    number: int
+    generations: int
+    trials: int
 
 
 class Look(NamedTuple):
     """The trials of a search at a time, and what they come to.
 
     ``waits_for``: what keeps the trials from running that have not started, as far as it is known.
+    ``generation``: of an adaptive search that may have further ones, that of its last trials.
     """
 
     report: Report
     trials: Sequence[Trial]
     progress: Progress
     waits_for: tuple[str, ...] = ()
+    generation: Generation | None = None
 
     @property
     def ended(self) -> int:
@@ -46,7 +56,22 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
     plan = run.directory.plan()
     at_once = plan.workers or (plan.array.at_once if plan.array else None)
     reached = trials.progress(found, at_once)
-    return Look(report, found, reached, tuple(_waits_for(report, reached, at_once)))
+    waits_for = tuple(_waits_for(report, reached, at_once))
+    return Look(report, found, reached, waits_for, _generation(report, found))
+
+
+def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
+    there = standing.of(report.run)
+    if there is None:
+        return None
+    from hpcdist.experiment.search import adaptive  # with what plans, for few searches
+    from hpcdist.sweeps import replanning
+
+    search = replanning.search_of(report.run)
+    if search is None:
+        return None
+    number = adaptive.generation(search, [trial.params for trial in found])
+    return Generation(number, adaptive.generations(search), there.most)
 
 
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:

@@ -16,6 +16,7 @@ from hpcdist.experiment.replica import blocks
 from hpcdist.experiment.search.model import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.nodes import suspects
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited
 from hpcdist.runs.rundir import Run
@@ -41,16 +42,20 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
     search = loaded.experiment.hptuning
     if search and (search.is_adaptive or more):
         own = ("hptuning", json.dumps(_of_trials(search, [*known.values(), *more])))
-        return planning.plan_experiment(
-            options._replace(settings=(*options.settings, own)), awaiting=_awaiting(run)
-        )
+        return _plan(run, options._replace(settings=(*options.settings, own)))
     if (count or len(known)) != len(loaded.trials):
         name = next((name for name in _COUNTS if search and getattr(search, name)), "grid_search")
         own = (f"hptuning.{name}.n_experiments", str(count or len(known)))
         options = options._replace(settings=(*options.settings, own))
-    made = planning.plan_experiment(options, awaiting=_awaiting(run))
+    made = _plan(run, options)
     _check_same(run, known, made.trials)
     return made
+
+
+def _plan(run: Run, options: ExperimentOptions, awaiting: Awaiting | None = None) -> Planned:
+    """Return the plan without the nodes that are suspect now, where the experiment wants that."""
+    made = planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
+    return suspects.avoided(made, run.directory.path.parent)
 
 
 def _awaiting(run: Run) -> Awaiting:
@@ -86,12 +91,11 @@ def changed(run: Run, changes: Changes, awaiting: Awaiting | None = None) -> Pla
     options = options._replace(
         params=(*options.params, *changes.params), settings=(*options.settings, *changes.settings)
     )
-    made = planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
+    made = _plan(run, options, awaiting)
     if changes.nodes is None or changes.nodes == made.plan.placement.nodes:
         return made
     spread = _spread(run, made, changes.nodes)
-    options = options._replace(settings=(*options.settings, *spread))
-    return planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
+    return _plan(run, options._replace(settings=(*options.settings, *spread)), awaiting)
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> tuple[tuple[str, str], ...]:
@@ -139,8 +143,12 @@ def jobs_of(made: Planned, numbers: Collection[int], run: Run) -> list[Planned]:
 
 
 def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a section that has these trials, and what else the search says of how they run."""
-    only: dict[str, Any] = msgspec.to_builtins(search.of_trials(map(dict, params)))
+    """Return a section that has these trials, and what else the search says of how they run.
+
+    Params of the file, which trials have beside those of the search, are not repeated.
+    """
+    own = ({name: trial[name] for name in search.names if name in trial} for trial in params)
+    only: dict[str, Any] = msgspec.to_builtins(search.of_trials(own))
     kept = ("mapping", "concurrency", "seed", "metric", "max_failures")
     return {name: only[name] for name in kept if only[name] is not None}
 

@@ -13,7 +13,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, element_id, split_id
-from hpcdist.sweeps import trials
+from hpcdist.sweeps import claims, trials
 from hpcdist.sweeps.trials import Trial
 from hpcdist.tracking import comparison
 
@@ -74,7 +74,9 @@ def _unknown(run: Run, number: int, there: list[int] | Elements) -> Problem:
 
 
 def cancel(found: Single, services: Services) -> bool:
-    """Cancel a trial alone, by the batch system's own command; return whether there was something to cancel.
+    """Cancel a trial alone; return whether there was something to cancel.
+
+    By the batch system's own command; a packed one, which shares its job, by a file for its worker.
 
     Raises:
         SchedulerError: if it cannot be cancelled alone, or as `cancelling.cancel`.
@@ -83,13 +85,22 @@ def cancel(found: Single, services: Services) -> bool:
     if found.trial.state not in LIVE:
         return False
     if run.directory.plan().workers:
-        raise SchedulerError(_packed(found))
+        return _cancel_packed(found, services)
     index = elements.numbers(run.record.trials).place(number) or number
     return cancelling.cancel_element(found.job, number, index, services)
 
 
-def _packed(found: Single) -> Problem:
-    run, job = found.report.run.name, found.job.run.record.job_id
-    message = f"{found.name} shares job {job} with other trials, which would end with it"
-    hint = f"`hpcdist sweep stop {run} --drain` lets running trials end, `hpcdist cancel {run}` ends all"
-    return Problem(message, hint=hint)
+def _cancel_packed(found: Single, services: Services) -> bool:
+    run, number = found.report.run, found.trial.number
+    try:
+        if run.record.remote and run.job:
+            completed = services.at([run]).runner.run(claims.command_to_cancel(run.job.directory, number))
+            why = "" if completed.ok else completed.stderr.strip() or f"exit code {completed.returncode}"
+        else:
+            claims.cancel(run.directory, number)
+            why = ""
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise SchedulerError(Problem(f"{found.name} could not be cancelled: {why}"))
+    return True

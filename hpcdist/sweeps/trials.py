@@ -8,15 +8,17 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, ExitCode, Problem
 from hpcdist.runs import accounting, attempts, elements, packed, stopping
+from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.attempts import Attempt, UsageOf
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
+from hpcdist.sweeps import claims
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
 
 _WAITING: Final[str] = JobState.PENDING.value
-_GOOD: Final = JobState.COMPLETED.value
+_GOOD: Final = frozenset((JobState.COMPLETED.value, PRUNED))
 STOPPED: Final = "stopped"
 """The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
 
@@ -47,6 +49,11 @@ class Trial(NamedTuple):
     attempt: Attempt | None = None
     gpu_seconds: float | None = 0.0
 
+    @property
+    def is_good(self) -> bool:
+        """Whether what it recorded counts: it has completed, or a policy ended it."""
+        return self.state in _GOOD
+
 
 class Progress(NamedTuple):
     """What the trials of a run come to.
@@ -76,7 +83,7 @@ def trials(report: Report, usage: UsageOf, now: float, known: Params | None = No
     found: dict[str, list[Attempt]] = {}
     for attempt in all_attempts(report, usage, now):
         found.setdefault(split_id(attempt.job)[1], []).append(attempt)
-    accounted = {} if report.run.directory.plan().workers else _accounted(report, usage)
+    accounted = _accounted(report, usage)
     return [
         _trial(int(number), params, found.get(number, ()), accounted.get(number), report)
         for number, params in known.items()
@@ -111,6 +118,8 @@ def all_attempts(
 
 def _accounted(report: Report, usage: UsageOf) -> dict[str, JobState]:
     """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
+    if report.run.directory.plan().workers:
+        return dict.fromkeys(map(str, claims.cancelled(report.run.directory)), JobState.CANCELLED)
     return _cancelled(report.run) | {
         split_id(job)[1]: starts[-1].state
         for run in report.run.jobs
@@ -129,8 +138,10 @@ def _trial(
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [second for second in seconds if second is not None]
     whole = math.fsum(known) if len(known) == len(seconds) else None
-    ended = found[-1].state == attempts.REQUEUED and report.status.state.is_final
-    return Trial(number, params, _not_started(None, report) if ended else found[-1].state, found[-1], whole)
+    cancelled = state if state is JobState.CANCELLED else None
+    is_over = found[-1].state == attempts.REQUEUED and (cancelled or report.status.state.is_final)
+    shown = _not_started(cancelled, report) if is_over else found[-1].state
+    return Trial(number, params, shown, found[-1], whole)
 
 
 def _not_started(state: JobState | None, report: Report) -> str:
@@ -138,7 +149,8 @@ def _not_started(state: JobState | None, report: Report) -> str:
     if state is not None and state.is_final and state is not JobState.COMPLETED:
         return str(state.value)
     whole = report.status.state
-    if whole in _BY_ITSELF and stopping.is_requested(report.run.directory):
+    is_stopped = report.status.exit_code == ExitCode.NOT_STARTED  # at its budget
+    if whole in _BY_ITSELF and (is_stopped or stopping.is_requested(report.run.directory)):
         return STOPPED
     if whole not in _AS_WHOLE:
         whole = JobState.VANISHED if whole.is_final else JobState.PENDING
@@ -158,7 +170,7 @@ def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None
     took = [
         trial.attempt.elapsed
         for trial in found
-        if trial.state == _GOOD and trial.attempt and trial.attempt.elapsed is not None
+        if trial.state == JobState.COMPLETED.value and trial.attempt and trial.attempt.elapsed is not None
     ]
     live = sum(counts.get(state, 0) for state in _LIVE)
     if not took or not live:

@@ -60,6 +60,9 @@ def main(kind: str, flavour: str = "") -> int:
 
 
 def _pass_on(process: "subprocess.Popen[bytes]", number: int, _: object) -> None:
+    """Let the server end; it is not announced any more, as a launcher may soon kill this process."""
+    with suppress(OSError):
+        os.unlink(os.path.join(os.environ["HPCDIST_RUN_DIR"], "address.json"))
     process.send_signal(number)
 
 
@@ -89,7 +92,8 @@ def serve(process: "subprocess.Popen[bytes]", found: Dict[str, Any], token: str)
     try:
         return ended(process)
     finally:
-        os.unlink(file)
+        with suppress(OSError):
+            os.unlink(file)
 
 
 def address(kind: str, flavour: str, port: int, everywhere: bool, folder: str) -> Dict[str, Any]:

@@ -23,7 +23,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Callable, Dict, Iterator, Optional, Set, TypeVar, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, TypeVar, cast
 
 __all__ = ["log_artifact", "log_metrics", "log_model", "log_params", "log_tags", "outputs", "rank"]
 
@@ -38,7 +38,10 @@ _MOST = 20
 """Warnings that are printed; names of files may make each another."""
 
 _STOP_AT: Dict[str, Any] = {}
-"""By metric, the value at which no further trial of a search starts, behind 1 if it is the least, or -1."""
+"""By metric, the values at which no further trial starts, each behind 1 if it is the least, or -1."""
+
+_HAS_POLICIES = bool(os.environ.get("HPCDIST_POLICIES") and os.environ.get("HPCDIST_FAILURE"))
+"""Whether trials of this search are compared while they run, and the worse ones end."""
 
 with suppress(ValueError):
     _STOP_AT = dict(json.loads(os.environ.get("HPCDIST_STOP_AT") or "{}"))
@@ -74,20 +77,35 @@ def log_metrics(
     """
     if not all_ranks and rank() != 0:
         return
-    texts = []
+    texts, judged = [], []
     for name, value in (dict(values, **metrics) if values else metrics).items():
         number = _number(name, value)
         if number is not None:
             if name in _STOP_AT:
                 _stop_search(name, number)
+            if _HAS_POLICIES:
+                judged.append((name, number))
             texts.append(_as_json(str(name)) + ":" + _text(number))
     at = "" if step is None else ',"step":' + _text(_number("step", step))
     _record('{"metrics":{' + ",".join(texts) + "}" + at)
+    if judged and rank() == 0:
+        _compare(judged, step)
+
+
+def _compare(values: List[Tuple[str, Any]], step: Optional[float]) -> None:
+    """Let the policies of a search see the values; one that they end raises SystemExit."""
+    try:
+        from hpcdist_pruning import judge  # most searches have no policies
+
+        for name, number in values:
+            judge(name, number, step)
+    except Exception as error:  # noqa: BLE001 - they are recorded, whatever keeps files from being read
+        _warn(f"this trial is not compared with others: {type(error).__name__}: {error!s:.200}")
 
 
 def _stop_search(name: str, number: float) -> None:
-    sign, limit = _STOP_AT[name]
-    if sign * number >= sign * limit and os.environ.get("HPCDIST_RUN_DIR"):
+    is_reached = any(sign * number >= sign * limit for sign, limit in _STOP_AT[name])
+    if is_reached and os.environ.get("HPCDIST_RUN_DIR"):
         with open(os.path.join(os.environ["HPCDIST_RUN_DIR"], "stop"), "w") as file:
             file.write("as a trial has reached {} {:g}\n".format(name, number))
 

@@ -36,6 +36,7 @@ hpcdist_end_in_time() {
 }
 # Sends the program a signal; but srun that gets TERM kills its tasks at once, so Slurm sends it to them.
 hpcdist_notify() {
+  [[ $1 != TERM ]] || hpcdist_got_term=1
   if [[ $1 == TERM && ${hpcdist[launcher]} == srun && ${hpcdist[mode]} != once ]]; then
     for _ in {1..10}; do ! timeout 60 scancel -s TERM "$(hpcdist_slurm_id)" || break; sleep 5; done </dev/null >/dev/null 2>&1 &
   else

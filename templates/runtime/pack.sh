@@ -1,22 +1,44 @@
 # --- Packed trials: each task of the job is a worker, which runs one trial after another until none is left
 
-hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
+hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
   hpcdist_worker_returns hpcdist_return_trial hpcdist_log_trial hpcdist_prepare_trial hpcdist_forget_launcher trial environment found hpcdist_find_trial hpcdist_choose_trial
   hpcdist_export_trial trial_program write_program hpcdist_size_of hpcdist_write_file hpcdist_move_files hpcdist_unwritten hpcdist_fail
-  hpcdist_open_logs hpcdist_open_log)
+  hpcdist_open_logs hpcdist_open_log hpcdist_take_over hpcdist_lost_claims hpcdist_has_row hpcdist_begin_of
+  lives_slurm lives_pbs lives_lsf lives_sge lives_flux lives_local)
 
 # claims/TRIAL.START is a link to its owner, JOB/RESTARTS/RANK/TIME: only one worker can make it, and no lock outlives a
 # dead one. START is 0, and one more each time that the trial was returned: then there is again/TRIAL.START, until it is claimed.
 hpcdist_begin_packed() {
   declare -gA hpcdist_trial=()
   (umask 077 && exec mkdir -p "$HPCDIST_RUN_DIR/claims" "$HPCDIST_RUN_DIR/again") || hpcdist_unwritten
+  hpcdist_call_if_there "id_${hpcdist[scheduler]}" >"$HPCDIST_JOB_DIR/id" || hpcdist_unwritten # for workers of other jobs
   ((hpcdist_restarts == 0)) || hpcdist_return_trials
+  [[ ! ${hpcdist[budget]:-} ]] || hpcdist_check_budget
+}
+# A job may take all its GPUs until its time limit, whether or not they have trials: so it starts as a whole, or not at all.
+hpcdist_check_budget() {
+  local why
+  (hpcdist_has_trials) || return 0
+  hpcdist_write_file cost "cost $HPCDIST_JOB_ID ${hpcdist[trial_gpus]} ${hpcdist[cost]}"$'\n'
+  why=$(hpcdist_over_limits "${hpcdist[budget]}") || hpcdist_fail "cannot read $HPCDIST_RUN_DIR/events, by which the budget of this search is kept"
+  [[ ! $why ]] || { echo "hpcdist: this job runs no trials: $why" >&2 && exit 85; }
+}
+# Whether a trial of this job waits for a worker.
+hpcdist_has_trials() {
+  local file trial
+  hpcdist_read_trials
+  for file in "$HPCDIST_RUN_DIR"/again/*; do
+    trial=${file##*/}
+    [[ $trial != +([0-9]).+([0-9]) || ! ${hpcdist_rows[${trial%.*}]:-} ]] || return 0
+  done
+  for trial in "${hpcdist_trials[@]}"; do [[ -L $HPCDIST_RUN_DIR/claims/$trial.0 ]] || return 0; done
+  return 1
 }
 # The launcher is over. Workers end with 0, or it would end the others: the job's exit code is that of the first trial that failed.
 hpcdist_end_packed() {
   hpcdist_call_if_there "end_packed_${hpcdist[scheduler]}"
   ((hpcdist_code != 0)) || [[ ! -s $HPCDIST_JOB_DIR/failed ]] || read -r hpcdist_code <"$HPCDIST_JOB_DIR/failed"
-  hpcdist_is_stopped || return 0
+  hpcdist_is_stopped && (hpcdist_has_trials) || return 0
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
 }
@@ -35,17 +57,52 @@ end_packed_local() {
 }
 # Returns the trials that workers of this job had claimed, and neither ended nor returned: they were killed.
 hpcdist_return_trials() {
-  local name owner what id at
-  local -A ends=()
-  while read -r what id at _; do
-    [[ $what != ended ]] || ((at < ${ends[$id]:-0})) || ends[$id]=$at
-  done < <(cat "$HPCDIST_RUN_DIR/events.$HPCDIST_JOB_ID@"* 2>/dev/null)
-  while read -r name owner; do
-    [[ $owner == "$HPCDIST_JOB_ID"/* ]] || continue
-    id=$hpcdist_job"_"${name%.*} what=${name%.*}.$((${name##*.} + 1))
-    ((${ends[$id]:--1} >= ${owner##*/})) || [[ -L $HPCDIST_RUN_DIR/claims/$what || -e $HPCDIST_RUN_DIR/again/$what ]] ||
-      hpcdist_return_trial "$name" || hpcdist_unwritten
-  done < <(find "$HPCDIST_RUN_DIR/claims" -type l -printf '%f %l\n')
+  local job name
+  while read -r job name; do
+    [[ $job != "$HPCDIST_JOB_ID" ]] || hpcdist_return_trial "$name" || hpcdist_unwritten
+  done < <(hpcdist_lost_claims)
+}
+# Prints each claim of a trial that neither ended nor was returned, behind the job whose worker made it.
+hpcdist_lost_claims() {
+  {
+    find "$HPCDIST_RUN_DIR/again" -type f -printf 'again %f\n'
+    find "$HPCDIST_RUN_DIR/claims" -type l -printf 'claim %f %l\n'
+    cat "$HPCDIST_RUN_DIR"/events.*@* 2>/dev/null
+  } | awk '
+    $1 == "again" { again[$2] }
+    $1 == "claim" { owner[$2] = $3 }
+    $1 ~ /^(ended|cancelled|pruned)$/ && $3 > ends[$2] { ends[$2] = $3 }
+    END {
+      for (name in owner) {
+        split(owner[name], by, "/") # job, restarts, rank, time
+        split(name, at, ".")
+        id = by[1]
+        sub(/[+].*/, "", id)
+        id = id "_" at[1]
+        after = at[1] "." (at[2] + 1)
+        if (!(after in owner) && !(after in again) && !(id in ends && ends[id] >= by[4])) print by[1], name
+      }
+    }'
+}
+# When nothing is left to claim: returns the trials of jobs that are gone, by the word of the batch system, which is asked about
+# a job once a minute at most, whichever worker asks, and about few jobs. Returns 1 if there are none.
+hpcdist_take_over() {
+  local job name code=1 folder
+  local -A lives=()
+  while read -r job name; do
+    folder=$HPCDIST_RUN_DIR/jobs/$job
+    [[ $job != "$HPCDIST_JOB_ID" && -s $folder/id ]] || continue
+    if [[ ! ${lives[$job]:-} ]]; then
+      ((${#lives[@]} < 8)) && [[ ! $(find "$folder/asked" -mmin -1 2>/dev/null) ]] || continue
+      : >"$folder/asked"
+      "lives_${hpcdist[scheduler]}" "$(<"$folder/id")"
+      lives[$job]=$?
+    fi
+    ((lives[$job] == 1)) || continue
+    : >"$HPCDIST_RUN_DIR/again/${name%.*}.$((${name##*.} + 1))" && code=0
+    echo "hpcdist: trial ${name%.*} is returned, to be run again: job $job is gone"
+  done < <(hpcdist_lost_claims)
+  return "$code"
 }
 hpcdist_return_trial() {
   hpcdist_log_trial "returned ${hpcdist_job}_${1%.*}" "${2:-unknown}" &&
@@ -56,13 +113,18 @@ hpcdist_log_trial() { printf '%s %(%s)T %s\n' "$1" -1 "$2" >>"$HPCDIST_RUN_DIR/e
 
 # The worker. The nodes of the last job may hold more of them than may run.
 hpcdist_run_worker() {
+  local watcher
   hpcdist_worker=$(((${hpcdist_element:-1} - 1) * hpcdist[tasks] + HPCDIST_RANK))
   ((hpcdist_worker < hpcdist[packed])) || exit 0
   trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   trap 'hpcdist_ended_by=TERM' TERM
   hpcdist_read_trials
-  while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && hpcdist_claim_next; do
+  while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && { hpcdist_claim_next || { hpcdist_take_over && hpcdist_claim_next; }; }; do
+    hpcdist_watch_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}" </dev/null >/dev/null 2>&1 &
+    watcher=$!
+    disown "$watcher" # of its end bash would write a line
     hpcdist_run_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}"
+    kill "$watcher" 2>/dev/null
   done
   hpcdist_end_gpu_usage
   [[ ${hpcdist_ended_by:-} ]] || exit 0
@@ -73,6 +135,19 @@ hpcdist_is_stopped() {
   local why
   [[ ! -e $HPCDIST_RUN_DIR/stop ]] || return 0
   [[ ${hpcdist[max_failures]:-} ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
+}
+hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
+# Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.
+hpcdist_watch_trial() {
+  local pids seconds=0
+  while sleep 1 && kill -0 "$$"; do
+    hpcdist_is_cancelled "$1" || continue
+    pids=$(grep -lszF -e "HPCDIST_FAILURE=$HPCDIST_RUN_DIR/jobs/${hpcdist_job}_$1/failure.$2." /proc/[0-9]*/environ | cut -d/ -f3)
+    [[ $pids ]] || continue
+    # shellcheck disable=SC2086 # these are words
+    if ((seconds == 0)); then kill $pids; elif ((seconds >= 30)); then kill -KILL $pids; fi
+    seconds=$((seconds + 1))
+  done
 }
 # Sets hpcdist_trials to the trials in the table of this job, and hpcdist_rows to the row of each of them.
 hpcdist_read_trials() {
@@ -119,10 +194,10 @@ hpcdist_claim() {
 }
 # Runs trial $1, which was returned $2 times, and again after a failure up to the experiment's max_restarts.
 hpcdist_run_trial() {
-  local id=${hpcdist_job}_$1 log=$HPCDIST_RUN_DIR/logs/job-$1.out why prepared
-  hpcdist_try=0
+  local id=${hpcdist_job}_$1 log=$HPCDIST_RUN_DIR/logs/job-$1.out end=ended why prepared
+  hpcdist_try=0 hpcdist_code=143
   { hpcdist_log_trial "started $id" "$2" && : >>"$log"; } || hpcdist_fail_task "cannot write to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
-  while :; do
+  while ! hpcdist_is_cancelled "$1"; do
     [[ ! ${hpcdist_ended_by:-} ]] || { hpcdist_worker_returns "$1.$2" 143 && return; }
     hpcdist_count_oom_kills
     hpcdist_oom_kills_before=$hpcdist_oom_kills
@@ -136,6 +211,8 @@ hpcdist_run_trial() {
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
     ((hpcdist_code != 0)) || break
+    ! hpcdist_is_cancelled "$1" || break
+    [[ ! -s $HPCDIST_RUN_DIR/jobs/$id/failure.$2.$hpcdist_try.pruned ]] || { end=pruned && break; }
     # On a full disk all further trials would fail as well.
     hpcdist_can_write || { hpcdist_return_trial "$1.$2" "$hpcdist_code"; hpcdist_fail_task "trial $1 failed, and nothing can be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
     hpcdist_count_oom_kills
@@ -146,8 +223,9 @@ hpcdist_run_trial() {
     ((hpcdist_code != 86 && hpcdist_code < 128 && hpcdist_try++ < ${hpcdist[max_restarts]:-0})) || break
     hpcdist_log_trial "restarted $id" "$hpcdist_code"
   done
-  hpcdist_log_trial "ended $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
-  ((hpcdist_code == 0)) || hpcdist_trial_failed "$1"
+  ((hpcdist_code == 0)) || ! hpcdist_is_cancelled "$1" || end=cancelled
+  hpcdist_log_trial "$end $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
+  [[ $hpcdist_code == 0 || $end != ended ]] || hpcdist_trial_failed "$1"
 }
 hpcdist_worker_returns() { hpcdist_return_trial "$@" || hpcdist_fail_task "trial ${1%.*} cannot be returned: cannot write to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
 # Into a new file: one that is there has its space.

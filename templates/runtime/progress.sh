@@ -14,18 +14,24 @@ hpcdist_count_idle() {
   echo "$hpcdist_idle" >"$file.idle"
 }
 # Where the program tracks metrics by steps, one must have got further: files may be the same again, as logs and what is
-# saved after a failure are. Else there must be a new file.
+# saved after a failure are. Else there must be a new checkpoint; where there is none at all, a new file in the outputs.
 hpcdist_made_progress() {
   local code=0
   hpcdist_count_steps || code=$?
   ((code == 2)) || return "$code"
-  [[ $(find "$HPCDIST_CHECKPOINTS" "$HPCDIST_OUTPUTS" -type f -newer "$hpcdist_attempts/$HPCDIST_ATTEMPT" -print -quit) ]]
+  hpcdist_choose_files
+  [[ $(find "$hpcdist_kept" -type f -newer "$hpcdist_attempts/$HPCDIST_ATTEMPT" -print -quit) ]]
+}
+hpcdist_choose_files() {
+  hpcdist_kept=$HPCDIST_CHECKPOINTS
+  [[ $(find "$HPCDIST_CHECKPOINTS" -type f -print -quit) ]] || hpcdist_kept=$HPCDIST_OUTPUTS
 }
 hpcdist_what_lacks() {
   if [[ -s $hpcdist_attempts/$HPCDIST_ATTEMPT.steps ]]; then
     echo "tracked no step that an earlier one had not reached"
   else
-    echo "left nothing new in $HPCDIST_CHECKPOINTS or $HPCDIST_OUTPUTS"
+    hpcdist_choose_files
+    echo "left nothing new in $hpcdist_kept"
   fi
 }
 # Writes attempts/N.steps: the highest step of each metric so far, and its name. Returns 1 if none got further, 2 if none is
@@ -54,10 +60,11 @@ hpcdist_new_steps() {
       next
     }
     /^[{]"metrics":[{]"/ && match($0, /[}],"step":-?[0-9][0-9.e+-]*,"at":[0-9.]*[}]$/) {
-      split($0, parts, "\"")
       step = substr($0, RSTART + 9)
       sub(/,.*/, "", step)
-      add(step, parts[4])
+      sub(/^[{]"metrics":[{]"/, "")
+      match($0, /^([^"\\]|\\.)*/) # a name may have a quote in it
+      add(step, substr($0, 1, RLENGTH))
     }
     END { for (name in most) print most[name], name }' {} + 2>/dev/null
 }

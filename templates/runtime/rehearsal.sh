@@ -20,11 +20,12 @@ hpcdist_begin_rehearsal() {
 hpcdist_rehearse_next() {
   local now
   wait "$hpcdist_watcher"
+  hpcdist_doubt_success
   hpcdist_write_seen end "$hpcdist_status"
   hpcdist_find_read
   hpcdist_try_reading
   hpcdist_files=$(hpcdist_list_checkpoints)
-  unset hpcdist_at_limit
+  unset hpcdist_at_limit hpcdist_got_term
   [[ ! ${hpcdist_told_to_end:-} ]] || return
   if grep -q '^enough ' "$hpcdist_seen"; then
     hpcdist_status=0

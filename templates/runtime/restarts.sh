@@ -25,7 +25,7 @@ hpcdist_run_all() {
     fi
     hpcdist_log_event restarted "$hpcdist_status"
     hpcdist_try=$((hpcdist_try + 1))
-    echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} + 1)) of ${hpcdist[max_restarts]}" >&2
+    echo "hpcdist: exit code $hpcdist_status; restart $((${HPCDIST_ATTEMPT:-hpcdist_try - 1} - ${hpcdist_first:-0} + 1)) of ${hpcdist[max_restarts]}" >&2
   done
 }
 # attempts/N is written when attempt N begins: its job, start and try, and the job's id as the batch system knows it. At its end
@@ -80,6 +80,12 @@ hpcdist_may_begin() {
     hpcdist_log_event skipped 0
     return 1
   fi
+  if [[ -e $HPCDIST_RUN_DIR/cancelled ]]; then # when `hpcdist cancel` did not know of this job yet
+    hpcdist_over=1 hpcdist_status=143
+    echo "hpcdist: the run was cancelled, so that no attempt begins"
+    hpcdist_log_event cancelled 0
+    return 1
+  fi
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
   hpcdist_blame_earlier
@@ -98,6 +104,7 @@ hpcdist_was_enough() {
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
   hpcdist_find_lost
+  hpcdist_doubt_success
   hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   if ((hpcdist_status == 0)); then
@@ -121,6 +128,12 @@ hpcdist_choose_next() {
     [[ ${hpcdist[restart]} != requeue ]] || hpcdist_again=1
   fi
   return 1
+}
+# Many programs end with exit code 0 when they get TERM or HUP: whether they had finished is unknown.
+hpcdist_doubt_success() {
+  ((hpcdist_status == 0)) && [[ ${hpcdist_told_to_end:-}${hpcdist_got_term:-} ]] || return 0
+  echo "hpcdist: the program ended with exit code 0 when it was told to end; whether it had finished is unknown"
+  hpcdist_status=143
 }
 hpcdist_cause() {
   local why
@@ -149,8 +162,8 @@ hpcdist_is_last() {
   done
   if [[ ${hpcdist[stop_file]:-} && -e ${hpcdist[stop_file]} ]]; then
     hpcdist_say_over "there is ${hpcdist[stop_file]}"
-  elif ((HPCDIST_ATTEMPT - hpcdist_first >= hpcdist[max_restarts])); then
-    hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]} restarts"
+  elif ((HPCDIST_ATTEMPT - hpcdist_first >= ${hpcdist[max_restarts]:-0})); then
+    hpcdist_say_over "$hpcdist_why; no more than ${hpcdist[max_restarts]:-0} restarts"
   elif ((hpcdist[no_progress] && hpcdist_idle >= hpcdist[no_progress])); then
     hpcdist_say_over "$hpcdist_why; $hpcdist_idle attempts in a row $(hpcdist_what_lacks)"
   else

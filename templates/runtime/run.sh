@@ -42,7 +42,13 @@ hpcdist_run() {
     echo "hpcdist: the training had ended well when a node was lost"
     hpcdist_code=0
   fi
-  [[ ${hpcdist[mode]} != tasks && ! ${hpcdist[elastic]:-} ]] || hpcdist_find_cause
+  if [[ $hpcdist_code != 0 && -s $HPCDIST_FAILURE.pruned ]]; then
+    echo "hpcdist: this trial has ended early, by $(<"$HPCDIST_FAILURE.pruned")"
+    hpcdist_log_event pruned "$hpcdist_code"
+    hpcdist_code=0
+  elif [[ ${hpcdist[mode]} == tasks || ${hpcdist[elastic]:-} ]]; then
+    hpcdist_find_cause
+  fi
   [[ ! ${hpcdist[packed]:-} ]] || hpcdist_end_packed
   [[ $hpcdist_code == 0 || ! ${hpcdist[restart]:-} ]] || hpcdist_end_leftovers
   return "$hpcdist_code"

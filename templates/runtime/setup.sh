@@ -160,12 +160,69 @@ found() {
   done
   return 1
 }
-# Whether a program of the command is linked with library $1, as the loader finds it here.
+# Whether a program of the command is linked with library $1, as the loader finds it here. Scripts of bash that it runs, its
+# folders and its variables are followed as far as they are plain; where a program stays unknown, a note says that variable $2
+# is not set.
 linked() {
-  local text word
-  [[ ! -r $HPCDIST_JOB_DIR/command.sh ]] || read -r -d '' -a text <"$HPCDIST_JOB_DIR/command.sh"
-  for word in "${text[@]}"; do
-    word=$(type -P -- "$word") && [[ $(ldd "$word" 2>/dev/null) == *"$1"* ]] && return
+  local -A hpcdist_values=()
+  local hpcdist_folders=("$PWD") hpcdist_unfound=''
+  hpcdist_links "$1" "$HPCDIST_JOB_DIR/command.sh" 0 && return
+  [[ ! $hpcdist_unfound || :${hpcdist_unlinked:-}: == *":$2:"* ]] ||
+    echo "hpcdist: whether $hpcdist_unfound is linked with $1 is not known, so $2 is not set; if it is, set it by environment.env_vars" >&2
+  hpcdist_unlinked=${hpcdist_unlinked:-}:$2
+  return 1
+}
+# Whether a program of file $2 is, which $3 others run.
+hpcdist_links() {
+  local line words word before is_first file
+  [[ -r $2 ]] && (($3 < 3)) || return
+  while IFS= read -r line || [[ $line ]]; do
+    line=${line//[\"\']/} is_first=1 before=''
+    read -ra words <<<"${line//[;&|()]/ ; }"
+    for word in "${words[@]}"; do
+      hpcdist_fill "$word"
+      if [[ $word == '#'* ]]; then
+        break
+      elif [[ $word == ';' ]]; then
+        is_first=1
+      elif [[ $is_first && $word =~ ^([A-Za-z_][A-Za-z0-9_]*)=(.*) ]]; then
+        hpcdist_values[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
+      elif [[ $before == cd ]]; then
+        [[ $word == /* ]] || word=${hpcdist_folders[-1]}/$word
+        hpcdist_folders+=("$word")
+      elif file=$(hpcdist_program "$word"); then
+        is_first=''
+        if [[ $(head -c 2 -- "$file" | tr -d '\0') == '#!' || $word == *.sh ]]; then
+          [[ $(head -n 1 -- "$file") == *python* ]] || { hpcdist_links "$1" "$file" $(($3 + 1)) && return; }
+        elif [[ $(ldd "$file" 2>/dev/null) == *"$1"* ]]; then
+          return
+        fi
+      else
+        [[ ! $is_first ]] || type -t -- "$word" >/dev/null || hpcdist_unfound=$word
+        is_first=''
+      fi
+      before=$word
+    done
+  done <"$2"
+  return 1
+}
+# Puts the values of its variables into a word.
+hpcdist_fill() {
+  local try value
+  word=$1
+  for ((try = 0; try < 9; try++)); do
+    [[ $word =~ \$\{?([A-Za-z_][A-Za-z0-9_]*)\}? ]] || return 0
+    value=${hpcdist_values[${BASH_REMATCH[1]}]-${!BASH_REMATCH[1]-}}
+    [[ $value ]] || return 0
+    word=${word//"${BASH_REMATCH[0]}"/$value}
+  done
+}
+# Prints the file of a word that may be a program.
+hpcdist_program() {
+  local folder
+  type -P -- "$1" && return
+  for folder in "${hpcdist_folders[@]}"; do
+    [[ $1 != /* && -f $folder/$1 && (-x $folder/$1 || $1 == *.sh) ]] && echo "$folder/$1" && return
   done
   return 1
 }

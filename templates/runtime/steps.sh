@@ -38,18 +38,21 @@ hpcdist_was_finishing() {
 # Starts the programs beside the tasks; each node ends its own when it finds a file, since not every way to a node passes
 # signals on.
 hpcdist_start_beside() {
-  local number
+  local number log
   hpcdist_beside=()
   for ((number = 0; number < ${#hpcdist_steps[@]}; number += 3)); do
     [[ ${hpcdist_steps[number]} == beside ]] || continue
-    hpcdist_run_one_beside "$number" >>"$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.beside-$number.out" 2>&1 &
+    log=$HPCDIST_RUN_DIR/logs/job${hpcdist_element:+-$hpcdist_element}.beside-$number.out
+    hpcdist_run_one_beside "$number" "$log" &
     hpcdist_beside+=("$!")
   done
 }
 # The tasks may wait for ever for one with a node of its own that has failed: it ends the job.
 hpcdist_run_one_beside() {
   local code=0
-  hpcdist_run_step "$1" || code=$?
+  hpcdist_run_step "$1" >>"$2" 2>&1 || code=$?
+  [[ -e $HPCDIST_JOB_DIR/beside.$hpcdist_restarts ]] ||
+    echo "hpcdist: a program beside the tasks ended with exit code $code; its output is in $2" >&2
   [[ $code != 0 && ${hpcdist_steps[$1 + 1]} == own_node && ! -e $HPCDIST_JOB_DIR/beside.$hpcdist_restarts ]] || return 0
   echo "$code" >"$HPCDIST_JOB_DIR/beside_failed.$hpcdist_restarts"
   kill -TERM $$
@@ -106,11 +109,33 @@ hpcdist_write_step() (
       "$text" "$HPCDIST_JOB_DIR/beside.$hpcdist_restarts"
     text+=$'kill -TERM -- "-$program"\nfor _ in {1..10}; do kill -0 "$program" 2>/dev/null || exit 0; sleep 1; done\nkill -KILL -- "-$program"\n'
   else
+    [[ ${hpcdist_steps[$1 + 2]} != stage_* ]] || text+=$(declare -f stage_broadcast stage_copy stage_unpack)$'\n'
     text+=${hpcdist_steps[$1 + 2]}$'\n'
   fi
   hpcdist_write_file "step.$1.sh" "$text"
   hpcdist_move_files
 )
+# Steps for data, of file or folder $1, which is to be $2 on each node; .part until it is whole.
+stage_broadcast() {
+  [[ -d $1 || -e $2 ]] || sbcast --force "$1" "$2.part" || echo "hpcdist: each node copies $1"
+}
+stage_copy() {
+  [[ ! -e $2 ]] || return 0
+  if [[ ! -f $2.part || $(stat -c %s -- "$2.part") != "$(stat -Lc %s -- "$1")" ]]; then
+    rm -rf -- "$2.part" && cp -r -- "$1" "$2.part" || return
+  fi
+  mv -- "$2.part" "$2"
+}
+# It is an archive, unpacked in folder $3; in the job's own, nothing that is there may be lost.
+stage_unpack() {
+  local keep=''
+  [[ $3 != "$HPCDIST_STAGE" ]] || keep=k
+  stage_copy "$1" "$2" || return
+  case $2 in
+  *.zip) unzip -qo "$2" -d "$3" ;;
+  *) tar "-x${keep}f" "$2" -C "$3" ;;
+  esac && rm -- "$2"
+}
 # Run file $1 on the nodes from number $2 to $3, beside what runs there.
 steps_srun() {
   local file=$1 chosen=("${hpcdist_nodes[@]:$2:$3-$2+1}") IFS=,

@@ -52,6 +52,9 @@ hpcdist_run_task() {
     else
       hpcdist_first_to_fail "$hpcdist_code"
     fi
+  elif [[ ${hpcdist_ended_by:-} && ${hpcdist[restart]:-} ]]; then
+    hpcdist_code=143 # as in hpcdist_doubt_success: a batch system may signal the tasks alone
+    hpcdist_first_to_fail 143 "it ended with exit code 0 when it was told to end; whether it had finished is unknown"
   elif [[ ! ${hpcdist_ended_by:-} && " ${hpcdist[required_roles]:-} " == *" $HPCDIST_ROLE "* ]]; then
     # When all of these have ended well, the job is done: the script ends the others.
     : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK" ||

@@ -34,6 +34,7 @@ trial_program() { write_program <<<"${hpcdist_trial[:program]}"; }
 hpcdist_export_trial() {
   local name
   [[ ! ${hpcdist[stop_at]:-} ]] || export HPCDIST_STOP_AT=${hpcdist[stop_at]} # read by hpcdist_tracking
+  [[ ! ${hpcdist[policies]:-} ]] || export HPCDIST_POLICIES=${hpcdist[policies]}
   for name in "${hpcdist_trial_variables[@]}"; do export "$name=${hpcdist_trial[$name]}"; done
 }
 # Of a later job of the run, the batch system's own file has another name: its trials may have run before.
@@ -49,35 +50,36 @@ hpcdist_check_limits() {
     IFS= read -r why <"$HPCDIST_RUN_DIR/stop"
     why="the search was stopped${why:+ $why}"
   elif [[ ${hpcdist[max_failures]:-}${hpcdist[budget]:-} ]]; then
-    why=$(hpcdist_over_limits) || hpcdist_fail "cannot read $HPCDIST_RUN_DIR/events, by which the limits of this search are kept"
+    why=$(hpcdist_over_limits "${hpcdist[budget]:-}") || hpcdist_fail "cannot read $HPCDIST_RUN_DIR/events, by which the limits of this search are kept"
   fi
   [[ ! $why ]] || { echo "hpcdist: trial $HPCDIST_TRIAL does not start: $why" >&2 && exit 85; }
 }
-# Prints why this trial may not start, by the event log, in which its own start stands already. Those that started before
-# it and have not ended may take the cost of a whole trial, as it may itself: of two that start at once one comes first. What
-# wrote no end counts as if it ran.
+# Prints why this trial, or job of packed trials, may not start within budget $1, by the event log, in which its own start
+# stands already. Those that started before it and have not ended may take their whole cost, as it may itself: of two that
+# start at once one comes first. What wrote no end counts as if it ran. A job of packed trials has its cost in a file.
 hpcdist_over_limits() {
-  awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${hpcdist[budget]:-0}" -v most="${hpcdist[max_failures]:-0}" \
-    -v gpus="${hpcdist[trial_gpus]:-0}" '
-    $2 !~ /_[0-9]+$/ && $1 != "resumed" { next } # a job that runs packed trials
-    { trial = $2; sub(/^.*_/, "", trial) }
+  awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${1:-0}" -v most="${hpcdist[max_failures]:-0}" \
+    -v gpus="${hpcdist[trial_gpus]:-0}" -v packed="${hpcdist[packed]:-0}" '
+    $1 == "cost" { gpus_of[$2] = $3; cost_of[$2] = $4; next }
+    $1 == "resumed" { split("", code) }
+    $1 == "ended" && $2 ~ /_[0-9]+$/ { code[substr($2, match($2, /[0-9]+$/))] = $4 }
+    !packed == ($2 !~ /_[0-9]+$/) { next } # a trial is no job
     $1 == "started" {
-      if ($2 in start) spent += cost
+      if ($2 in start) spent += may_take($2)
       start[$2] = $3
       if ($2 == me) { split("", before); for (id in start) before[id] = 1 }
     }
     $1 == "ended" && $2 in start {
-      spent += gpus * ($3 - start[$2])
+      spent += ($2 in gpus_of ? gpus_of[$2] : gpus) * ($3 - start[$2])
       delete start[$2]
     }
-    $1 == "ended" { code[trial] = $4 }
-    $1 == "resumed" { split("", code) }
+    function may_take(id) { return id in cost_of ? cost_of[id] : cost }
     END {
-      for (id in before) if (id in start) live++
+      for (id in before) if (id in start) { live++; taking += may_take(id) }
       for (trial in code) if (code[trial] != 0 && code[trial] != 85) failed++
       if (most && failed >= most) printf "%d trials have failed, and max_failures is %d", failed, most
-      else if (budget && spent + live * cost > budget)
-        printf "%.4g GPU-hours are spent, %d trials that run may take %.4g, and the budget is %.4g", \
-          spent / 3600, live, live * cost / 3600, budget / 3600
-    }' < <(sort -s -n -k 3,3 -- "$HPCDIST_RUN_DIR"/events*)
+      else if (budget && spent + taking > budget)
+        printf "%.4g GPU-hours are spent, %d %s that run may take %.4g, and the budget is %.4g", \
+          spent / 3600, live, packed ? "jobs" : "trials", taking / 3600, budget / 3600
+    }' < <(cat -- "$HPCDIST_RUN_DIR"/jobs/*/cost 2>/dev/null; sort -s -n -k 3,3 -- "$HPCDIST_RUN_DIR"/events*)
 }

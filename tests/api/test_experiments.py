@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 import hpcdist
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Phase, Record
 
 TWO: Mapping[str, Any] = {"framework": "pytorch", "nodes": 2, "cmd": "python train.py", "site": "testbed"}
 BATCH = {"account": "lab"}
@@ -93,3 +96,39 @@ def test_what_is_wrong_is_an_exception_of_the_one_tree(arguments: Mapping[str, A
 def test_what_does_not_fit_names_its_place() -> None:
     with pytest.raises(hpcdist.PlanError, match=r"^hpcdist\.define:\d+:\d+: "):
         hpcdist.define(**{**TWO, "nodes": 5000}, batch=BATCH).plan()
+
+
+def test_suspect_nodes_are_excluded_and_named_as_by_submit(folder: Path) -> None:
+    directory = rundir.create(folder / "runs", "train")
+    record = Record("train", "t", "testbed", "slurm", "d", "2026-01-01T00:00:00+00:00")
+    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    began = int(time.time()) - 3600
+    (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} n1\n")
+    plan = hpcdist.define(**TWO, batch={**BATCH, "exclude_bad_nodes": True}).plan()
+    assert "\n#SBATCH --exclude=n1\n" in plan.render()
+    assert [problem.message for problem in plan.problems if "suspect" in problem.message] == [
+        "excluded as suspect: n1 (1.00: lost 1h ago in train-1)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"nodes": "2"}, "nodes: '2' is no whole number; write a number such as 2"),
+        ({"gpus_per_node": 1.5}, "gpus_per_node: 1.5 is no whole number; write a number such as 2"),
+        ({"env": ["a"]}, "env: ['a'] is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"env": {1: 2}}, "env: {1: 2} is no dict with names as its keys; write {'NAME': VALUE}"),
+        ({"batch": [1]}, "batch: [1] is no dict with names as its keys; write {'NAME': VALUE}"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(hpcdist.ConfigError) as refused:
+        hpcdist.define(cmd="x", **arguments)
+    assert str(refused.value) == error
+
+
+def test_params_and_settings_are_dicts(folder: Path) -> None:
+    (folder / "small.yml").write_text("run: {cmd: x}\n")
+    for arguments in ({"params": ["a"]}, {"settings": ["a"]}):
+        with pytest.raises(hpcdist.ConfigError, match="is no dict with names as its keys"):
+            hpcdist.load("small.yml", **arguments)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import threading
 from pathlib import Path
@@ -54,6 +55,8 @@ def test_the_result_is_that_of_rank_0(folder: Path, capfd: pytest.CaptureFixture
     assert (modes, [*run.glob("call.raised*")]) == (dict.fromkeys(modes, 0o600), [])
     assert run.stat().st_mode & 0o777 == 0o700
     assert hpcdist.find_run("three-1").result() == (1024, "0", "3")
+    (run / "call.raised.7").write_bytes(pickle.dumps((KeyError("of an earlier attempt"), "")))
+    assert hpcdist.find_run("three-1").result() == (1024, "0", "3")
     assert capfd.readouterr() == ("", "")
 
 
@@ -64,7 +67,7 @@ def test_an_exception_comes_back_with_its_traceback() -> None:
     assert caught.value.args == ("rank 1",)
     cause = str(caught.value.__cause__)
     assert "rank 1 of three-1:\nTraceback (most recent call last):\n" in cause
-    assert 'raise KeyError(f"rank {os.environ[' in cause
+    assert ", in fails\n" in cause  # cloudpickle drops the name of the file since 3.1.3, and so its lines
 
 
 def test_a_job_that_ends_without_a_result(folder: Path) -> None:
@@ -102,6 +105,11 @@ def test_each_call_is_a_trial(folder: Path) -> None:
         "call.py",
         "call.txt",
     ]
+
+
+def test_a_concurrency_of_none_at_all_is_refused() -> None:
+    with pytest.raises(hpcdist.ConfigError, match="concurrency"):
+        hpcdist.call_each(divmod, [(7, 2), (9, 5)], on=HERE, concurrency=0)
 
 
 def test_calls_that_fail_leave_the_others_alone() -> None:

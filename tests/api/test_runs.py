@@ -41,6 +41,10 @@ def test_a_run_and_what_it_wrote(capfd: pytest.CaptureFixture[str], folder: Path
     assert [*run.logs(follow=True, rank=1)] == ["rank 1 loss=0.1"]
     with pytest.raises(hpcdist.ConfigError, match="ranks-1 has no rank 2; it has ranks 0 to 1"):
         run.logs(rank=2)
+    with pytest.raises(hpcdist.ConfigError, match="ranks-1 has no rank -1; it has ranks 0 to 1"):
+        run.logs(rank=-1)
+    with pytest.raises(hpcdist.ConfigError, match="ranks-1 has no trials or elements"):
+        run.logs(trial=1)
     metrics = run.metrics()
     assert [(one.name, one.trial, one.rank, [*one.values]) for one in metrics.series] == [
         ("loss", None, 0, [0.0]),
@@ -142,7 +146,7 @@ def test_runs_are_found_again_restarted_and_shown(folder: Path) -> None:
         (),
     )
     [job_id] = run.job_ids
-    assert hpcdist.find_run(str(job_id), "there") == found[0] == hpcdist.find_run(str(run.directory))
+    assert hpcdist.find_run(str(job_id), "there") == found[0] == hpcdist.find_run(run.directory)
     rows = [("run", "small-1"), ("site", "local"), ("jobs", job_id), ("state", "completed")]
     cells = "".join(f"<tr><th>{title}</th><td>{text}</td></tr>" for title, text in rows)
     last = f"<tr><th>directory</th><td>{folder}/there/small-1</td></tr>"
@@ -170,6 +174,8 @@ def test_a_search_and_its_trials() -> None:
     assert [*run.logs(trial=2)][-1] == "loss=1"
     with pytest.raises(hpcdist.ConfigError, match="cannot be followed"):
         run.logs(trial=2, follow=True)
+    with pytest.raises(hpcdist.ConfigError, match="has no trial 9; it has 1-3"):
+        run.logs(trial=9)
 
 
 def test_waiting_has_an_end_and_leaves_the_job_alone(folder: Path) -> None:

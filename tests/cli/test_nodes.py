@@ -56,7 +56,12 @@ def test_a_name_that_is_misspelt_is_refused(hpcdist: Hpcdist) -> None:
     assert len(json.loads(hpcdist("nodes", "--json").out)) == 2
 
 
-EXPERIMENT = "name: exp\nrun: {cmd: 'true'}\nbatch: {site: toy, walltime: 1h, exclude_bad_nodes: true}\n"
+EXPERIMENT = """\
+name: exp
+framework: pytorch
+run: {cmd: 'true'}
+batch: {site: toy, walltime: 1h, exclude_bad_nodes: true}
+"""
 
 
 @pytest.mark.usefixtures("crashed")
@@ -77,6 +82,8 @@ def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
         assert (result.code, result.err) == (0, warning)
     assert "\n#SBATCH --exclude=n1,n2\n" in hpcdist("render", *words).out
     assert not [*(folder / "runs").glob(".nodes-*")]  # these verbs write nothing
+    sizes = hpcdist("scale", *words, "--nodes", "1,2", "--dry-run")
+    assert (sizes.code, sizes.err) == (0, warning)
     left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
     assert left == (
         f"warning: the job may get suspect nodes: {n1}, {n2}; `batch: {{exclude_bad_nodes: true}}` excludes "
@@ -96,3 +103,17 @@ def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(folder: Path,
     result = hpcdist("check", *words, *good, "--site", "pbs")
     assert result.code == 3
     assert "hpcdist cannot exclude nodes from a job of pbs" in result.err
+
+
+@pytest.mark.usefixtures("crashed")
+def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT)
+    words = ("exp.yml", "--site-path=sites", "--nodes", "1", "--set", "batch.dependency=afterany:train-1")
+    assert hpcdist("scale", *words).code == 5  # there is no sbatch here
+    script = (folder / "runs" / "exp-1-node-1" / "job.sh").read_text()
+    assert ("\n#SBATCH --exclude=n1,n2\n" in script, "\n#SBATCH --dependency=afterany:7\n" in script) == (
+        True,
+        True,
+    )

@@ -100,7 +100,10 @@ def test_a_training_that_writes_in_place_is_refused(real: Hpcdist) -> None:
     ("data", "message"),
     [
         ({"environment": {}}, "train.yml is not restarted after any end; add `environment: {restart: {}}`"),
-        ({"hptuning": {"matrix": {"x": {"values": [1, 2]}}}}, "only a single training is rehearsed"),
+        (
+            {"batch": {"site": "toy"}, "hptuning": {"matrix": {"x": {"values": [1, 2]}}}},
+            "only a single training is rehearsed",
+        ),
         ({"batch": {"site": "toy", "array": "0-3"}}, "only a single training is rehearsed"),
     ],
 )
@@ -113,3 +116,13 @@ def test_a_run_that_is_no_rehearsal_has_no_report(real: Hpcdist) -> None:
     assert real("submit", written(run={"cmd": "true"}), "--wait").code == 0
     done = real("rehearse", "--report", "train-1")
     assert (done.code, "error: train-1 is no rehearsal" in done.err) == (2, True)
+
+
+def test_a_rehearsal_is_not_taken_for_a_submission_of_its_settings(real: Hpcdist) -> None:
+    file = written(run={"cmd": "exit 3"})
+    assert real("rehearse", file, "--minutes", "60").code == 1
+    record = Path("runs/train-rehearsal-1/record.json")
+    interrupted = json.loads(record.read_text()) | {"phase": "accepted"}
+    record.write_text(json.dumps(interrupted))
+    done = real("submit", file, "--set", "batch.walltime=01:00:00")
+    assert (done.code, done.out.partition(":")[0]) == (0, "train-1"), done

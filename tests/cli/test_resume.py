@@ -31,6 +31,7 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
     assert (done.code, done.out.startswith("train-1: job ")) == (0, True)
     assert real("wait", "train-1").code == 0
     log = real("logs", "train-1").out.splitlines()
+    assert [line.partition("; ")[2] for line in log if "; restart " in line] == ["restart 1 of 1"] * 1
     assert [line for line in log if line.startswith("attempt")] == [
         "attempt 0 after 0",
         "attempt 1 after 1",
@@ -48,6 +49,40 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
     done = real("resume", "train-1")
     assert (done.code, done.err) == (2, "error: train-1 has completed\n")
     assert [run["state"] for run in json.loads(real("status", "train-1", "--json").out)] == ["completed"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "hptuning={matrix: {lr: {values: [1, 2]}}}",
+            "train-1 is a training, and is not resumed as a search",
+        ),
+        ("batch.site=toy", "train-1 is resumed on site local, where it ran"),
+        ("batch={site: toy}", "train-1 is resumed on site local, where it ran"),
+        ("name=other", "train-1 keeps its name when it is resumed"),
+    ],
+)
+def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, message: str) -> None:
+    Path("train.yml").write_text("name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n")
+    assert real("submit", "train.yml", "--wait").code == 3
+    done = real("resume", "train-1", "--set", setting)
+    assert (done.code, message in done.err, Path("runs/train-1/record.2.json").exists()) == (
+        2,
+        True,
+        False,
+    ), done
+
+
+def test_cancel_names_the_job_that_lives(real: Hpcdist) -> None:
+    Path("train.yml").write_text(
+        "name: train\nrun: {cmd: '[ -e go ] && sleep 60; exit 3'}\nbatch: {site: local}\n"
+    )
+    assert real("submit", "train.yml", "--wait").code == 3
+    Path("go").touch()
+    assert real("resume", "train-1").code == 0
+    second = json.loads(Path("runs/train-1/record.2.json").read_text())["job_id"]
+    assert real("cancel", "train-1").out == f"train-1: requested to cancel job {second}\n"
 
 
 def test_a_run_whose_job_was_refused_gets_that_one(real: Hpcdist) -> None:

@@ -118,6 +118,8 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
     assert hpcdist(*WORDS, "--json").code == 0
     second = RunDirectory(runs / "train-1-node-2")
     save(second, second.record()._replace(phase=Phase.CREATED, job_id=None))  # killed before it was submitted
+    for mark in runs.glob("*/scaling.submitted"):
+        mark.unlink()
     done = hpcdist(*WORDS)
     assert "an earlier study has 1 of 2 runs; it goes on (--again begins anew)" in done.err
     assert [line.partition(":")[0] for line in done.out.splitlines()[3:]] == [
@@ -143,6 +145,25 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
         (("train.yml", "--nodes", "²"), "'²' is no list of numbers of nodes"),
         (("train.yml", "--nodes", "2"), "gives a job 1 node, 2 are needed"),
         (("train.yml", "--nodes", "1", "--chain"), "on site local jobs start at once"),
+        (
+            ("pipeline.yml", "--nodes", "1"),
+            "pipeline.yml:1:8: kind: a pipeline has no throughput that could scale",
+        ),
+        (
+            ("notebook.yml", "--nodes", "1"),
+            "notebook.yml:1:8: kind: a notebook has no throughput that could scale",
+        ),
+        (("train.yml", "--nodes", "1", "--nodes-param", "n"), "--nodes-param: there is no param 'n'"),
+        (("train.yml", "--nodes", "1", "--plot", "x.svg"), "--plot is of a report; give --wait or --report"),
+        (
+            ("train.yml", "--nodes", "1", "--wait", "--plot", "x.pdf"),
+            "'x.pdf' is neither SVG nor PNG; name it",
+        ),
+        (
+            ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.svg"),
+            "no/x.svg cannot be written: the folder",
+        ),
+        (("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"), "nan is no number of hours, such as 40."),
         (("--report", "nothing-1"), "there is no run 'nothing-1'"),
         (("train.yml", "--report", "--nodes", "1"), "Give numbers of nodes"),
     ],
@@ -150,6 +171,8 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
 def test_what_cannot_be_is_refused(
     folder: Path, hpcdist: Hpcdist, words: tuple[str, ...], message: str
 ) -> None:
+    (folder / "pipeline.yml").write_text("{kind: pipeline, operations: [{name: a, run: {cmd: 'true'}}]}")
+    (folder / "notebook.yml").write_text("{kind: notebook}")
     done = hpcdist("scale", *words)
     assert done.code in (2, 3)
     assert message in done.err

@@ -31,6 +31,11 @@ def test_a_command_has_the_job_and_launches_its_program(real: Hpcdist, folder: P
 def test_without_a_command_it_reads_its_input(real: Hpcdist, folder: Path) -> None:
     done = real("shell", "ranks.yml", stdin="echo $HPCDIST_JOB_ID; exit 5\n")
     assert (done.code, done.out.strip()) == (5, rundir.RunDirectory(folder / "runs/ranks-1").record().job_id)
+    done = real("resume", "ranks-1")
+    assert (done.code, done.err) == (
+        2,
+        "error: ranks-1 was a shell, with nothing to go on with; `hpcdist shell FILE` opens another one\n",
+    )
 
 
 def test_it_is_not_the_submission_of_the_experiment(real: Hpcdist, folder: Path) -> None:

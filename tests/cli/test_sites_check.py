@@ -67,6 +67,14 @@ def test_a_page_that_was_read_on_no_date_is_reported(hpcdist: Hpcdist, folder: P
     assert (code, err.count(expected)) == (0, 1)
 
 
+def test_a_page_that_was_read_in_the_future_is_reported(hpcdist: Hpcdist, folder: Path) -> None:
+    code, err = checked(hpcdist, folder, f"{HEAD}sources: [{{where: x, read: 2999-01-01, of: [name]}}]\n")
+    assert (code, err.count("sources[0].read: 2999-01-01 is in the future; write the day of reading")) == (
+        0,
+        1,
+    )
+
+
 def test_its_variables_are_linted(hpcdist: Hpcdist, folder: Path) -> None:
     assert checked(hpcdist, folder, HEAD + VARIABLES + SOURCES) == (2, LINTED)
 

@@ -76,6 +76,14 @@ def test_a_shipped_site_is_copied(hpcdist: Hpcdist, folder: Path) -> None:
     assert (folder / "sites/slurm.yaml").read_text().endswith(SECTION)
 
 
+def test_what_is_out_of_range_is_not_written(hpcdist: Hpcdist, folder: Path) -> None:
+    ran(folder, pairs=[[left, right, 1e9, 2.0] for left, right, *_ in PAIRS], ring=1e7)
+    result = hpcdist("sites", "check", "toy", "--measured", *PATH)
+    assert (result.code, (folder / "sites/toy.yaml").read_text()) == (2, TOY)
+    assert "measured[0].pair: doctor-1 measured: 1e+09 is out of range" in result.err
+    assert "measured[0].ring: doctor-1 measured: 1e+07 is out of range" in result.err
+
+
 def test_nothing_was_measured(hpcdist: Hpcdist, folder: Path) -> None:
     result = hpcdist("sites", "check", "toy", "--measured", *PATH)
     hint = "run `hpcdist doctor --job --nodes 4 --site toy` first"

@@ -85,6 +85,35 @@ def test_the_output_is_read_by_a_pattern_or_by_columns(
     assert balances.read(balance, text, "physics") == left
 
 
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("12.5K", 12_500),
+        ("1.2M left", 1_200_000),
+        ("3 million SU", 3_000_000),
+        ("1e3", 1000),
+        ("1,234,567.5 hours", 1_234_567.5),
+        ("-20h", -20),
+        ("1.234,5", None),
+        ("1,5", None),
+        ("1 234", None),
+        ("80%", None),
+        ("12 of 80", None),
+        ("5m", None),
+    ],
+)
+def test_an_amount_is_read_with_its_suffix_or_not_at_all(text: str, amount: float | None) -> None:
+    left = None if amount is None else Left(amount, "node-hours")
+    assert balances.read(by(columns={"left": "left"}), f"account|left\nphysics|{text}\n", "p") == left
+    assert balances.read(by(pattern="left: (?P<left>.*)"), f"left: {text}\n", "p") == left
+
+
+@pytest.mark.parametrize(("text", "amount"), [("12.5K", 12_500), ("1.234,5", None), ("7.", 7), ("7/80", 7)])
+def test_a_pattern_that_has_a_part_of_a_number_takes_no_other_number(text: str, amount: float | None) -> None:
+    found = balances.read(by(pattern="left: (?P<left>[0-9]+)"), f"left: {text}\n", "p")
+    assert found == (None if amount is None else Left(amount, "node-hours"))
+
+
 def test_names_in_braces_are_replaced_once_and_no_shell_reads_them() -> None:
     balance = by(command=["saldo", "--of={account}", "{user}", "{other}"])
     assert balances.ask(balance, "{user}; rm", "me") == Command(

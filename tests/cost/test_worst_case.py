@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hpcdist.cost.worst_case import Cost, Rate, number, worst_case
 from hpcdist.site.model import Site
@@ -81,6 +82,29 @@ def test_elements_and_trials_are_counted_also_those_of_later_generations(
     assert found == Cost(nodes=1, gpus=4, cpus=16, seconds=7200, elements=elements)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "at_once", "elements"),
+    [
+        ({"n_initial_trials": 6, "n_iterations": 9}, 4, 4),  # 4 at once on one node: 6, 4, 4 and 1
+        ({"n_initial_trials": 9, "n_iterations": 10}, 8, 5),  # two nodes each, and one for the last two
+    ],
+)
+def test_of_a_packed_search_the_nodes_of_all_generations_count(
+    algorithm: dict[str, Any], at_once: int, elements: int
+) -> None:
+    search = {
+        "framework": None,
+        "environment": environment(each=resources(cpu=1, gpu=1)),
+        "hptuning": {
+            "concurrency": at_once,
+            "matrix": {"lr": {"uniform": [0, 1]}},
+            "bo": {**algorithm, "metric": {"name": "loss"}},
+        },
+        "batch": {"pack": True},
+    }
+    assert cost(site(**NODES), **search) == Cost(nodes=1, gpus=4, cpus=4, seconds=7200, elements=elements)
+
+
 def test_each_attempt_counts_that_gets_nodes_again() -> None:
     restart = {"environment": TWO["environment"] | {"restart": {"max": 2}}}
     again = {"environment": TWO["environment"] | {"max_restarts": 2}}
@@ -107,6 +131,24 @@ def test_without_a_walltime_the_limit_of_the_partition_applies() -> None:
     assert worst_case(*nothing) == Cost(nodes=1, gpus=4, cpus=16, seconds=86400)
     unlimited = site(**NODES)
     assert worst_case(planned(unlimited, **TWO), experiment(**TWO), unlimited) is None
+
+
+def test_of_components_without_a_walltime_the_longest_limit_applies() -> None:
+    partitions = {name: {"nodes": {"n": 8}, "max_walltime": time} for name, time in LIMITS.items()}
+    machine = site(**NODES | {"partitions": partitions | {"r": {"nodes": {"n": 8}}}})
+    plan = planned(machine, **TWO, batch={"partition": "p"})
+    [group] = plan.placement.groups
+
+    def of(*names: str) -> Cost | None:
+        groups = tuple(replace(group, site_partition=name) for name in names)
+        placed = replace(plan, placement=replace(plan.placement, groups=groups))
+        return worst_case(placed, experiment(**TWO), machine)
+
+    assert of("p", "q") == Cost(nodes=2, gpus=8, cpus=32, seconds=48 * 3600)
+    assert of("p", "r") is None
+
+
+LIMITS = {"p": "24h", "q": "48h"}
 
 
 def test_a_machine_without_a_batch_system_charges_nothing() -> None:

@@ -75,7 +75,7 @@ ELSEWHERE: Final = {
             "hpcdist plan examples/pipeline.yml",
             "hpcdist submit examples/pipeline.yml",
             *(f"hpcdist {verb} diamond-1" for verb in ("wait", "status", "resume")),
-            *(f"hpcdist {verb} digits-1" for verb in ("wait", "status", "resume", "cancel", "logs")),
+            *(f"hpcdist {verb} digits-1" for verb in ("wait", "status", "resume", "cancel", "logs", "rm")),
             "hpcdist logs digits-1/small",
             "hpcdist resume digits-1/small -p lr=0.1",
         ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcdist.site.published import Published
 from tests.docs.pages import keeps_table, table
-from tests.published import FOLDER, Line, lines
+from tests.published import FOLDER, GENERIC, Line, examples_of, lines, uncompared
 from tests.sites import SHIPPED, shipped_site
 
 HEADS = ("setting", "theirs", "ours", "same, or why not")
@@ -53,6 +53,22 @@ def test_each_site_has_a_section() -> None:
 
 def test_the_counts_of_all_sites() -> None:
     keeps_table("counts of published examples", f"\n{totals()}\n")
+
+
+def test_what_is_not_compared() -> None:
+    machines = [site for site in map(shipped_site, SHIPPED) if site.name not in GENERIC]
+    reasons = [(site.name, uncompared(site)) for site in machines]
+    rows = [
+        (f"`{name}`", ", ".join(f"`{example}`" for example in found), next(iter(found.values())))
+        for name, found in reasons
+        if found
+    ]
+    pairs = sum(len(examples_of(site)) for site in machines)
+    left = sum(len(found) for _, found in reasons)
+    text = (
+        f"Of {pairs} pairs of a machine and an experiment that it can run, {pairs - left} are compared.\n\n"
+    )
+    keeps_table("examples that are not compared", f"\n{text}{table(('site', 'experiments', 'why'), rows)}\n")
 
 
 def test_the_experiments() -> None:

@@ -52,7 +52,12 @@ def test_nodes_that_are_well_beside_what_was_measured_before() -> None:
     hint = "compare versions and variables with `measured` of the site file, and try again at another time"
     assert [*measurement.findings([measured()], before)] == [
         *nodes(*((name, "", 10.0, 10.0, 3) for name in NODES)),
-        Finding("bandwidth: mpi", "nodes", "ok", "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs"),
+        Finding(
+            "bandwidth: mpi",
+            "nodes",
+            "ok",
+            "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs; one below 0.25 of that would show",
+        ),
         Finding(
             "bandwidth: mpi", "measured", "warning", "10 GB/s, 50% of the 20 measured on 2026-11-01", hint
         ),
@@ -100,7 +105,7 @@ def test_what_could_not_be_measured_is_unknown_or_a_note_and_wrong_data_an_error
     )
     found = [*measurement.findings([alone, ended, two, measured(wrong=((0, 1),))], ())]
     shown = [one[:4] for one in found if not one.numbers and one.name not in ("ring", "measured")]
-    healthy = "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs"
+    healthy = "none of 4 is slow in 3 rounds: 10 GB/s each way, 2 µs; one below 0.25 of that would show"
     assert shown == [
         ("bandwidth: mpi", "bandwidth", "unknown", "it sees 1 of 4 tasks"),
         ("bandwidth: mpi", "nodes", "ok", healthy.replace("3 rounds", "2 rounds")),
@@ -166,3 +171,32 @@ def test_a_setting_is_proposed_only_where_it_gains_more_than_the_noise() -> None
     assert best[2:4] == ("ok", "nothing is better by more than twice the noise (3 GB/s)")
     *rows, best = candidates.findings(tried, {"nccl": {0: [10.0, 10.0], 1: [10.0]}})
     assert [one.status for one in (*rows, best)] == ["ok", "ok", "note", "unknown"]
+
+
+def test_a_setting_that_the_tasks_did_not_have_is_not_compared() -> None:
+    tried = candidates.grid([("NCCL_CROSS_NIC", "0,1")])
+    assert [candidates.not_set(one, {"NCCL_CROSS_NIC": ("1",)}) for one in tried] == [
+        "",
+        "NCCL_CROSS_NIC was 1",
+        "",
+    ]
+    assert candidates.not_set(tried[2], {"NCCL_CROSS_NIC": ("1", None)}) == "NCCL_CROSS_NIC was 1 or not set"
+    assert candidates.not_set(tried[2], {}) == "NCCL_CROSS_NIC was not recorded"
+    speeds = {"nccl": {0: [10.0] * 3, 2: [20.0] * 3}}
+    found = [*candidates.findings(tried, speeds, {1: "NCCL_CROSS_NIC was 1"})]
+    assert [one[:4] for one in found] == [
+        (
+            "settings",
+            "NCCL_CROSS_NIC=0",
+            "warning",
+            "it was not measured: in the tasks NCCL_CROSS_NIC was 1",
+        ),
+        ("settings: nccl", "as it is", "ok", "all-reduce on the bus 10, 10, 10 GB/s"),
+        ("settings: nccl", "NCCL_CROSS_NIC=1", "ok", "all-reduce on the bus 20, 20, 20 GB/s"),
+        (
+            "settings: nccl",
+            "best",
+            "note",
+            "NCCL_CROSS_NIC=1: 100% faster than as it is; the noise is 0 GB/s",
+        ),
+    ]

@@ -19,7 +19,7 @@ NOBODY: Final = Slow([], [])
 
 def measured(size: int, seed: int, speed: Callable[[Match], float]) -> tuple[Slow, int]:
     """Return the verdict on a cluster with these speeds, and how many rounds it took."""
-    planned = pairing.rounds(size, seed)
+    planned = pairing.planned(size, seed)
     pairs = [Pair(*match, speed(match)) for match in itertools.chain(*planned)]
     confirmed = [Pair(*match, speed(match)) for match in pairing.confirmation(pairs)]
     return pairing.verdict(pairs, confirmed), len(planned) + bool(confirmed)
@@ -57,7 +57,7 @@ def test_of_four_nodes_all_links_are_measured_and_another_seed_measures_others()
 @pytest.mark.parametrize("seed", range(4))
 def test_the_slow_node_the_slow_link_or_nobody_is_named_in_logarithmic_time(size: int, seed: int) -> None:
     chance = random.Random(seed * 5000 + size)  # noqa: S311 - a simulation
-    most = math.ceil(math.log2(size)) + 2
+    most = max(math.ceil(math.log2(size)) + 2, pairing.FEWEST_ROUNDS + 1)
     node = chance.randrange(size)
     link = chance.choice([*itertools.chain(*pairing.rounds(size, seed))])
     for factor, expected in (
@@ -92,3 +92,30 @@ def test_two_nodes_accuse_nobody() -> None:
 def test_of_three_nodes_on_a_busy_machine_one_at_a_quarter_is_not_accused() -> None:
     assert pairing.slow([Pair(0, 1, 0.6), Pair(0, 2, 0.5), Pair(1, 2, 2.5)]) == NOBODY
     assert pairing.slow([Pair(0, 1, 0.2), Pair(0, 2, 0.2), Pair(1, 2, 2.5)]) == Slow([0], [])
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 8, 16])
+@pytest.mark.parametrize(("noise", "least"), [(0.02, 50), (0.05, 47)])
+def test_of_few_nodes_one_at_half_the_bandwidth_is_found(size: int, noise: float, least: int) -> None:
+    found = [of_half(size, seed, noise) for seed in range(50)]
+    assert sum(one.nodes == [node] for one, _, node in found) >= least
+    assert {len(healthy.nodes) + len(healthy.links) for _, healthy, _ in found} == {0}
+
+
+def of_half(size: int, seed: int, noise: float) -> tuple[Slow, Slow, int]:
+    """Return the verdicts with a node at half the bandwidth and with none, and that node."""
+    chance = random.Random(seed)  # noqa: S311 - a simulation
+    node = chance.randrange(size)
+    slow, _ = measured(size, seed, lambda match: 20 / (1 + (node in match)) * chance.gauss(1, noise))
+    healthy, _ = measured(size, seed, lambda _: 20 * chance.gauss(1, noise))
+    return slow, healthy, node
+
+
+def test_what_could_not_have_been_seen_is_known() -> None:
+    chance = random.Random(1)  # noqa: S311 - a simulation
+    matches = [*itertools.chain(*pairing.planned(4, 1))]
+    quiet = [Pair(*match, 20 * chance.gauss(1, 0.01)) for match in matches]
+    loud = [Pair(*match, 20 * chance.uniform(0.2, 1)) for match in matches]
+    assert pairing.visible(quiet) == pytest.approx(0.75)
+    assert pairing.visible(loud) < 0.65
+    assert pairing.visible([]) == 0.0

@@ -259,6 +259,8 @@ def bandwidth(folder: Path, kind: str, size: int) -> measurement.Measurement | N
     (folder / "nodes").write_text("".join(f"n{rank}\n" for rank in range(1, size + 1)))
     port = str(free_port() - 3)  # the store is at the third of the job's ports
     common = {"HPCDIST_SIZE": str(size), "HPCDIST_LOCAL_RANK": "0", "HPCDIST_HEAD_ADDRESS": "127.0.0.1"}
+    (folder / "launches").write_text("1\t7\n2\t7\tTRIED=0\tOTHER=a,b\n")
+    common |= {"HPCDIST_RUN_DIR": str(folder), "TRIED": "1"}
     common |= {"HPCDIST_PORT": port, "HPCDIST_JOB_DIR": str(folder), "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
@@ -278,7 +280,8 @@ def test_bandwidths_by_gloo_where_no_task_has_a_gpu(tmp_path: Path) -> None:
     assert (found.library, found.nodes, found.tasks, found.error) == ("gloo", ("n1", "n2", "n3"), 3, "")
     assert {pair[:2] for pair in found.pairs} == {(0, 1), (0, 2), (1, 2)}
     assert all(pair.bandwidth > 0 and pair.latency > 0 for pair in found.all_pairs)
-    assert (found.planned, found.wrong, found.is_ring_right, found.done) == (3, (), True, True)
+    assert (found.planned, found.wrong, found.is_ring_right, found.done) == (15, (), True, True)
+    assert found.variables == {"OTHER": (None,), "TRIED": ("1",)}
     assert found.ring > 0
     assert found.all_reduce > 0
 

@@ -179,10 +179,27 @@ IMAGE = {"build": {"image": "x:1"}}
             "stage[0].from: variables and ~ are not expanded in '$X/a'; write the path itself",
             "stage[0].to: 'tmp' is not an absolute path; write `node_local`, or /PATH",
             "stage[0].unpack: '$X/a' is not an archive; remove it, or name an archive: .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz, .tar.zst, .zip"]),
+        ({"stage": [{"from": ".", "to": "/d"}, {"from": "/", "to": "/"}, {"from": "a/..", "to": "/a/../b"}]}, [
+            "stage[0].from: '.' has no name for its copy; write a path that ends with its name, such as /proj/data",
+            "stage[1].from: '/' has no name for its copy; write a path that ends with its name, such as /proj/data",
+            "stage[1].to: '/' is no folder for data; write a folder for this data, such as /scratch/data",
+            "stage[2].from: 'a/..' has no name for its copy; write a path that ends with its name, such as /proj/data",
+            "stage[2].to: '/a/../b' is no folder for data; write a folder for this data, such as /scratch/data"]),
+        ({"stage": [{"from": "/a/x"}, {"from": "/b/x/"}, {"from": "/c/x.tar.gz", "unpack": True}, {"from": "/c/x", "to": "/d"}]}, [
+            "stage[1]: '/a/x' and '/b/x/' would both be 'x' in node_local; rename one, or write another `to`",
+            "stage[2]: '/a/x' and '/c/x.tar.gz' would both be 'x' in node_local; rename one, or write another `to`"]),
         ({"build": {"binds": ["/data"]}}, ["build.binds: there is no image; write `image`, or remove them"]),
         ({"build": {"image": "x", "binds": ["/a b", "/a:/b:ro:x"]}}, [
             "build.binds[0]: '/a b' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only",
             "build.binds[1]: '/a:/b:ro:x' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only"]),
+        ({"build": {"image": "x", "binds": ["/a:/b:zz", "/a:/c", "/d:/c:ro", "/c", "/a:/c"]}}, [
+            "build.binds[0]: '/a:/b:zz' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with letters, digits and $NAME only",
+            "build.binds[2]: '/a' and '/d' would both be '/c' in the container; write another target: SRC:DST",
+            "build.binds[3]: '/a' and '/c' would both be '/c' in the container; write another target: SRC:DST"]),
+        ({"run": {"cmd": "x", "prepare": {"cmd": ""}, "finish": {"cmd": " # nothing"}, "beside": [{"cmd": "y"}, {"cmd": ""}]}}, [
+            "run.prepare.cmd: the command is empty; write one, or remove it",
+            "run.finish.cmd: the command is empty; write one, or remove it",
+            "run.beside[1].cmd: the command is empty; write one, or remove it"]),
         (IMAGE | {"run": {"entrypoint": "image", "workdir": "w"}}, [
             "run.workdir: 'w' is not an absolute path; write the path in the image, beginning with /"]),
         (IMAGE | {"run": {"entrypoint": "image", "cmd": "x", "args": "y"}}, [

@@ -17,6 +17,8 @@ from tests.experiment.test_problems import found
         ({"no_progress": -1}, {}, "environment.restart.no_progress: -1 is out of range; write a number from 0 to 1000000"),
         ({"stop_on_exit": [93, 0]}, {},
          "environment.restart.stop_on_exit[1]: 0 is no exit code of a failure; write codes from 1 to 255; after 0 there is never another attempt"),
+        ({"on": []}, {},
+         "environment.restart.on: there is no further attempt after any end; name ends, or remove `restart`"),
         ({"signal": "KILL"}, {},
          "environment.restart.signal: 'KILL' does not reach the program; write one of TERM, INT, HUP, USR1, USR2"),
         ({"stop_file": "a\nover 0 0"}, {},

@@ -56,5 +56,6 @@ environment() {
 
 # What starts them.
 launch() {
-  bash "$HPCDIST_JOB_DIR/command.sh"
+  exec \
+    bash "$HPCDIST_JOB_DIR/command.sh"
 }

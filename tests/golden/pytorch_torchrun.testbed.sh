@@ -60,13 +60,14 @@ task_environment() {
   export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
   export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"
   export PET_NPROC_PER_NODE="$HPCDIST_PROCESSES"
+  export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"
   [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"
   [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"
 }
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --label --mpi=pmix \
+  exec srun --nodes=2 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=60 --label --mpi=pmix \
     "${hpcdist_task[@]}" torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

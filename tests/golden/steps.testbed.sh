@@ -51,12 +51,12 @@ hpcdist_tasks=(
 )
 # What runs before the command, beside it and after it.
 hpcdist_steps=(
+  # steps.yml stage
+  before node 'rm -rf -- "${HPCDIST_STAGE:?}" && mkdir -p -m 700 -- "${HPCDIST_STAGE:?}"'
   # steps.yml stage.0
-  before node 'mkdir -p -m 700 -- "${HPCDIST_STAGE:?}" && rm -rf -- "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar'
+  before job 'stage_broadcast /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar'
   # steps.yml stage.0
-  before job '[[ -d /proj/data/imagenet.tar ]] || sbcast --force /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar || echo '"'"'hpcdist: each node copies it'"'"''
-  # steps.yml stage.0
-  before node '{ [[ -e "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar ]] || { cp -r -- /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar.part && mv -- "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar.part "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar; }; } && tar -xf "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar -C "${HPCDIST_STAGE:?}" && rm -- "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar'
+  before node 'stage_unpack /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar "${HPCDIST_STAGE:?}"'
   # steps.yml run.prepare
   before node 'nvidia-smi -L || exit 1'
   # steps.yml run.beside.0

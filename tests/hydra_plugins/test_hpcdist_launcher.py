@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -57,6 +58,8 @@ def test_the_application_of_the_docs(folder: Path) -> None:
     [run] = hpcdist.find_runs(folder / "runs")
     assert (run.name, [trial.state for trial in run.trials()]) == ("exp-1", ["completed", "completed"])
     assert [run.result(trial=number).return_value for number in (1, 2)] == [0.2, 0.4]
+    function = base64.b64decode((run.directory / "call.txt").read_text().split()[1])
+    assert function.count(b"HydraContext") == 1, "the application is there once for both jobs"
     [sweep] = (folder / "multirun").glob("*/*")
     assert [(sweep / str(number) / ".hydra/overrides.yaml").read_text() for number in (0, 1)] == [
         "- lr=0.1\n",

@@ -114,7 +114,7 @@ def test_a_parent_job_has_no_effect() -> None:
     ]
 
 
-MANY = "choose a step with `--name a` (a, b), and chain them with `batch.dependency`"
+MANY = "choose a step with `--name a` (a, b); `hpcdist submit` takes all of them as a pipeline"
 READ = "supported: `type: command` and `sweep`, CommandComponent, DistributedComponent"
 
 

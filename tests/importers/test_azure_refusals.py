@@ -19,7 +19,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json\ntype: pipeline\njobs: {a: {command: x}, b: {command: y}}\n",
             [
-                "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name a` (a, b), and chain them with `batch.dependency`",
+                "job.yml:2:7: type: a pipeline is many jobs; choose a step with `--name a` (a, b); `hpcdist submit` takes all of them as a pipeline",
             ],
         ),
         (

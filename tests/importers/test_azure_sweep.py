@@ -247,7 +247,7 @@ early_termination: {spec: truncation}
     assert done.trials[0].command.splitlines()[0] == "cd python || exit"
     assert [str(one) for one in done.problems[1:]] == [
         "f.yml:9:23: max_duration_minutes: max_duration_minutes has no effect on a batch machine: it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`",
-        "f.yml:10:1: early_termination: early_termination has no effect on a batch machine: no running trial is stopped early: all that start run to their end",
+        "f.yml:10:1: early_termination: 'truncation' ends no trial without a number; write `slack_factor` or `truncation_percentage`",
     ]
 
 

@@ -29,7 +29,7 @@ REWRITE = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
         ("version: true\nrun: {cmd: x}", ["p.yml:1:10: version: files of version True are not read; write 1"]),
         ("version: [1]\nrun: {cmd: x}", ["p.yml:1:1: version: files of version [1] are not read; write 1"]),
         ("kind: build", ["p.yml:1:7: kind: files of kind 'build' are not run; hpcdist builds no images: build it beforehand, and name it in `build.image`"]),
-        ("kind: pipeline", ["p.yml:1:7: kind: files of kind 'pipeline' are not run; write one experiment for each step, and chain them with `batch.dependency`"]),
+        ("kind: pipeline", ["p.yml:1:7: kind: a pipeline is several runs, not one; `submit`, `check`, `plan` and `render` take one, and in Python `hpcdist.load_pipeline`"]),
     ],
 )  # fmt: skip
 def test_files_that_are_not_run(text: str, messages: list[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
+from hpcdist.errors import ConfigError
 
 PROGRAM = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
 
@@ -45,9 +46,22 @@ def test_they_are_jobs_of_one_task(text: str, native: object) -> None:
         ("kind: notebook\nparams: {bind: all, logdir: x}",
          ["p.yml:2:29: params.logdir: a notebook has no param 'logdir'; it has folder and bind",
           "p.yml:2:16: params.bind: a notebook listens on the loopback of its node, or on all addresses of it; write loopback or node"]),
+        ("kind: notebook\nbatch: {array: 1-3}\nparams: {folder: [1]}",
+         ["p.yml:2:16: batch.array: a notebook is one server, with one address; remove it",
+          "p.yml:3:10: params.folder: folder is the path of a folder, used as it is written; write a path"]),
+        ("kind: tensorboard\nbackend: lab\nparams: {logdir: '{{ x }}'}",
+         ["p.yml:2:10: backend: a tensorboard has no backend; remove it",
+          "p.yml:3:18: params.logdir: logdir is the path of a folder, used as it is written; write a path"]),
         ("kind: tensorboard\nparams: {bind: node}",
          ["p.yml:2:16: params.bind: a tensorboard has no param 'bind'; it has logdir"]),
     ],
 )  # fmt: skip
 def test_what_they_do_not_have(text: str, messages: list[str]) -> None:
     assert read(text)[1] == messages
+
+
+def test_a_kind_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"there is no kind 'Notebook'; did you mean 'notebook'\?"):
+        read("kind: Notebook\nrun: {cmd: x}")
+    with pytest.raises(ConfigError, match="known: experiment, job, notebook, tens"):
+        read("kind: zebra\nrun: {cmd: x}")

@@ -75,7 +75,7 @@ def test_every_file_has_its_expectation() -> None:
          ["error: f.yml:3:73: run.container.resources.limits.memory: 200 is less than a program needs; write 200Mi for mebibytes"]),
         ("version: 1.05\nkind: component\nrun: {kind: job, container: {command: [x]}}", []),
         ("version: 1.1\nkind: component\nrun: {kind: dag, operations: []}",
-         ["error: f.yml:3:13: run.kind: runs of kind 'dag' are not run; write one experiment for each step, and chain them with `batch.dependency`"]),
+         ["error: f.yml:3:13: run.kind: runs of kind 'dag' are not run; `submit`, `check`, `plan` and `render` take one, and in Python `hpcdist.load_pipeline`"]),
         ("version: 1.1\nkind: component\nrun: {kind: service, container: {command: [x]}, ports: [1]}",
          ["error: f.yml:3:13: run.kind: runs of kind 'service' are not run; a batch job serves nothing: start it on a machine of your own"]),
         ("version: 1.1\nkind: component\nrun: {kind: mpijobs}",

@@ -185,7 +185,11 @@ def test_inputs_of_the_component_have_the_params_of_the_search_beside_them() -> 
         ),
         (
             "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: metric_early_stopping, metric: a, value: 1, policy: {kind: median}}]}",
-            "warning: f.yml:3:111: matrix.earlyStopping[0].policy: no running trial is stopped early: all that start run to their end",
+            "warning: f.yml:3:108: matrix.earlyStopping[0].value: beside a policy it stops nothing, as in Polyaxon",
+        ),
+        (
+            "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: metric_early_stopping, metric: a, policy: {kind: x}}]}",
+            "error: f.yml:3:101: matrix.earlyStopping[0].policy: 'x' is no policy; write `kind: median`, `truncation` or `diff`",
         ),
         (
             "matrix: {kind: mapping, values: [{lr: 1}], earlyStopping: [{kind: failure_early_stopping, percent: 50}]}",

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.lint import LintContext, findings
+from hpcdist.lint.horovod import SOURCE as HOROVOD
 from hpcdist.lint.kinds import Integer, read
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable
@@ -300,8 +301,9 @@ def test_strtoll(text: str, base: int, expected: tuple[int, str]) -> None:
     ("name", "hint"),
     [
         ("NCCL_TESTS_SPLIT_MASK", ""),
-        ("HOROVOD_CACHE_CAPACITY", ""),
-        ("HOROVOD_MY_OWN", ""),
+        ("HOROVOD_TIMELINE", ""),
+        ("HOROVOD_MY_OWN", "Horovod reads no such variable, so it has no effect; remove it"),
+        ("HOROVOD_GPU_OPERATIONS", ""),
         ("HCCL_DEBUG", ""),
         ("OROVOD_X", ""),
         ("OROVOD_CACHE_CAPACITY", "Horovod reads no such variable; write HOROVOD_CACHE_CAPACITY"),
@@ -312,3 +314,27 @@ def test_strtoll(text: str, base: int, expected: tuple[int, str]) -> None:
 def test_names_of_horovod_and_misspelt_beginnings(name: str, hint: str) -> None:
     found = [text.partition(": ")[2].partition(": ")[2].partition(" (")[0] for text in said(name, "WARN")]
     assert found == ([hint] if hint else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "HOROVOD_FUSION_THRESHOLD",
+            "64M",
+            "Horovod reads 64 without a warning: what follows, 'M', is ignored; write 67108864",
+        ),
+        (
+            "HOROVOD_CYCLE_TIME",
+            "5ms",
+            "Horovod reads milliseconds, up to what is no number; write a number, such as 2.5",
+        ),
+        (
+            "HOROVOD_HIERARCHICAL_ALLREDUCE",
+            "true",
+            "Horovod reads 0 without a warning: it does not begin with a digit; write 1",
+        ),
+    ],
+)
+def test_values_that_horovod_misreads_silently(name: str, value: str, message: str) -> None:
+    assert said(name, value) == [f"exp.yml:3: {name}={value}: {message} ({HOROVOD})"]

@@ -56,9 +56,7 @@ hptuning: {matrix: {lr: {values: [1, 2]}}, early_stopping: [{metric: loss, polic
 run: {cmd: "x {{ lr }}"}
 """)
     assert [trial.command for trial in done.trials] == ["x 1", "x 2"]
-    assert "no running trial is stopped early: all that start run to their end" in [
-        one.message for one in done.problems
-    ]
+    assert not done.problems
 
 
 def test_a_value_beside_those_of_the_search_is_a_warning() -> None:
@@ -68,6 +66,62 @@ def test_a_value_beside_those_of_the_search_is_a_warning() -> None:
     assert [str(one) for one in done.problems] == [
         "e.yml:1:14: params.lr: the param 'lr' has the values of the search, and not this one; remove one of them",
         "-p n=7: params.n: the param 'n' has the values of the search, and not this one; remove one of them",
+    ]
+
+
+def test_a_trial_of_a_list_has_the_params_of_the_file_for_those_that_it_lacks() -> None:
+    done = loaded("""
+params: {b: 9}
+hptuning: {mapping: [{a: 1, b: 2}, {a: 3}]}
+run: {cmd: "echo {{ a }} {{ b }}"}
+""")
+    assert (done.trials, done.problems) == (
+        [
+            TrialTexts({"a": "1", "b": "2"}, "echo 1 2", of_polyaxon(a=1, b=2), 1),
+            TrialTexts({"a": "3"}, "echo 3 9", of_polyaxon(b=9, a=3), 2),
+        ],
+        (),
+    )
+
+
+V1_LIST = """
+version: 1.1
+kind: operation
+matrix: {kind: mapping, values: [{lr: 0.9, n: 1}, {n: 2}]}
+component:
+  inputs: [{name: n, type: int}%s]
+  run: {kind: job, container: {image: x, command: [sh, -c, "echo {{ lr }} {{ n }}"]}}
+"""
+
+
+def test_a_trial_of_a_list_has_the_default_of_its_input() -> None:
+    done = loaded(V1_LIST % ", {name: lr, type: float, isOptional: true, value: 0.0}")
+    assert [trial.variables["POLYAXON_PARAMS"] for trial in done.trials] == [
+        '{"lr": 0.9, "n": 1}',
+        '{"n": 2, "lr": 0.0}',
+    ]
+
+
+@pytest.mark.parametrize("declared", ["", ", {name: lr, type: float}"])
+def test_a_trial_of_a_list_without_a_value_is_an_error_at_this_trial(declared: str) -> None:
+    message = (
+        "hptuning.mapping[1]: trial 2: the input 'lr' is required but has no param; write it under `params`"
+    )
+    assert problems(V1_LIST % declared) == [f"e.yml:4:51: {message}, or use `-p lr=VALUE`"]
+
+
+def test_an_unused_resource_of_hyperband_is_told_where_it_is_named() -> None:
+    text = """
+hptuning:
+  matrix: {lr: {uniform: [0, 1]}}
+  hyperband: {max_iterations: 4, resource: {name: epochs}, metric: {name: loss}}
+run: {cmd: "x {{ lr }}"}
+"""
+    assert problems(text) == [
+        (
+            "e.yml:4:34: hptuning.hyperband.resource: nothing uses the param 'epochs': all of its trials would be "
+            "the same; write `{{ epochs }}` in `run.cmd`, or in a variable of `environment.env_vars`"
+        )
     ]
 
 

@@ -103,6 +103,39 @@ def test_a_group_knows_what_one_of_it_knows_and_forgets_it_together(tmp_path: Pa
     assert [(node.name, len(node.evidence)) for node in found.nodes()] == [("n1", 1)]
 
 
+def test_what_a_clock_that_is_ahead_forgot_hides_nothing_that_comes_after_it_was_read(tmp_path: Path) -> None:
+    own = run(tmp_path, "started 900 0", "lost 700 n1")
+    assert known.read(tmp_path, None, NOW).save((Forgotten("n1", "", "me", NOW + 86400),)) == ()
+    assert evidence(tmp_path) == []  # read by a clock that is right
+    extend(own, "started -500 1", "lost -600 n1")
+    found = known.read(tmp_path, None, NOW + 900)
+    assert [(node.name, len(node.evidence)) for node in found.nodes()] == [("n1", 1)]
+    assert found.new.forgotten == ()  # it is written once
+
+
+def test_a_ledger_that_cannot_be_read_does_not_grow(tmp_path: Path) -> None:
+    run(tmp_path, "started 900 0", "lost 700 n1")
+    shared = tmp_path / "shared"
+    for file in (ledger.own_file(tmp_path), shared):
+        with file.open("wb") as stream:
+            stream.truncate((1 << 26) + 1)
+    found = known.read(tmp_path, shared, NOW)
+    assert len(found.problems) == 2
+    assert ([node.name for node in found.nodes()], found.save()) == (["n1"], ())
+    assert {file.stat().st_size for file in (ledger.own_file(tmp_path), shared)} == {(1 << 26) + 1}
+
+
+def test_a_node_with_its_domain_and_without_it_is_one(tmp_path: Path) -> None:
+    run(tmp_path, "started 900 0", "lost 90000 n1", "lost 700 n1.cluster", "lost 600 n2.a", "lost 500 n2.b")
+    run(tmp_path, "started 900 0", "lost 700 n2", mark="u")
+    found = known.read(tmp_path, None, NOW)
+    assert sorted((node.name, len(node.evidence)) for node in found.nodes()) == [
+        ("n1.cluster", 2), ("n2", 1), ("n2.a", 1), ("n2.b", 1),
+    ]  # fmt: skip
+    found.save((Forgotten("n1.cluster", "", "me", NOW),))
+    assert "n1.cluster" not in {node.name for node in known.read(tmp_path, None, NOW).nodes()}
+
+
 def test_a_shared_ledger_that_cannot_be_written_is_a_warning_and_is_written_later(tmp_path: Path) -> None:
     shared = tmp_path / "group" / "shared"
     run(tmp_path / "runs", "started 900 0", "lost 700 n1")
@@ -149,7 +182,7 @@ def test_any_file_is_a_ledger(text: bytes) -> None:
 def test_a_ledger_that_is_none_is_a_warning(tmp_path: Path) -> None:
     os.mkfifo(ledger.own_file(tmp_path))
     found = known.read(tmp_path, None, NOW)
-    hint = "what it has of nodes is not used"
+    hint = "what it has of nodes is not used, and nothing is added to it; move it away to begin anew"
     assert found.problems == (
         warning(f"{ledger.own_file(tmp_path)}: it is a FIFO, not a regular file", hint=hint),
     )

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -378,3 +379,36 @@ def test_a_training_goes_on_in_the_jobs_behind_it(person: Person) -> None:
     assert steps == sorted({0, *steps})  # each further than the one before
     assert record(person, "chain-1") == {"job": "1000.fakepbs", "state": "completed", "exit_code": 0}
     until(lambda: "fakepbs" not in person.run("qstat").stdout, "the other followers to be deleted")
+
+
+def test_no_follower_runs_that_is_submitted_while_the_run_is_cancelled(person: Person) -> None:
+    """As by a qsub that takes long; it had the follower's script before, and answers after."""
+    slow = person.directory / "qsub"
+    slow.write_text(f'#!/bin/bash\n[[ ! -e first ]] || sleep 3\ntouch first\nexec {FAKES}/qsub "$@"\n')
+    slow.chmod(0o755)
+    file = person.write("chain", "echo program >>programs; sleep 60", walltime="2m")
+    words = [
+        sys.executable,
+        "-m",
+        "hpcdist",
+        "submit",
+        file,
+        "--set",
+        "environment.restart={max: 3, notice: 10s}",
+    ]
+    path = f"{person.directory}:{person.environment['PATH']}"
+    with subprocess.Popen(
+        words,
+        cwd=person.directory,
+        env={**person.environment, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as submit:
+        until((person.directory / "programs").exists, "the first job to run")
+        cancelled = person.hpcdist("cancel", "chain-1")
+        out, _ = submit.communicate(timeout=60)
+    assert "chain-1 was cancelled when it had 2 of 4 jobs" in out
+    until(lambda: "fakepbs" not in person.run("qstat").stdout, "the follower to be deleted")
+    assert (person.directory / "programs").read_text() == "program\n"
+    assert record(person, "chain-1")["state"] == "cancelled", cancelled

@@ -70,16 +70,15 @@ def test_operations_stand_behind_those_that_they_need_also_by_their_outputs() ->
         ("right", [("prep", "afternotok")]),
         ("join", [("left", "afterok"), ("right", "afterany")]),
     ]
-    assert [str(one) for one in pipeline.problems] == [
+    assert pipeline.problems == ()
+    [note] = read(DIAMOND.replace('"afterany:right"', "right")).problems
+    assert (note.severity, str(note)) == (
+        "note",
         (
             "runs.yml:5:19: operations[0]: join waits for right, and uses none of its outputs; "
             "its folder is `{{ ops.right.outputs.path }}`"
         ),
-        (
-            "runs.yml:10:19: operations[2]: right waits for prep, and uses none of its outputs; "
-            "its folder is `{{ ops.prep.outputs.path }}`"
-        ),
-    ]
+    )
 
 
 def test_options_set_params_of_the_pipeline_and_keys_of_its_operations() -> None:
@@ -106,6 +105,29 @@ def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
         "runs.yml:11:16: run.operations[1].trigger: no batch system has the trigger 'one_done'; "
         "known: all_succeeded, all_done, all_failed"
     )
+
+
+@pytest.mark.parametrize("dependencies", ["[prep]", "prep", "[]"])
+def test_an_operation_of_polyaxon_waits_in_its_one_way_also_for_whose_outputs_it_uses(
+    dependencies: str,
+) -> None:
+    text = DAG.replace("dependencies: [prep]", f"dependencies: {dependencies}")
+    assert needs(read(text)) == {"prep": [], "train": [("prep", "afterany")]}
+    own = text.replace("trigger: all_done", "trigger: all_succeeded")
+    assert needs(read(own)) == {"prep": [], "train": [("prep", "afterok")]}
+
+
+def test_nothing_of_a_dag_is_dropped() -> None:
+    text = DAG.replace(
+        "run:\n", "matrix: {kind: grid}\nschedule: {kind: cron}\ninputs: []\nrun:\n  cache: 1\n", 1
+    )
+    equal = "of a dag has no equal in a pipeline"
+    assert refused(text) == [
+        f"runs.yml:4:1: matrix: `matrix` {equal}; write it into the operation that is a search",
+        f"runs.yml:5:1: schedule: `schedule` {equal}; use cron",
+        f"runs.yml:6:1: inputs: `inputs` {equal}; write the values into the operations",
+        f"runs.yml:8:3: run.cache: `cache` {equal}; remove it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +169,31 @@ def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
                 (
                     "runs.yml:2:81: operations[1].needs[2]: no operation waits in the way 'soon'; "
                     "known: afterok, afterany, afternotok, after, aftercorr"
+                ),
+            ],
+        ),
+        (
+            (
+                "[{name: a, run: {cmd: x}}, {name: c, needs: a, dependencies: a, "
+                "file: nowhere/x.yml, path: x}, {name: d, needs: [a, 'afterany:a'], run: {cmd: x}}]"
+            ),
+            [
+                (
+                    "runs.yml:2:60: operations[1].dependencies: an operation has `needs` or `dependencies`, "
+                    "not both; put both into `needs`"
+                ),
+                (
+                    "runs.yml:2:74: operations[1].dependencies: it waits for a already (afterok); "
+                    "name each operation once"
+                ),
+                "runs.yml:2:83: operations[1].file: there is no such file",
+                (
+                    "runs.yml:2:98: operations[1].path: an operation has `file` or `path`, not both; "
+                    "remove one of both"
+                ),
+                (
+                    "runs.yml:2:129: operations[2].needs[1]: it waits for a already (afterok); "
+                    "name each operation once"
                 ),
             ],
         ),
@@ -197,5 +244,48 @@ def test_experiments_in_files_get_params(tmp_path: Path) -> None:
         reading.read(source.parse(text, file), ExperimentOptions(file))
     document = source.parse(text.replace(", batch: {nodes: 2}", ""), file)
     [one] = reading.read(document, ExperimentOptions(file)).operations
-    assert (one.options.file, one.options.params) == (str(tmp_path / "train.yml"), (("data", "3"),))
+    assert (one.options.file, one.params) == (str(tmp_path / "train.yml"), {"data": 3})
     assert one.needs == tuple[Need]()
+
+
+def test_params_of_a_file_are_keys_and_values(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("run: {cmd: x}\n")
+    text = "kind: pipeline\nparams: [1]\noperations: [{name: a, file: x.yml, params: [1, 2]}]\n"
+    file = str(tmp_path / "runs.yml")
+    with pytest.raises(ConfigError) as error:
+        reading.read(source.parse(text, file), ExperimentOptions(file))
+    assert [str(one) for one in error.value.problems] == [
+        f"{file}:{place}: params are keys and values; write `params: {{NAME: VALUE}}`"
+        for place in ("2:1: params", "3:37: operations[0].params")
+    ]
+
+
+def test_no_container_is_for_all_operations() -> None:
+    settings = (("batch.container", "false"), ("prep.batch.container", "true"))
+    pipeline = read(DIAMOND, settings=settings)
+    assert [one.options.settings for one in pipeline.operations[:2]] == [
+        (("batch.container", "false"), ("batch.container", "true")),
+        (("batch.container", "false"),),
+    ]
+
+
+def test_a_param_that_no_operation_uses_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("run: {cmd: 'x {{ lost }}'}\n")
+    text = """\
+kind: pipeline
+params: {size: 1, lost: 2, given: 3}
+operations:
+  - {name: a, run: {cmd: "x {{ size }}"}}
+  - {name: b, needs: a, file: x.yml, params: {own: "{{ params.given }}"}}
+"""
+    file = str(tmp_path / "runs.yml")
+    found = reading.read(source.parse(text, file), ExperimentOptions(file)).problems
+    assert [(one.severity, str(one)) for one in found if "param" in one.message] == [
+        (
+            "warning",
+            (
+                f"{file}:2:19: params.lost: no operation uses the param 'lost'; "
+                "write `{{ params.lost }}` where it belongs, or remove it"
+            ),
+        )
+    ]

@@ -191,6 +191,53 @@ def test_resuming_runs_again_what_did_not_end_well_and_what_depends_on_it(person
         person.resume(stored)
 
 
+REPAIRED = """\
+kind: pipeline
+name: diamond
+operations:
+  - {name: prep, run: {cmd: prepare}}
+  - {name: repair, needs: {prep: afternotok}, run: {cmd: repair}}
+  - {name: check, needs: repair, run: {cmd: check}}
+  - {name: train, needs: prep, run: {cmd: train}}
+  - {name: join, needs: {train: afterok, repair: afterany}, run: {cmd: join}}
+"""
+
+
+def test_what_waits_for_a_failure_that_did_not_come_was_not_needed(tmp_path: Path) -> None:
+    person = Person(tmp_path / "runs", REPAIRED)
+    stored, _ = person.submit()
+    person.queue.jobs |= dict.fromkeys(("100", "102", "104"), "COMPLETED")
+    person.queue.jobs |= dict.fromkeys(("101", "103"), "CANCELLED")
+    nodes = looking.look(stored, person.queue.services)
+    assert [(node.name, node.reason) for node in nodes if not node.is_needed] == [
+        ("repair", "not needed: prep is completed"),
+        ("check", "not needed: repair never ran"),
+    ]
+    assert looking.summary("diamond-1", nodes) == "diamond-1: 3 completed, 2 not needed"
+    reports = [node.report for node in nodes if node.report]
+    assert {where.name for where in looking.unneeded(reports)} == {"diamond-1-repair-1", "diamond-1-check-1"}
+    assert looking.unneeded(reports[1:]) == set()
+    with pytest.raises(ConfigError, match="every operation of diamond-1 has completed, or is still to run"):
+        person.resume(stored)
+
+
+def test_resuming_leaves_out_what_is_not_needed_and_takes_what_waits_for_what_runs_again(
+    tmp_path: Path,
+) -> None:
+    person = Person(tmp_path / "runs", REPAIRED)
+    stored, _ = person.submit()
+    person.queue.jobs |= {"100": "COMPLETED", "101": "CANCELLED", "102": "FAILED", "103": "CANCELLED"}
+    assert person.resume(stored) == ["diamond-1/train", "diamond-1/join"]
+    person.queue.jobs |= {"105": "COMPLETED", "106": "COMPLETED"}
+    assert person.states["join"] == "completed"
+    failed_first = Person(tmp_path / "others", REPAIRED)
+    stored, _ = failed_first.submit()
+    failed_first.queue.jobs |= {"100": "FAILED", "101": "FAILED"}
+    failed_first.queue.jobs |= dict.fromkeys(("102", "103", "104"), "CANCELLED")
+    assert failed_first.resume(stored) == [f"diamond-1/{name}" for name in stored.needs]
+    assert "#SBATCH --dependency=afternotok:105" in failed_first.script("diamond-1-repair-1", "job.2.sh")
+
+
 def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Path) -> None:
     runs = planning.expected(Person(tmp_path).pipeline, "diamond-1", tmp_path)
     options = OPTIONS._replace(site="sge")
@@ -208,6 +255,42 @@ def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Pa
             ("13:19", "join", "left"),
         )
     ]
+
+
+def test_what_needs_each_other_is_on_one_machine(tmp_path: Path) -> None:
+    text = TEXT.replace("    needs: prep\n    batch: {", "    needs: prep\n    batch: {site: pbs, ")
+    pipeline = reading.read(source.parse(text, "diamond.yml"), OPTIONS._replace(site=None))
+    settings = dict.fromkeys(("prep", "left", "join"), (("batch.site", "slurm"),))
+    operations = tuple(
+        one._replace(options=one.options._replace(settings=settings.get(one.name, ())))
+        for one in pipeline.operations
+    )
+    runs = planning.expected(pipeline, "diamond-1", tmp_path)
+    with pytest.raises(PlanError) as error:
+        planning.plan_all(pipeline._replace(operations=operations), "diamond-1", runs, plan)
+    hint = "a batch system waits for its own jobs alone: give both the same `batch.site`"
+    assert [str(problem) for problem in error.value.problems] == [
+        f"diamond.yml:9:12: right runs on pbs, and prep, which it needs, on slurm; {hint}",
+        f"diamond.yml:13:35: join runs on slurm, and right, which it needs, on pbs; {hint}",
+    ]
+
+
+def test_params_of_a_file_keep_their_types(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text("params: {note: 1, size: 1, rate: 1, data: 1}\nrun: {cmd: x}\n")
+    text = """\
+kind: pipeline
+params: {size: 10}
+operations:
+  - {name: prep, run: {cmd: prepare}}
+  - name: train
+    file: x.yml
+    params: {note: "null", size: "{{ params.size }}", rate: 1.10, data: "{a: {{ ops.prep.outputs.path }}}"}
+"""
+    pipeline = reading.read(source.parse(text, str(tmp_path / "d.yml")), OPTIONS)
+    runs = planning.expected(pipeline, "d-1", tmp_path)
+    params = planning.plan_all(pipeline, "d-1", runs, plan)[1].made.experiment.params
+    path = f"{{a: {tmp_path}/d-1-prep-1/outputs}}"
+    assert {**params} == {"note": "null", "size": 10, "rate": 1.1, "data": path}
 
 
 SYSTEMS = {

@@ -103,6 +103,40 @@ def test_suggested_alternative(exp: Experiment, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+PAID = site(
+    node_types={"a100": {"gpus": 4}, "h100": {"gpus": 4}, "cpu": {"cpus": 8, "gpus": 0}},
+    partitions={
+        "a": {"nodes": {"a100": 9}, "max_walltime": "20h"},
+        "h": {"nodes": {"h100": 9}, "max_walltime": "100h"},
+        "c": {"nodes": {"cpu": 9}, "max_walltime": "1h"},
+        "long": {"nodes": {"cpu": 9}, "max_walltime": "2h"},
+    },
+    account={
+        "rules": [
+            {"node_types": [kind], "pattern": f".*@{kind}", "hint": f"write NAME@{kind}"}
+            for kind in ("a100", "h100", "cpu")
+        ]
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("exp", "hint"),
+    [
+        (training(0, account="me@a100", partition="a", walltime="30h"), "the longest is 20:00:00 on a (up to 9 nodes)"),
+        (training(0, account="me", partition="a", walltime="30h"), "partition h takes it"),
+        (training(0, resources(cpu=1), account="me", partition="c", walltime="2h"), "partition long takes it"),
+        (training(0, resources(cpu=1), account="me@cpu", partition="c", walltime="3h"), "the longest is 02:00:00 on long (up to 9 nodes)"),
+    ],
+)  # fmt: skip
+def test_a_hint_names_what_the_account_pays_for_and_no_gpus_for_a_job_without(
+    exp: Experiment, hint: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        selected(exp, PAID)
+    assert [problem.hint for problem in caught.value.problems] == [hint]
+
+
 def test_no_suggestion_where_no_number_fits() -> None:
     machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 9}, "min_nodes": 2}})
     with pytest.raises(PlanError) as caught:

@@ -423,6 +423,9 @@ def test_all_memory_of_the_nodes(scheduler: str, size: str, flag: str, value: st
     plan = planned(machine, framework="mpi", environment=environment(1, each=each))
     [line] = [line for line in plan.directives if line.flag == flag]
     assert str(line.value).endswith(value)
+    [group] = plan.placement.groups
+    assert group.memory
+    assert {row.memory for row in plan.placement.rows} == {group.memory // 2}
     assert not [note for note in plan.notes if "memory" in note.message]
 
 
@@ -709,55 +712,60 @@ def test_launcher_args_of_the_experiment(launcher: dict[str, Any], name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("machine", "batch", "command", "problem"),
+    ("machine", "batch", "command", "problems"),
     [
         (
             TESTBED,
-            {"args": ["--ntasks=3"]},
+            {"args": ["--ntasks=3", "-u", "-n4"]},
             "a",
-            f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
+            [
+                f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
+                f"batch.launcher.args[2]: -n4 is set by hpcdist; {BY_THE_PLAN}",
+            ],
         ),
         (
             TESTBED,
             {"args": ["x"]},
             "a",
-            f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}",
+            [f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}"],
         ),
         (
             TESTBED,
             {"args": ["-n 3"]},
             "a",
-            f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}",
+            [f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}"],
         ),
         (
             TESTBED,
             {"args": ["-u", "--comment seven"]},
             "a",
-            (
-                "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
-                "write it as items of their own: --comment, seven"
-            ),
+            [
+                (
+                    "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
+                    "write it as items of their own: --comment, seven"
+                )
+            ],
         ),
         (
             LOCAL,
             {"name": "processes", "args": ["-x"]},
             "a",
-            f"batch.launcher.args: launcher processes takes no options, {UNREAD}",
+            [f"batch.launcher.args: launcher processes takes no options, {UNREAD}"],
         ),
         (
             TESTBED,
             {"args": ["-x"]},
             "mpirun a",
-            f"batch.launcher.args: the command is a launch already, {UNREAD}",
+            [f"batch.launcher.args: the command is a launch already, {UNREAD}"],
         ),
     ],
 )
 def test_reserved_launcher_options_are_refused(
-    machine: Site, batch: dict[str, Any], command: str, problem: str
+    machine: Site, batch: dict[str, Any], command: str, problems: list[str]
 ) -> None:
     with pytest.raises(PlanError) as error:
         planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
-    assert [str(found) for found in error.value.problems] == [problem]
+    assert [str(found) for found in error.value.problems] == problems
 
 
 @pytest.mark.parametrize(
@@ -792,6 +800,29 @@ def test_a_search_is_an_array_from_1_on_with_as_many_at_once_as_it_says() -> Non
     assert plan.sweep.summary == "3000 trials of lr, 4 at once, in 3 job arrays"
     assert plan.summary == "3000 trials, each of 1 task by srun, 1 node"
     assert [str(note) for note in plan.notes if "MaxArraySize" in note.message] == []
+
+
+def test_a_metric_may_have_several_values_at_which_a_search_stops() -> None:
+    both = [
+        {"metric": "loss", "value": value, "optimization": way}
+        for value, way in ((0.1, "minimize"), (9, "maximize"))
+    ]
+    search = {
+        "matrix": {"lr": {"values": [1]}},
+        "early_stopping": [*both, {"metric": "accuracy", "value": 1}],
+    }
+    plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})
+    assert plan.sweep
+    assert plan.sweep.stop_at == {"loss": ((-1, 0.1), (1, 9)), "accuracy": ((1, 1),)}
+
+
+def test_an_adaptive_search_has_as_many_trials_as_all_its_generations() -> None:
+    algorithm = {"n_initial_trials": 8, "n_iterations": 7, "metric": {"name": "loss"}}
+    search = {"matrix": {"lr": {"uniform": [0, 1]}}, "bo": algorithm, "concurrency": 3}
+    plan = planned(hptuning=search, run={"cmd": "x {{ lr }}"})
+    assert plan.sweep
+    assert plan.sweep.summary == "at most 15 trials of lr in 4 generations, 8 of them in the first, 3 at once"
+    assert plan.summary == "at most 15 trials, each of 1 task by srun, 1 node"
 
 
 def test_no_more_trials_run_at_once_than_there_are() -> None:

@@ -144,6 +144,16 @@ def test_trials_without_a_limit_run_one_after_another_where_the_machine_has_none
     assert pack_of(plan) == Pack(1, 1, 1, Origin("rule", "local has no arrays"))
 
 
+def test_each_job_of_workers_takes_its_gpus_until_its_time_limit_from_the_budget() -> None:
+    def costs(machine: Site) -> tuple[int | None, int | None]:
+        sweep = of_trials(machine, at_once=8, batch={"budget": 10, "walltime": "1h", "pack": True}).sweep
+        assert sweep is not None
+        return sweep.budget, sweep.cost
+
+    assert costs(TESTBED) == (36000, 4 * 3600)
+    assert costs(FLUX) == (36000, 8 * 3600)
+
+
 def test_torchrun_starts_the_processes_of_one_trial() -> None:
     plan = of_trials(
         WHOLE, at_once=2, framework="pytorch", pytorch={"launch": "torchrun"}, batch={"pack": True}

@@ -54,6 +54,51 @@ def test_a_plan_says_how_many_attempts_there_may_be() -> None:
     ]
 
 
+def test_a_plan_says_where_there_is_one_attempt_and_how_many_nodes_are_spare() -> None:
+    def attempts(site: str, **restart: Any) -> str:
+        plan = planned(site_named(site), environment={"restart": restart}, **DAY)
+        return plan.summary.partition(" node, ")[2]
+
+    assert attempts("testbed", max=0) == "1 attempt"
+    assert attempts("local", on=["timeout"]) == "1 attempt"
+    assert attempts("testbed", on=[]) == "1 attempt"
+    assert attempts("testbed", spare_nodes=1) == "at most 11 attempts by requeue, 1 spare node"
+
+
+@pytest.mark.parametrize(
+    ("site", "data", "text"),
+    [
+        (
+            "local",
+            {"on": ["timeout", "preempt"]},
+            "there is no further attempt: local gives a job no other nodes or time",
+        ),
+        ("pbs", {"max": 1000}, "1001 jobs are submitted at once; what the queue refuses of them is left out"),
+        ("pbs", {}, ""),
+        ("testbed", {"max": 1000}, ""),
+    ],
+)
+def test_what_the_restarts_cannot_do_is_a_warning(site: str, data: dict[str, Any], text: str) -> None:
+    plan = planned(site_named(site), environment={"restart": data}, **DAY)
+    assert [note.message for note in plan.notes if note.path[:2] == ("environment", "restart")] == [
+        text
+    ] * bool(text)
+
+
+@pytest.mark.parametrize(("site", "warned"), [("pbs", True), ("testbed", False), ("local", False)])
+def test_without_a_time_limit_there_is_no_notice(site: str, *, warned: bool) -> None:
+    """Slurm tells a job when it ends."""
+    plan = planned(site_named(site), environment={"restart": {}})
+    assert any("no notice before the time limit" in note.message for note in plan.notes) == warned
+
+
+@pytest.mark.parametrize(("walltime", "notice"), [("24:00:00", 300), ("20m", 300), ("9m", 135), ("1m", 15)])
+def test_the_usual_notice_is_no_more_than_a_quarter_of_the_time(walltime: str, notice: int) -> None:
+    found = restarts("testbed", {}, batch={"walltime": walltime})
+    assert found is not None
+    assert found.notice == notice
+
+
 def test_torchrun_hands_on_term() -> None:
     found = restarts("testbed", {}, framework="pytorch", pytorch={"launch": "torchrun"})
     assert found is not None
@@ -76,6 +121,17 @@ def test_an_element_of_an_array_goes_on_by_requeue_or_in_its_own_job() -> None:
     array = {"batch": {"array": "0-3", "walltime": "1h"}}
     ways = [restarts(site, {"on": ["failure"]}, **array) for site in ("testbed", "pbs")]
     assert [one and one.by for one in ways] == ["requeue", None]
+
+
+def test_trials_that_are_packed_by_rule_are_not_restarted() -> None:
+    data: dict[str, Any] = {
+        "hptuning": {"matrix": {"n": {"values": [1, 2, 3]}}},
+        "environment": {"restart": {"on": ["failure"]}},
+        "run": {"cmd": "train {{ n }}"},
+    }
+    message = r"packed trials are not restarted one by one, and these are packed \(rule local has no arrays\)"
+    with pytest.raises(PlanError, match=message):
+        planned(site_named("local"), **data)
 
 
 @pytest.mark.parametrize(

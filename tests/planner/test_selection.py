@@ -300,14 +300,14 @@ def test_walltime_by_number_of_nodes() -> None:
             None,
             [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
              "requested by "
-             "master; partitions a100 and cpu take it")],
+             "master; partition cpu takes it")],
         ),
         (
             {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
             None,
             [("environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed "
              "(1 task a node); "
-             "the largest that fits: `n_workers: 7` on v100")],
+             "the largest that fits: `n_workers: 7` on cpu")],
         ),
         (
             {"framework": "pytorch", "batch": {"partition": "cpu"},
@@ -321,7 +321,7 @@ def test_walltime_by_number_of_nodes() -> None:
             {"batch": {"partition": "a100"}},
             "2h",
             [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 requested; "
-              "partitions v100 and cpu take it")],
+              "partition cpu takes it")],
         ),
         (
             {"framework": "pytorch",

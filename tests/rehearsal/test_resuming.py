@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from hpcdist.rehearsal.checkpoints import written
-from hpcdist.rehearsal.observed import Attempt, File
+from hpcdist.rehearsal.observed import Attempt, Ending, File
 from hpcdist.rehearsal.resuming import Resumption, resumption
 from hpcdist.rehearsal.steps import Step, Steps
 from tests.rehearsal.made import attempt, file, whole
@@ -23,12 +23,53 @@ def steps(*each: list[float]) -> Steps:
     }
 
 
+FOUR = [attempt(0, *(tuple(file("c", made, made) for made in range(there, there + 1)) for there in range(5)))]
+"""A training that wrote four checkpoints in its first attempt, ten seconds after each other."""
+
+
 @pytest.mark.parametrize(
-    ("own", "went_on"), [([3.0, 4.0], True), ([0.0, 1.0], False), ([1.0], True), ([9.0], True)]
+    ("own", "went_on"),
+    [
+        (34.0, True),  # it does the step again that had been tracked before the last checkpoint
+        (35.0, True),
+        (31.0, True),  # the training had gone on while the checkpoint was written
+        (90.0, True),
+        (25.0, False),  # from the checkpoint before the last one
+        (5.0, False),  # from the oldest one
+        (0.0, False),
+    ],
 )
-def test_steps_show_whether_it_began_anew(own: list[float], *, went_on: bool) -> None:
-    found = resumed(TWO, 1, steps([0.0, 1.0, 2.0, 3.0, 4.0], own))
-    assert found == Resumption(went_on, "steps", reached=4.0, began_at=own[0])
+def test_steps_show_whether_it_went_on_from_the_last_checkpoint(own: float, *, went_on: bool) -> None:
+    tracked = steps([float(step) for step in range(45)], [own, own + 1])
+    second = attempt(1, FOUR[0].looks[-1].files)
+    found = resumed([*FOUR, second], 1, tracked)
+    assert found == Resumption(went_on, "steps", reached=44.0, began_at=own, saved=34.0)
+
+
+def test_a_checkpoint_that_was_cut_short_is_not_the_last_one() -> None:
+    cut = FOUR[0]._replace(endings=(Ending(1040.1, "write", "n1", "0"),))
+    tracked = steps([float(step) for step in range(35)], [25.0])
+    assert resumed([cut, attempt(1)], 1, tracked).went_on is True
+
+
+def test_neither_epochs_nor_a_log_beside_the_checkpoints_count() -> None:
+    """The program tracks a metric by epochs once more first, and its log grows after the last checkpoint."""
+    log = [
+        look._replace(at=look.at + 2, files=(*look.files, file("log", 99, look.at, size=3)))
+        for look in FOUR[0].looks
+    ]
+    looks = sorted(
+        (
+            *FOUR[0].looks,
+            *log,
+            log[-1]._replace(at=1049.0, files=(*log[-1].files[:1], file("log", 99, 1049, size=4))),
+        )
+    )
+    tracked = steps([float(step) for step in range(45)], [35.0, 36.0])
+    epoch = Step(2000.0, 3.0, "epoch")
+    tracked = {**tracked, "7/0.1": [epoch, *tracked["7/0.1"]]}
+    found = resumed([FOUR[0]._replace(looks=tuple(looks)), attempt(1)], 1, tracked)
+    assert (found.went_on, found.saved, found.began_at) == (True, 34.0, 35.0)
 
 
 def resumed(attempts: Sequence[Attempt], number: int, steps: Steps) -> Resumption:
@@ -45,11 +86,12 @@ def numbered(*names: str) -> tuple[File, ...]:
 
 
 @pytest.mark.parametrize(
-    ("written", "went_on"), [("step-30/a", True), ("step-20/a", True), ("step-10/a", False)]
+    ("written", "went_on"),
+    [("step-40/a", True), ("step-30/a", True), ("step-20/a", False), ("step-10/a", False)],
 )
 def test_names_of_checkpoints_show_it_too(written: str, *, went_on: bool) -> None:
-    first = attempt(0, (), numbered("step-10/a"), numbered("step-10/a", "step-20/a"))
-    there = numbered("step-10/a", "step-20/a")
+    there = numbered("step-10/a", "step-20/a", "step-30/a", "events.1700000000.n1")
+    first = attempt(0, there[3:], (there[0], there[3]), (*there[:2], there[3]), there)
     again = tuple(each._replace(changed="2") for each in numbered(written))
     rest = tuple(each for each in there if each.path != written)
     own = attempt(1, there, (*rest, *again))

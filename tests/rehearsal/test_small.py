@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, PlanError
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.rehearsal import ENDS, Rehearsal
 from hpcdist.rehearsal import small
@@ -53,6 +53,43 @@ def test_a_number_of_nodes_of_the_file_is_smaller_too(tmp_path: Path) -> None:
     assert (plan.placement.nodes, plan.placement.size) == (2, 4)
 
 
+GPU = {"resources": {"gpu": {"requests": 4}}}
+
+
+def test_an_elastic_training_does_with_as_many_fewer(tmp_path: Path) -> None:
+    elastic = {"min_np": 16, "max_np": 32}
+    plan = planned(tmp_path, 2, horovod={"elastic": elastic}).made.plan
+    words = [word.text for word in plan.words]
+    bounds = [words[words.index(option) + 1] for option in ("--min-np", "--max-np")]
+    assert (plan.placement.size, bounds) == (8, ["4", "8"])
+
+
+def test_parameter_servers_are_fewer_too_or_it_is_refused(tmp_path: Path) -> None:
+    replicas = {"n_workers": 3, "n_ps": 2, "default_worker": GPU, "default_ps": GPU}
+    data: dict[str, Any] = {"framework": "tensorflow", "environment": {**GPU, "replicas": replicas}}
+    assert planned(tmp_path, 3, **data).made.plan.placement.nodes == 3
+    message = "with the fewest replicas it has 2 nodes, more than 1; rehearse it with --nodes 2"
+    with pytest.raises(PlanError, match=message):
+        planned(tmp_path, 1, **data)
+
+
+def test_a_worker_that_is_left_out_may_have_no_entry_of_its_own(tmp_path: Path) -> None:
+    replicas = {"n_workers": 7, "default_worker": GPU, "worker": [{"index": 5, **GPU}]}
+    message = "worker 5 has an entry of its own, and is left out on 2 nodes"
+    with pytest.raises(ConfigError, match=message) as caught:
+        planned(tmp_path, 2, environment={**GPU, "replicas": replicas})
+    assert caught.value.problems[0].place is not None
+    assert planned(tmp_path, 8, environment={**GPU, "replicas": replicas}).made.plan.placement.nodes == 8
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"batch": {"requeue": True}}, {"environment": {"restart": {"by": "requeue"}}}]
+)
+def test_slurm_does_not_begin_it_again(tmp_path: Path, data: dict[str, Any]) -> None:
+    flags = {line.flag for line in planned(tmp_path, 8, **data).made.plan.directives}
+    assert {"--requeue", "--no-requeue"} & flags == {"--no-requeue"}
+
+
 def test_the_script_ends_the_attempts_and_no_other_job_follows(tmp_path: Path) -> None:
     found = planned(tmp_path, 2, environment={"restart": {"notice": "10m", "spare_nodes": 1}})
     restarts = found.made.plan.completion.restarts
@@ -62,7 +99,7 @@ def test_the_script_ends_the_attempts_and_no_other_job_follows(tmp_path: Path) -
     assert found.options.changes[:6] == [
         "--set", "batch.walltime=00:22:00",
         "--set", "environment.restart.spare_nodes=0",
-        "--set", "environment.replicas.n_workers=1",
+        "--set", "batch.requeue=false",
     ]  # fmt: skip
 
 

@@ -104,11 +104,11 @@ def _json(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def record_lines(path: Path, job: str, *lines: Mapping[str, Any]) -> None:
-    """Add lines to what rank 0 of a job recorded."""
+def record_lines(path: Path, job: str, *lines: Mapping[str, Any], rank: int = 0) -> None:
+    """Add lines to what a rank of a job recorded."""
     place = path / "tracking" / job / "0.0"
     place.mkdir(parents=True, exist_ok=True)
-    with (place / "rank-0.n.1.jsonl").open("a") as stream:
+    with (place / f"rank-{rank}.n.1.jsonl").open("a") as stream:
         stream.writelines(json.dumps(line) + "\n" for line in lines)
 
 

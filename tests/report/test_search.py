@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.report import page
+from hpcdist.report import importance, page
 from hpcdist.report.search import Bar, Column, Search, search
 from hpcdist.runs.states import Report
 from hpcdist.tracking import comparison
@@ -55,6 +55,23 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     shown = search(report, comparison.tracked(report.run, stored), stored, NOW, most=3)
     assert shown
     assert (shown.numbers.items, shown.numbers.left_out) == ([1, 2, 3], 1)
+    assert [column.values for column in shown.columns.items] == [[0.001, 0.001, 0.1], ["sgd", "adam", "sgd"]]
+
+
+def test_results_are_those_of_all_trials_also_of_those_that_are_not_shown(tmp_path: Path) -> None:
+    report = made.search(tmp_path, [*TRIALS, *TRIALS], [1, 2, 3, 4, 5, 6, 7, 0.5])
+    stored = report.run.directory.plan()
+    items = comparison.tracked(report.run, stored)
+    few, every = (search(report, items, stored, NOW, most=most) for most in (6, 100))
+    assert few
+    assert every
+    assert (few.numbers.left_out, few.best) == (2, "trial 8, 0.5")
+    assert (few.best, few.gpus) == (every.best, every.gpus)
+    spread = (0, 1, 2, 4, 5, 6)
+    assert few.importance == importance.importance(
+        {name: [TRIALS[place % 4][name] for place in spread] for name in ("lr", "opt")},
+        [(1, 2, 3, 4, 5, 6, 7, 0.5)[place] for place in spread],
+    )
 
 
 def test_the_page_shows_importance_and_a_plot_for_each_param(tmp_path: Path) -> None:

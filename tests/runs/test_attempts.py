@@ -53,6 +53,16 @@ def test_a_job_that_was_requeued_and_that_ran_its_program_again(tmp_path: Path) 
             ("started 12 90 0",), Attempt("12", (0, 0), "running", 100.0, 90.0, gpu_seconds=910.0), id="runs"
         ),
         pytest.param(
+            ("started 12 90 0", "pruned 12 110 83", "ended 12 111 0"),
+            Attempt("12", (0, 0), "pruned", 100.0, 90.0, 111.0, None, 0, 21.0),
+            id="a policy ended it",
+        ),
+        pytest.param(
+            ("started 12 90 0", "pruned 12 110 83", "ended 12 111 4"),
+            Attempt("12", (0, 0), "failed", 100.0, 90.0, 111.0, None, 4, 21.0),
+            id="a policy ended it, and a step after it failed",
+        ),
+        pytest.param(
             ("started 12 90 0", "cancelled 12 120 0"),
             Attempt("12", (0, 0), "cancelled", 100.0, 90.0),
             id="cancelled, and its end was lost",

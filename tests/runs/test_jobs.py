@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.runs import attempts, control, elements, finding, history, rundir, states
+from hpcdist.host.command import Command, Completed
+from hpcdist.runs import attempts, control, elements, finding, history, rundir, states, stopping
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
@@ -135,6 +137,48 @@ def test_jobs_that_follow_each_other_are_as_the_one_with_the_last_attempt(tmp_pa
         ("100", "timeout", "timeout"),
         ("101", "completed", "completed"),
     ]
+
+
+@pytest.mark.parametrize("jobs", [("", "", ""), ("1-2", "3-4", "5")])
+def test_a_run_that_is_cancelled_while_its_jobs_are_submitted_gets_no_others(
+    tmp_path: Path, jobs: Sequence[str]
+) -> None:
+    """The second job is cancelled, too, though `cancel` could not know of it."""
+    queue, seen = Queue(), Seen()
+    sbatch = queue.programs["sbatch"]
+
+    def slow(command: Command) -> Completed:
+        if queue.jobs:
+            with contextlib.suppress(SchedulerError):  # whether there is a second job is unknown
+                control.cancel([only_run(tmp_path)], queue.services)
+        return sbatch(command)
+
+    queue.programs["sbatch"] = slow
+    request = REQUEST._replace(jobs=tuple(jobs), followed=not jobs[0])
+    run = control.submit(request, tmp_path, queue.services, seen.screen)
+    assert queue.jobs == {"100": "CANCELLED", "101": "CANCELLED"}
+    assert seen.notes == ["mnist-1 was cancelled when it had 2 of 3 jobs"]
+    assert ids(only_run(tmp_path)) == ["100", "101", *[None] * (jobs[0] != "")]
+    [report] = states.status([only_run(tmp_path)], queue.services)
+    assert report.jobs[1].status.state is JobState.CANCELLED
+    queue.programs["sbatch"] = sbatch
+    assert control.submit(request, tmp_path, queue.services).name == "mnist-2"
+    assert run.name == "mnist-1"
+
+
+def test_a_run_that_the_batch_system_does_not_cancel_goes_on(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST, tmp_path, queue.services)
+    queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")
+    with pytest.raises(SchedulerError, match="Access denied"):
+        control.cancel([run], queue.services)
+    assert not stopping.is_cancelled(run.directory)
+    del queue.answers["scancel"]
+    queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
+    assert control.cancel([run], queue.services) == [run]
+    assert stopping.is_cancelled(run.directory)
+    stopping.withdraw(run.directory, attempts=True)
+    assert not stopping.is_cancelled(run.directory)
 
 
 def test_a_follower_repeats_the_steps_in_which_the_job_of_the_last_attempt_was_lost(tmp_path: Path) -> None:

@@ -367,6 +367,9 @@ def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path) -> None
     run.directory.write("plan.json", '{"sweep": {"trials": 5}}')
     with pytest.raises(ConfigError, match="tune-1 has no trial 6; it has 1-5"):
         finding.find_element(tmp_path, "tune-1/6")
+    run.directory.write("plan.json", '{"request": {"walltime": {"seconds": 60}}}')
+    with pytest.raises(ConfigError, match="tune-1 has no trials or elements; only searches and arrays"):
+        finding.find_element(tmp_path, "tune-1/6")
 
 
 def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path) -> None:

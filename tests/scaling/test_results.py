@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.scaling import plot, results
+from hpcdist.runs.states import Report
+from hpcdist.scaling import plot, results, study
 from hpcdist.scaling.results import Size, Spread
-from hpcdist.scaling.study import Member
+from hpcdist.scaling.study import Found, Member, Ranks
+from tests.report import made as others
 from tests.report.made import COMPLETED, FAILED
 from tests.scaling import made
 from tests.scaling.made import STUDY
@@ -84,6 +88,59 @@ def test_what_has_not_completed_does_not_count_and_is_named(tmp_path: Path) -> N
     assert [fit.law for fit in shown.fits] == ["Gustafson"]
 
 
+def with_ranks(folder: Path, rates: Sequence[float]) -> tuple[Report, Member]:
+    """A run on one node each of whose ranks recorded a rate of its own, at two steps."""
+    member = Member(STUDY, 1, 1)
+    report = made.run(folder, member, {})
+    job = report.run.record.job_id or ""
+    for rank, rate in enumerate(rates):
+        lines = [
+            {"at": 1.8e9 + step, "step": step, "metrics": {"images_per_second": rate}} for step in (0, 1)
+        ]
+        others.record_lines(report.run.directory.path, job, *lines, rank=rank)
+    return report, member
+
+
+def test_what_several_ranks_recorded_is_the_sum_or_the_first_as_it_is_chosen(tmp_path: Path) -> None:
+    pair = with_ranks(tmp_path, [100.0, 100.0, 90.0, 110.0])
+    with pytest.raises(
+        ConfigError, match=r"4 ranks of .* recorded images_per_second, .* `--ranks first` takes"
+    ):
+        results.result(STUDY, [pair])
+    choices: tuple[Ranks, ...] = ("sum", "first")
+    found = [results.result(STUDY, [pair], ranks=choice).sizes[0].throughput for choice in choices]
+    assert found == [Spread(400, 400, 400), Spread(100, 100, 100)]
+    chosen = msgspec.structs.replace(STUDY, ranks="sum")
+    assert results.result(chosen, [pair]).sizes[0].throughput.median == 400
+
+
+@pytest.mark.parametrize("value", [1e308, 5e-324, 0.0, -5.0, math.inf])
+def test_a_value_that_is_no_throughput_is_named(tmp_path: Path, value: float) -> None:
+    member = Member(STUDY, 1, 1)
+    pairs = [(made.run(tmp_path, member, {"images_per_second": [value] * 2}), member)]
+    shown = results.result(msgspec.structs.replace(STUDY, nodes=(1,), repeat=1), pairs)
+    assert (shown.sizes, shown.left_out, plot.drawing(shown)) == (
+        (),
+        ("1 node, repetition 1: train-1-nodes-1 has no value of images_per_second from 1e-30 to 1e+30",),
+        None,
+    )
+
+
+def test_the_largest_and_the_smallest_throughput_have_a_plot(tmp_path: Path) -> None:
+    speeds = {(1, 1): 1e-30, (2, 1): 1e30, (4, 1): 1.0}
+    shown = results.result(STUDY, made.study(tmp_path, speeds))
+    assert plot.drawing(shown)
+
+
+def test_a_run_that_was_removed_is_told_from_one_that_was_never_submitted(tmp_path: Path) -> None:
+    one = msgspec.structs.replace(STUDY, nodes=(1, 2), repeat=1)
+    pairs = made.study(tmp_path, {(1, 1): 100.0}, of=one)
+    assert results.result(one, pairs).left_out == ("2 nodes, repetition 1: was not submitted",)
+    study.keep_submitted([Found(pairs[0][0].run, pairs[0][1])])
+    assert results.result(one, pairs).left_out == ("2 nodes, repetition 1: its run was removed",)
+    assert study.unfinished(study.every(tmp_path), one.digest) is None
+
+
 def test_a_study_that_has_only_begun() -> None:
     shown = results.result(STUDY, [])
     assert (shown.sizes, shown.fits, shown.largest_efficient, len(shown.left_out)) == ((), (), None, 6)
@@ -94,7 +151,7 @@ def test_a_study_that_has_only_begun() -> None:
     ("metrics", "metric", "message"),
     [
         ({"loss": [1.0]}, "", "is not clear from its name; name one of loss by --metric"),
-        ({"a/s": [1.0], "throughput": [1.0]}, "", "name one of throughput, a/s by --metric"),
+        ({"a/s": [1.0], "throughput": [1.0]}, "", "name one of a/s, throughput by --metric"),
         ({"loss": [1.0]}, "speed", "no run has recorded the metric 'speed'; name one of loss by --metric"),
         ({}, "speed", "no run has recorded the metric 'speed'; record one with `hpcdist_tracking`"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,8 @@ import pytest
 import yaml
 
 from hpcdist.errors import HpcdistError
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, plan_experiment
+from hpcdist.plan.model import Plan
 from hpcdist.scaling import sizes
 
 ONE: Final = {"resources": {"cpu": {"requests": 1}}}
@@ -26,16 +28,24 @@ default_partition: all
 
 def planned(folder: Path, experiment: dict[str, Any], *nodes: int, site: str = "") -> list[tuple[Any, ...]]:
     """Return name, nodes and tasks of each size."""
+    plans = plans_of(folder, experiment, *nodes, site=site)
+    return [(plan.identity.name, plan.placement.nodes, plan.placement.size) for plan in plans]
+
+
+def plans_of(
+    folder: Path, experiment: dict[str, Any], *nodes: int, site: str = "", param: str = ""
+) -> list[Plan]:
+    """Return the plan of each size."""
     (folder / "train.yml").write_text(yaml.safe_dump({"batch": {"walltime": "1h"}} | experiment))
     (folder / "eight.yaml").write_text(SITE)
     options = ExperimentOptions(str(folder / "train.yml"), site=site or str(folder / "eight.yaml"))
     environment = {"PATH": "", "HPCDIST_CONFIG": str(folder / "none.yml")}
     (folder / "none.yml").write_text("{}")
-    plans = [made.plan for _, made in sizes.planned(options, nodes, environment)]
-    return [(plan.identity.name, plan.placement.nodes, plan.placement.size) for plan in plans]
+    plan = partial(plan_experiment, environment=environment)
+    return [made.plan for _, made in sizes.planned(options, nodes, plan, param)]
 
 
-def replicas(workers: int = 1, **others: Any) -> dict[str, Any]:
+def replicas(workers: object = 1, **others: Any) -> dict[str, Any]:
     entry = {"n_workers": workers, "default_worker": ONE, **others}
     return {"framework": "horovod", "environment": {**ONE, "replicas": entry}, "run": {"cmd": "python t.py"}}
 
@@ -90,3 +100,72 @@ def test_servers_stay_as_they_are(tmp_path: Path) -> None:
 def test_what_the_file_fixes_is_refused(tmp_path: Path, experiment: dict[str, Any], message: str) -> None:
     with pytest.raises(HpcdistError, match=message):
         planned(tmp_path, experiment, 1, 2, 100)
+
+
+def parametrised(workers: object, command: str, /, **params: Any) -> dict[str, Any]:
+    """An experiment whose command and number of workers follow from params."""
+    own = replicas(per_node=1) | {"params": params, "run": {"cmd": command}}
+    own["environment"]["replicas"]["n_workers"] = workers
+    return own
+
+
+BATCH: Final = "python t.py --nodes {{ nodes }} --batch {{ 4096 // nodes }}"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "param"),
+    [
+        (parametrised("{{ nodes - 1 }}", BATCH, nodes=2), ""),
+        (parametrised("{{ nodes - 1 }}", BATCH, nodes=2, epochs=2), ""),
+        (parametrised("{{ nodes * each - 1 }}", BATCH, nodes=1, each=1), "nodes"),
+        (parametrised(1, BATCH, nodes=2), ""),
+        (parametrised(1, BATCH, nodes=7), "nodes"),
+        (parametrised("{{ nodes - 1 }}", BATCH, nodes=2) | {"batch": {"nodes": "{{ nodes }}"}}, ""),
+    ],
+)
+def test_the_param_that_is_the_number_of_nodes_is_that_of_each_size(
+    tmp_path: Path, experiment: dict[str, Any], param: str
+) -> None:
+    plans = plans_of(tmp_path, experiment, 1, 4, param=param)
+    assert [(plan.placement.nodes, plan.placement.size, plan.identity.command) for plan in plans] == [
+        (1, 1, "python t.py --nodes 1 --batch 4096"),
+        (4, 4, "python t.py --nodes 4 --batch 1024"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "param", "message"),
+    [
+        (
+            parametrised("{{ a - 1 }}", "python t.py", a=3) | {"batch": {"nodes": 3}},
+            "nods",
+            r"--nodes-param: there is no param 'nods'; known: a",
+        ),
+        (replicas(), "nodes", "there is no param 'nodes'; the file has no `params`"),
+        (
+            parametrised("{{ nodes * each - 1 }}", BATCH, nodes=1, each=1),
+            "",
+            r"n_workers: which param is the number of nodes is not clear: each, nodes; name it by",
+        ),
+        (
+            parametrised("{{ workers }}", BATCH, workers=1, nodes=2, epochs=2),
+            "",
+            r"n_workers: which param is the number of nodes is not clear; name it by --nodes-param NAME",
+        ),
+        (
+            replicas("{{ workers }}") | {"params": {"workers": 1}},
+            "workers",
+            r"with -p workers=4 there are 5 replicas on 4 nodes, not 8 on 4; is workers the",
+        ),
+        (
+            parametrised(1, "python t.py {{ nodes }} {{ num_nodes }}", nodes=2, num_nodes=2),
+            "",
+            "which param is the number of nodes is not clear: nodes, num_nodes",
+        ),
+    ],
+)
+def test_a_param_that_is_not_clearly_the_number_of_nodes_is_refused(
+    tmp_path: Path, experiment: dict[str, Any], param: str, message: str
+) -> None:
+    with pytest.raises(HpcdistError, match=message):
+        plans_of(tmp_path, experiment, 4, param=param)

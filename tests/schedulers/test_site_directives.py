@@ -119,6 +119,12 @@ def test_directives_in_place_of_the_sites(scheduler: str, demanded: str, other: 
     assert demanded not in [f"{one.flag}={one.value}" for one in found]
 
 
+def test_resource_without_a_value_is_refused() -> None:
+    assert refusal(
+        plan(PLAIN, extra_directives=("-l filesystems=",)), demanding("pbs", "-l filesystems=home")
+    ) == ("batch.directives: -l filesystems= has no value; write it, or remove this")
+
+
 def test_option_of_a_plug_in_may_have_an_underscore() -> None:
     machine = site(directives=Directives(known=("--gpu_cmode",)))
     asked = plan(PLAIN, extra_directives=("--gpu_cmode=shared",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.script.trial_table import table
 from tests.script.jobs import ONE_PROCESS, started
 
+TWO_GPUS = {"CUDA_VISIBLE_DEVICES": "0,1"}
 WAIT = "echo $HPCDIST_TRIAL >>ready; exec sleep 20"
 
 
@@ -162,6 +164,62 @@ def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
     assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
 
 
+def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> None:
+    """Of two that run the first is cancelled, and of two that wait the last; the others end by themselves."""
+    cmd = "trap 'exit 7' TERM; echo $N >>ready; sleep $((N == 1 ? 20 : 3)) & wait"
+    process = job(tmp_path, cmd, 4)
+    until(tmp_path, 2)
+    (tmp_path / "run" / "cancelled").mkdir()
+    for trial in ("1", "4"):
+        (tmp_path / "run" / "cancelled" / trial).touch()
+    assert ended(process)[0] == 0
+    ends = {1: ("cancelled", "7"), 2: ("ended", "0"), 3: ("ended", "0"), 4: ("cancelled", "143")}
+    assert events(tmp_path) == Counter(
+        {("started", n, "0"): 1 for n in ends} | {(what, n, code): 1 for n, (what, code) in ends.items()}
+    )
+    assert (sorted((tmp_path / "ready").read_text().split()), names(tmp_path, "again")) == (
+        ["1", "2", "3"],
+        [],
+    )
+
+
+def test_a_trial_that_a_policy_ends_is_no_failure_and_runs_once(tmp_path: Path) -> None:
+    """Both are worse than the first one; the second one exits with a code of its own, as launchers do."""
+    program = "from hpcdist_tracking import log_metrics; log_metrics(step=1, loss=min(2, $N))"
+    data = search(
+        tmp_path, f'{sys.executable} -c "{program}"; code=$?; (($N != 2)) || code=5; exit $code', 3, 1
+    )
+    policy = {"kind": "median", "min_samples": 1}
+    data["hptuning"]["early_stopping"] = [{"metric": "loss", "optimization": "minimize", "policy": policy}]
+    data["environment"] = {"max_restarts": 1}
+    code, out = ended(started(tmp_path, ONE_PROCESS, **data))
+    ends = {1: ("ended", "0"), 2: ("pruned", "5"), 3: ("pruned", "83")}
+    assert (code, events(tmp_path)) == (
+        0,
+        Counter(
+            {("started", n, "0"): 1 for n in ends} | {(what, n, end): 1 for n, (what, end) in ends.items()}
+        ),
+    ), out
+    assert "its best value is worse than the median" in (tmp_path / "run" / "logs" / "job-3.out").read_text()
+
+
+def test_what_a_job_that_is_gone_had_claimed_is_run_by_workers_of_another_one(tmp_path: Path) -> None:
+    """Job 8 lives, 9 does not, and it ended trial 2; nobody knows about 7, which is on another machine."""
+    run, host = tmp_path / "run", os.uname().nodename
+    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    ids = {"7": "1 elsewhere 1", "8": f"{os.getpid()} {host} {began}", "9": f"{os.getpid()} {host} 1"}
+    (run / "claims").mkdir(parents=True)
+    for trial, owner in ((1, "8"), (2, "9"), (3, "9"), (4, "7")):
+        (run / "claims" / f"{trial}.0").symlink_to(f"{owner}/0/0/100")
+    for owner, text in ids.items():
+        (run / "jobs" / owner).mkdir(parents=True)
+        (run / "jobs" / owner / "id").write_text(f"{text}\n")
+    (run / "events.9@n").write_text("started 9_2 100 0\nended 9_2 105 0\nstarted 9_3 100 0\n")
+    code, out = ended(job(tmp_path, "echo $N ${HPCDIST_TRACKING##*/} >>ran", 5, 1))
+    assert (code, (tmp_path / "ran").read_text()) == (0, "5 0.0\n3 1.0\n")
+    assert "hpcdist: trial 3 is returned, to be run again: job 9 is gone\n" in out
+
+
 def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> None:
     process = job(tmp_path, "echo $PPID >worker; echo $N >>ready; exec sleep 20", 3, 1)
     until(tmp_path, 1)
@@ -176,6 +234,38 @@ def test_no_trial_starts_once_the_search_is_stopped(tmp_path: Path) -> None:
     process = job(tmp_path, f"touch {tmp_path}/run/stop", 5, 1)
     assert ended(process)[0] == 85
     assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
+
+
+def test_a_stop_with_the_last_trial_is_no_failure(tmp_path: Path) -> None:
+    assert ended(job(tmp_path, f"touch {tmp_path}/run/stop", 1, 1))[0] == 0
+
+
+def test_a_further_job_starts_only_within_what_the_budget_has_left(tmp_path: Path) -> None:
+    """The first took 2 GPUs for 8 s: 12 GPU-seconds are left, and this job may take 20, the next one 6."""
+    environment = {"resources": {"gpu": {"requests": 1}}}
+    run = tmp_path / "run"
+    (run / "jobs" / "9").mkdir(parents=True)
+    (run / "jobs" / "9" / "cost").write_text("cost 9 2 20\n")
+    (run / "events").write_text("started 9 1 0\nstarted 9_1 2 0\nended 9_1 8 0\nended 9 9 0\n")
+
+    def further(at_once: int, walltime: str) -> tuple[int, str]:
+        data = search(tmp_path, "true", 2, at_once, environment=environment)
+        batch = {"budget": 0.008, "walltime": walltime}
+        return ended(started(tmp_path, ONE_PROCESS, TWO_GPUS, **data, batch=batch))
+
+    code, out = further(2, "10s")
+    assert (code, events(tmp_path)) == (85, Counter())
+    assert (
+        "0.004444 GPU-hours are spent, 1 jobs that run may take 0.005556, and the budget is 0.007778" in out
+    )
+    assert further(1, "6s")[0] == 0
+
+
+def test_two_trials_share_each_gpu(tmp_path: Path) -> None:
+    environment = {"resources": {"gpu": {"requests": 1, "trials_per_gpu": 2}}}
+    data = search(tmp_path, "echo $CUDA_VISIBLE_DEVICES >>gpus; sleep 2", 4, 4, environment=environment)
+    assert ended(started(tmp_path, ONE_PROCESS, TWO_GPUS, **data))[0] == 0
+    assert sorted((tmp_path / "gpus").read_text().split()) == ["0", "0", "1", "1"]
 
 
 def test_the_failures_that_count_are_those_of_trials(tmp_path: Path) -> None:

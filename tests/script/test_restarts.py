@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_a_program_that_fails_runs_again_until_it_ends_well(tmp_path: Path) -> N
     ("cmd", "restart", "attempts", "why"),
     [
         (WORK + "exit 4", {"max": 2}, 3, "failure; no more than 2 restarts"),
+        (WORK + "exit 4", {"max": 0}, 1, "failure; no more than 0 restarts"),
         ("exit 4", {"no_progress": 2}, 2, "failure; 2 attempts in a row left nothing new in "),
         (WORK + "exit 4", {"on": ["timeout"]}, 1, "there is no further attempt: failure"),
         (WORK + "exit 4", {"stop_on_exit": [7, 4]}, 1, "exit code 4"),
@@ -75,6 +77,22 @@ def test_after_some_ends_there_is_no_further_attempt(
 def test_an_attempt_that_leaves_something_new_is_progress(tmp_path: Path) -> None:
     cmd = "[ $HPCDIST_ATTEMPT != 1 ] || touch $HPCDIST_OUTPUTS/model; [ $HPCDIST_ATTEMPT = 3 ] || exit 1"
     assert ended(tmp_path, cmd, no_progress=2)[0] == 0
+
+
+def test_what_is_no_checkpoint_is_no_progress_where_there_are_checkpoints(tmp_path: Path) -> None:
+    """Such as a log of each attempt."""
+    save = "[ $HPCDIST_ATTEMPT != 0 ] || touch $HPCDIST_CHECKPOINTS/a"
+    cmd = f"echo 1 >>$HPCDIST_OUTPUTS/log.$HPCDIST_ATTEMPT; {save}; exit 4"
+    code, out = ended(tmp_path, cmd, no_progress=2)
+    assert (code, out.count("; restart ")) == (4, 2)
+    assert f"2 attempts in a row left nothing new in {tmp_path}/run/checkpoints" in out
+
+
+def test_a_metric_with_a_quote_in_its_name_is_counted(tmp_path: Path) -> None:
+    call = """at.log_metrics(step=1, **{'a"b c': 1}); at.log_metrics(step=9, **{'a"d': 1})"""
+    ended(tmp_path, f"python3 -c {shlex.quote('import hpcdist_tracking as at; ' + call)}; exit 4", max=0)
+    found = (tmp_path / "run/attempts/0.steps").read_text().splitlines()
+    assert sorted(found) == ['1 a\\"b c', '9 a\\"d']
 
 
 TRACKED = 'python3 -c "import hpcdist_tracking as at; at.log_metrics(step=STEP, loss=0.5, best=1)"'
@@ -131,6 +149,16 @@ def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -
     assert events(tmp_path)[-2:] == [("skipped", "0"), ("ended", "5")]
 
 
+def test_a_job_of_a_cancelled_run_begins_no_attempt(tmp_path: Path) -> None:
+    """Its submission was under way when the user cancelled the run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/cancelled").touch()
+    code, out = ended(tmp_path, "echo program")
+    assert (code, "program" in out) == (143, False)
+    assert "the run was cancelled, so that no attempt begins" in out
+    assert events(tmp_path)[1:] == [("cancelled", "0"), ("ended", "143")]
+
+
 REQUEUED = 'sed -i "s/ $0 / $$ /" run/events && exec bash job.sh'
 """Runs a job once more under its id, which is that of the process."""
 
@@ -169,6 +197,42 @@ def test_exit_code_0_after_the_signal_before_the_time_limit_means_finished_and_t
         "the program ended with exit code 0 after USR1, and so is finished; if it is not, let it end" in out
     )
     assert events(tmp_path)[1:] == [("notice", "USR1"), ("over", "completed"), ("ended", "0")]
+
+
+QUIET = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); SIGNAL"
+QUIET += "; print('up', flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("signals", "why", "marks"),
+    [
+        ([signal.SIGTERM], "terminated", []),
+        # As the clock does: USR1 before the time limit, then TERM.
+        ([signal.SIGURG] * 2, "timeout", [("notice", "USR1"), ("timeout", "0"), ("over", "timeout")]),
+    ],
+)
+@pytest.mark.parametrize(
+    "cmd",
+    [
+        "exec python3 -c "
+        + shlex.quote(QUIET.replace("SIGNAL", "signal.signal(signal.SIGUSR1, signal.SIG_IGN)")),
+        "trap 'exit 0' TERM; trap : USR1; echo up; while :; do sleep 0.1; done",
+        "trap 'exit 0' TERM; trap : USR1; echo up; while :; do sleep 0.1; done; mpirun train",  # no wrapper
+    ],
+)
+def test_exit_code_0_after_term_is_no_success(
+    tmp_path: Path, cmd: str, signals: list[int], why: str, marks: list[tuple[str, str]]
+) -> None:
+    with started(tmp_path, run={"cmd": cmd}, environment={"restart": {}}) as job:
+        assert job.stdout is not None
+        assert any(line == "up\n" for line in job.stdout)
+        for number in signals:
+            job.send_signal(number)
+            time.sleep(0.5)  # two of a kind would be one
+        out, _ = job.communicate(timeout=60)
+    assert (job.returncode, (tmp_path / "run/attempts/0.why").read_text()) == (143, f"{why}\n")
+    assert events(tmp_path)[1:] == [*marks, ("ended", "143")]
+    assert "ended with exit code 0 when it was told to end" in out
 
 
 FILLED = """\

@@ -137,6 +137,22 @@ def test_one_without_its_token_is_ended(folder: Path) -> None:
     assert not (folder / "runs/run-1/address.json").exists()
 
 
+def test_one_that_takes_long_to_end_is_not_announced_any_more(folder: Path) -> None:
+    """On this machine mpirun kills what has not ended one second after TERM."""
+    jupyter(folder, 403)
+    program = folder / "bin/jupyter"
+    late = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    late += "open('pid', 'w').write(str(os.getpid()))\n"
+    program.write_text(program.read_text().replace("token = open", f"{late}token = open"))
+    with started(folder, "notebook", "lab") as process:
+        address(folder)
+        process.send_signal(signal.SIGTERM)
+        until(lambda: not (folder / "runs/run-1/address.json").exists(), "the address to be gone")
+        assert process.poll() is None
+        os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+        assert ended(process)[0] == 128 + signal.SIGKILL
+
+
 def test_one_that_is_not_there_or_fails(folder: Path) -> None:
     with started(folder, "notebook", "lab", PATH=str(folder / "bin")) as process:
         assert ended(process) == (

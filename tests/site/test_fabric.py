@@ -100,6 +100,12 @@ def test_setting_applies_if_all_conditions_hold(
     assert list(resolve_settings(fabric(env={"X": entry}), around)) == expected
 
 
+def test_an_mpi_job_without_gpus_has_no_variables_of_their_libraries() -> None:
+    env = fabric(env={"NCCL_CROSS_NIC": 1, "RCCL_MSCCL_ENABLE": 0, "FI_PROVIDER": "cxi"})
+    expected = [ResolvedSetting("FI_PROVIDER", "cxi", "fabric.env.FI_PROVIDER")]
+    assert list(resolve_settings(env, JobFacts(2, gpus=False, framework="mpi"))) == expected
+
+
 def test_group_applies_as_a_whole() -> None:
     whole = fabric(together=[TOGETHER | {"when": "multi_node", "directives": ["--network=x"]}])
     assert list(active_groups(whole, ALONE)) == []
@@ -190,27 +196,27 @@ def test_plan_has_the_settings_of_a_group_with_their_reason() -> None:
 def test_script_searches_the_file_of_a_condition(
     tmp_path: Path, entry: dict[str, Any], files: list[str], value: str
 ) -> None:
-    plan = planned(site(fabric={"env": {"NCCL_NET": entry}}), **TWO_NODES)
+    plan = planned(site(fabric={"env": {"FI_PROVIDER": entry}}), **TWO_NODES)
     for name in files:
         (tmp_path / name).touch()
     lines = render(plan).splitlines()
     begin = lines.index("found() {")
     function = lines[begin : lines.index("}", begin) + 1]
-    export = next(line for line in lines if "export NCCL_NET" in line)
-    text = "\n".join([*function, export, 'printf %s "${NCCL_NET-unset}"'])
+    export = next(line for line in lines if "export FI_PROVIDER" in line)
+    text = "\n".join([*function, export, 'printf %s "${FI_PROVIDER-unset}"'])
     places = {"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}", "PLACE": str(tmp_path)}
     said = subprocess.run(["bash", "-c", text], env=places, capture_output=True, text=True, check=True).stdout
     assert said == value
 
 
 def test_plan_shows_the_file_of_a_condition() -> None:
-    plan = planned(site(fabric={"env": {"NCCL_NET": LIBRARY}}), **TWO_NODES)
+    plan = planned(site(fabric={"env": {"FI_PROVIDER": LIBRARY}}), **TWO_NODES)
     assert (
         Variable(
-            name="NCCL_NET",
+            name="FI_PROVIDER",
             value="AWS Libfabric",
             origin=Origin(
-                "site", "x", "fabric.env.NCCL_NET", notes=("multi_node, if libnccl-net.so is found",)
+                "site", "x", "fabric.env.FI_PROVIDER", notes=("multi_node, if libnccl-net.so is found",)
             ),
             found="libnccl-net.so",
         )

@@ -106,7 +106,10 @@ LUMI = {"account": "project_465000001", "walltime": "1h"}
 @pytest.mark.parametrize(
     ("partition", "expected"),
     [
-        ("standard-g", {"--exclusive": None, "--gpus-per-node": "3", "--cpus-per-task": "7"}),
+        (
+            "standard-g",
+            {"--exclusive": None, "--mem": "480G", "--gpus-per-node": "3", "--cpus-per-task": "7"},
+        ),
         ("small-g", {"--mem": "184320M", "--gpus-per-node": "3", "--cpus-per-task": "7"}),
         ("dev-g", {"--mem": "184320M", "--gpus-per-node": "3", "--cpus-per-task": "7"}),
     ],

@@ -8,10 +8,12 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
 from hpcdist.site.provenance import (
+    as_of,
     keys,
     keys_without_source,
     missing_keys,
     months_before,
+    read_after,
     read_before,
     read_on,
     source_of,
@@ -92,6 +94,27 @@ def test_pages_that_were_read_before_a_day() -> None:
     found = site(sources=[{"where": text, "read": text} for text in read], published=[example])
     old = [page.read for page in read_before(found, date(2026, 5, 23))]
     assert old == ["2026-05", "2026-05-22", "last summer", "2026-13", "2026-04"]
+
+
+def test_a_page_is_as_old_as_what_it_says() -> None:
+    copy = {"where": "a copy of the page (2025-01-31), lines 1 to 9", "read": "2026-05"}
+    found = site(sources=[copy, copy | {"where": "a copy (2027-01-01, undated)"}])
+    assert [as_of(source) for source in found.sources] == [date(2025, 1, 31), date(2026, 5, 1)]
+    assert [*read_before(found, date(2026, 4, 1))] == [found.sources[0]]
+
+
+def test_a_page_is_not_read_in_the_future() -> None:
+    found = site(sources=[PAGE, PAGE | {"read": "2026-12-01"}])
+    assert [str(problem) for problem in read_after(found, date(2026, 11, 30))] == [
+        "sources[1].read: 2026-12-01 is in the future; write the day of reading"
+    ]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_users_wrote_has_no_address(name: str) -> None:
+    """Whoever wants to look it up sees which of the sources can be."""
+    found = shipped_site(name).sources
+    assert [source for source in found if source.by == "users" and "://" in source.where] == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -20,7 +20,7 @@ environment:
   resources: {{cpu: {{requests: 16}}}}
   replicas: {{n_workers: 1, default_worker: {{resources: {{cpu: {{requests: 16}}}}}}}}
 run: {{cmd: "{command}"}}
-batch: {{walltime: "00:10:00"}}
+batch: {{walltime: "00:04:00"}}
 """
 
 
@@ -93,7 +93,7 @@ def test_the_line_that_check_gives(
     assert lines == commands
     words = ("submit", "own.yml", f"--set=run.cmd={[*lines.values()][-1]}", "--follow")
     done = user.hpcdist(*words, env=path)
-    if "terminate called without an active exception" in done.stdout:
-        done = user.hpcdist(*words, env=path)  # of PyTorch 2.13, seen once: a process aborted at its very end
+    if world in done.stdout and done.returncode:
+        done = user.hpcdist(*words, env=path)  # PyTorch 2.13 now and then aborts or hangs at its very end
     assert done.returncode == 0, done.stderr + done.stdout
     assert world in done.stdout

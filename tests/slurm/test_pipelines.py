@@ -73,3 +73,25 @@ def test_a_diamond_whose_second_operation_fails_is_resumed_when_the_cause_is_men
     assert sorted(titles) == [f"==> diamond-1/{name} <==" for name in ("join", "left", "prep", "right")]
     again = user.hpcdist("resume", "diamond-1")
     assert (again.returncode, "every operation of diamond-1 has completed" in again.stderr) == (2, True)
+    assert user.hpcdist("rm", "diamond-1").returncode == 0
+    assert [*(user.directory / "runs").glob("diamond*")] == []
+
+
+def test_a_pipeline_whose_repair_is_not_needed_ends_well(user: User) -> None:
+    file = user.write(
+        "repaired",
+        {
+            "kind": "pipeline",
+            "operations": [
+                {"name": "prep", "run": {"cmd": "true"}},
+                {"name": "repair", "needs": {"prep": "afternotok"}, "run": {"cmd": "true"}},
+                {"name": "train", "needs": "prep", "run": {"cmd": "true"}},
+            ],
+        },
+    )
+    assert user.hpcdist("submit", file).returncode == 0
+    waited = user.hpcdist("wait", "repaired-1")
+    assert waited.returncode == 0, waited.stderr
+    shown = user.hpcdist("status", "repaired-1").stdout
+    assert shown.startswith("repaired-1: 2 completed, 1 not needed\n")
+    assert "not needed: prep is completed" in shown

@@ -59,6 +59,32 @@ def test_a_call_that_is_repeated_returns_the_same_trials_of_values_that_are_ther
     assert bayes.following(search, ALGORITHM, reached * 4, 5) == []
 
 
+@pytest.mark.parametrize(
+    ("matrix", "number"),
+    [
+        ({"a": Space(values=(1, 2)), "b": Space(values=("x", "y", None))}, 6),
+        ({"a": Space(quniform=(0, 5, 1))}, 5),
+        ({"a": Space(uniform=(3, 3))}, 1),
+        ({"a": Space(range=(0, 1000, 1)), "b": Space(values=(1, 2))}, 14),
+    ],
+)
+def test_no_trial_comes_twice_and_the_search_ends_when_all_were_tried(
+    matrix: dict[str, Space], number: int
+) -> None:
+    algorithm = Bayes(1, 13, Metric("loss", "minimize"))
+    search = Search(matrix=matrix, bo=algorithm)
+    found = [Reached(1, dict(one), 1.0) for one in trials(search)]
+    while fresh := bayes.following(search, algorithm, found, 4):
+        found += [Reached(len(found) + at, one.params, 1.0) for at, one in enumerate(fresh, 1)]
+    assert len(found) == len({repr(one.params) for one in found}) == number
+
+
+def test_the_largest_seed_has_trials_too() -> None:
+    search = Search(matrix=MATRIX, bo=ALGORITHM, seed=2**32 - 1)
+    reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    assert len(bayes.following(search, ALGORITHM, reached, 2)) == 2
+
+
 @pytest.mark.parametrize("name", ["lr", "width", "opt", "noise"])
 @given(place=some.floats(0.01, 0.99))
 def test_the_place_of_a_value_gives_it_again(name: str, place: float) -> None:

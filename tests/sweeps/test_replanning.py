@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,11 @@ def test_replicas_that_are_unequally_many_on_nodes_need_a_number(tmp_path: Path)
 def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
     assert replanning.text_of(recorded(tmp_path)) == TRAIN
     assert replanning.text_of(recorded(tmp_path / "copy", origin="# copy of train-1\n")) == TRAIN
+
+
+def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Path) -> None:
+    run = recorded(tmp_path, "--set", "batch.exclude_bad_nodes=true")
+    other = made(tmp_path, site="toy").directory.path
+    (other / "events").write_text(f"started 7 {int(time.time())} 0\nlost 7 {int(time.time())} n1\n")
+    found = replanning.changed(run, Changes())
+    assert [line.value for line in found.plan.directives if line.flag == "--exclude"] == ["n1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
@@ -12,10 +12,10 @@ from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import Services
+from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.sweeps import single, trials
+from hpcdist.sweeps import claims, single, trials
 from hpcdist.sweeps.single import Single
 from hpcdist.testing import FakeShell
 from tests.runs.test_history import log
@@ -121,7 +121,33 @@ def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
 def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="flux cannot cancel an element of an array alone"):
         single.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
-    packed = on_slurm(run(tmp_path))
+
+
+def test_a_packed_trial_is_cancelled_by_a_file_until_it_is_resumed(tmp_path: Path) -> None:
+    packed = on_slurm(run(tmp_path, "started 12 100 0"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
-    with pytest.raises(SchedulerError, match="mnist-2/1 shares job 12 with other trials"):
-        single.cancel(find(Report(packed, PENDING), 1), services())
+    packed.directory.write("events.12@n1", log("started 12_2 100 0").decode())
+    report = Report(packed, RUNNING)
+    assert all(single.cancel(find(report, number), services()) for number in (2, 3))
+    assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "running", "cancelled"]
+    packed.directory.write("events.12@n1", log("started 12_2 100 0", "cancelled 12_2 160 143").decode())
+    assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "cancelled", "cancelled"]
+    assert not single.cancel(find(report, 2), services())
+    claims.return_trials(packed.directory, {3})
+    assert claims.cancelled(packed.directory) == {2}
+
+
+def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
+    packed = on_slurm(run(tmp_path))
+    packed = packed._replace(record=packed.record._replace(remote="far"))
+    packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
+    there = cast("Elsewhere", services(("sh",)).runner)
+    assert single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
+    assert isinstance(there, FakeShell)
+    [command] = there.commands
+    assert packed.job
+    assert command == claims.command_to_cancel(packed.job.directory, 3)
+    assert claims.cancelled(packed.directory) == set()
+    full = cast("Elsewhere", services(("sh",), code=1, stderr="no space\n").runner)
+    with pytest.raises(SchedulerError, match="mnist-1/3 could not be cancelled: no space"):
+        single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))

@@ -128,3 +128,9 @@ def test_packed_trials_have_their_own_states_and_not_those_of_their_jobs(tmp_pat
     ]
     over = trials.trials(Report(searched, OVER), lambda _: (), 200)
     assert [one.state for one in over] == ["vanished", "vanished", "completed"]
+
+
+def test_a_trial_whose_job_of_workers_was_beyond_the_budget_was_stopped(tmp_path: Path) -> None:
+    searched = run(tmp_path, "started 12 100 0", "ended 12 101 85")
+    found = trials.trials(Report(searched, OVER._replace(exit_code=85)), lambda _: (), 200)
+    assert [one.state for one in found] == ["stopped"] * 3

@@ -285,3 +285,11 @@ def test_what_cannot_be_kept_is_a_warning(folder: Path, call: str, reason: str) 
     (folder / "a").write_text("x")
     assert run(call).startswith(f"hpcdist_tracking: warning: {reason}")
     assert lines() == []
+
+
+@pytest.mark.parametrize(("loss", "reason"), [(0.5, ""), (0.05, "0.05"), (20, "20")])
+def test_a_search_ends_at_each_of_the_values_of_a_metric(loss: float, reason: str) -> None:
+    limits = json.dumps({"loss": [[-1, 0.1], [1, 9]]})
+    run(f"log_metrics(loss={loss})", HPCDIST_STOP_AT=limits, HPCDIST_RUN_DIR=".")
+    said = Path("stop").read_text() if Path("stop").exists() else ""
+    assert said == (f"as a trial has reached loss {reason}\n" if reason else "")

@@ -9,7 +9,7 @@ import click
 from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option, on_option
-from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
+from hpcdist.cli.session import pipeline_of, planned_as_submitted, print_unparsed, runs_here
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
@@ -48,5 +48,6 @@ def check(options: ExperimentOptions, document: Document | None = None) -> Plann
     """
     made = planned_as_submitted(options, document)
     render(made.plan)
+    print_unparsed(made)
     print_problems(made.unusual)
     return made

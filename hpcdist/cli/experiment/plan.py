@@ -9,6 +9,7 @@ import click
 from msgspec.structs import asdict
 
 from hpcdist.cli import costs, show
+from hpcdist.cli.experiment import search_plan
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.layers.wiring import Wiring
@@ -18,7 +19,6 @@ from hpcdist.plan.devices import devices
 from hpcdist.plan.folding import Gap, counted, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
-from hpcdist.plan.trials import Pack
 
 _MANY_CHARACTERS = 400
 """Longer values are truncated, such as TF_CONFIG for 2,000 workers; ``--json`` prints them whole."""
@@ -59,13 +59,14 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
         _ask(made, when=when, balance=balance, json=json)
         return
     if json:
-        show.as_json({**costs.as_data(made), "tasks": [*records(plan)]})
+        data = {**costs.as_data(made), "search": search_plan.as_data(plan)}
+        show.as_json({**data, "tasks": [*records(plan)]})
         return
     wiring = Wiring(plan)
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
     if named := plan.origins.get("nodes"):
         click.echo(f"nodes: {plan.placement.nodes} (named by {named})")
-    _print_sweep(plan)
+    search_plan.print_lines(made)
     costs.print_cost(made)
     _print_excluded(plan)
     for group in plan.placement.groups:
@@ -85,13 +86,6 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
             click.echo(f"{variable.name}: {form}")
     _show_environment("all tasks", wiring.shared)
     _show_task_variables({task.rank: wiring.of(task) for task in shown if isinstance(task, Task)})
-
-
-def _print_sweep(plan: Plan) -> None:
-    if plan.sweep:
-        click.echo(f"{plan.sweep.summary} ({plan.origins['array']})")
-        if plan.sweep.pack:
-            click.echo(_packing(plan, plan.sweep.pack))
 
 
 def _print_excluded(plan: Plan) -> None:
@@ -158,16 +152,6 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
         rest = len(value) - _MANY_CHARACTERS
         more = f"... ({rest} characters more: --json)" if rest > 0 else ""
         click.echo(f"  {name}={value[:_MANY_CHARACTERS]}{more}")
-
-
-def _packing(plan: Plan, pack: Pack) -> str:
-    """Return how the trials are packed, and how many have to end before the time limit."""
-    nodes = f"{pack.nodes} node{'s' * (pack.nodes != 1)}"
-    jobs = "each a job of its own" if plan.request.array and pack.nodes > 1 else "in one job"
-    limit = f" within {plan.request.walltime}" if plan.request.walltime else ""
-    rounds = pack.rounds(plan.sweep.trials) if plan.sweep else 0
-    what = f"about {rounds} trials one after another{limit}" if rounds > 1 else f"one trial{limit}"
-    return f"packed ({pack.origin}): {pack.workers} at once on {nodes}, {jobs}; each worker runs {what}"
 
 
 def _title(group: Group) -> str:

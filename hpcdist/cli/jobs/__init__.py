@@ -10,6 +10,6 @@ spans used findings    times and sizes; what jobs cost; slow ranks and first fai
 rehearsed    the report of a rehearsal
 fetched    outputs of runs on remotes
 sweep_progress    how far a search is
-scale_result    the plan and the result of a scaling study
+scale_study scale_result scale_plot    a scaling study: its runs, its plan and result, its plot
 sweep_job    the small job that goes on with a search
 """

@@ -12,6 +12,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
+from hpcdist.errors import comma_list
 from hpcdist.runs import control
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
@@ -36,13 +37,19 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
         show.as_json([*map(runs.record_of, cancelled), *parts])
         ctx.exit(code)
     for run in cancelled:
-        click.echo(f"{run.name}: requested to cancel job {run.record.job_id}")
+        click.echo(f"{run.name}: requested to cancel job {comma_list(_alive(run))}")
     for part in parts:
         click.echo(f"{part['name']}: requested to cancel it, alone of its job")
     names = {run.name for run in cancelled}
     for report in control.status([run for run in found if run.name not in names], runs.services()):
         note(f"{report.run.name} {_why_not(report)}")
     ctx.exit(code)
+
+
+def _alive(run: Run) -> list[str]:
+    """Return the ids of its jobs that had not ended; of several the first may have, long ago."""
+    alive = [job for job in run.jobs if job.job and job.record.ended is None]
+    return [job.record.job_id or "" for job in alive or [run]]
 
 
 def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -11,17 +11,11 @@ from hpcdist.nodes.failures import Failure
 from hpcdist.nodes.findings import Findings
 from hpcdist.runs.attempt import Attempt
 
-_LONG: Final = 600
-"""Seconds: of a shorter attempt nobody asks which rank is slow, if it cannot be told."""
-
 
 def print_findings(found: Findings, attempts: Iterable[Attempt]) -> None:
-    """Print a sentence for each; what a program could record, only where an attempt ran for long."""
-    if found.failure:
-        click.echo(f"\nfirst failure: {found.failure.text}")
-    slowness = found.slowness
-    if slowness and (slowness.by or any((attempt.elapsed or 0) >= _LONG for attempt in attempts)):
-        click.echo(f"\n{'slow' if slowness.slow else 'ranks'}: {slowness.text}")
+    """Print a sentence for each."""
+    for title, text in found.sentences(attempts).items():
+        click.echo(f"\n{title}: {text}")
 
 
 def of_findings(found: Findings) -> dict[str, Any]:

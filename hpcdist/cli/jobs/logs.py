@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following:
         report = follow(run, runs.services(), only, partial(logs.follow, attempt=attempt))
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code(report.status))
+        ctx.exit(runs.exit_code_of(report))
     found = logs.files(run.directory, element)
     written = _written(found, attempt, only, count)
     if json:

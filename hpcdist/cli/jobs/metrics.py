@@ -65,7 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if following:
         report = _follow(run, names)
         note(runs.sentence(report))
-        ctx.exit(runs.exit_code(report.status))
+        ctx.exit(runs.exit_code_of(report))
     found = _read(run, names, element)
     if json:
         show.as_json([_summary(key, points) for key, points in found.items()])

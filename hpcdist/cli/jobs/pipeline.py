@@ -11,7 +11,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.wait import wait
+from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned
 from hpcdist.documents.tree import Document
@@ -31,13 +31,13 @@ _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
 
 
 def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path) -> list[Step]:
-    """Plan all operations of a file, and print the warnings.
+    """Plan all operations of a file, and print the warnings and notes.
 
     Raises:
         HpcdistError: with the problems of all operations.
     """
     pipeline = reading.read(document, options)
-    print_problems(one for one in pipeline.problems if one.severity == "warning")
+    print_problems(pipeline.problems)
     name = rundir.next_name(runs_dir, pipeline.name)
     expected = planning.expected(pipeline, name, runs_dir)
     steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
@@ -55,8 +55,6 @@ def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, qui
     for step in steps:
         render(step.made.plan)
         print_problems(step.made.unusual)
-    notes = reading.read(document, options).problems
-    print_problems(one for one in notes if one.severity == "note")
     for step in () if quiet else steps:
         click.echo(f"ok: {step.operation.name}: {step.made.summary}")
 
@@ -200,4 +198,4 @@ def wait_for(found: Sequence[Run]) -> int:
     reports = wait(found, runs.services())
     for report in reports:
         note(runs.sentence(report))
-    return next(filter(None, (runs.exit_code(report.status) for report in reports)), 0)
+    return exit_code(reports)

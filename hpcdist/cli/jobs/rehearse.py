@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 def _submitted(planned: small.Small, runs_dir: Path, services: Services) -> Run:
     made = planned.made
     print_problems(made.problems)
-    request = requests.of(made, planned.options, services.runner)
+    request = requests.of(made, planned.options, services.runner, mark="a rehearsal")
     request = request._replace(name=f"{request.name}-rehearsal")
 
     def result(run: Run) -> None:

@@ -10,10 +10,11 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
-from hpcdist.cli.messages import print_problems
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import HpcdistError
-from hpcdist.runs import removing
+from hpcdist.pipelines import removing as pipelines
+from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import status
 
@@ -29,9 +30,12 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
     """Remove runs whose jobs have ended.
 
     All their files are removed, outputs and models too. JOB is the name of a run, its directory or its job
-    id. The batch system is queried as `status` does.
+    id; of a pipeline, runs are kept while another of its operations has not ended. The batch system is
+    queried as `status` does.
     """
-    found, code = runs.find(runs_dir, jobs)
+    whole = {job: where for job in jobs if (where := finding.pipeline_directory(runs_dir, job))}
+    with_runs = [job for job in jobs if job not in whole or finding.of_pipeline(runs_dir, job)]
+    found, code = runs.find(runs_dir, with_runs) if with_runs else ([], 0)
     over, kept = may_be_removed(found, force=force)
     removed, failed = remove(over)
     kept += failed
@@ -39,6 +43,8 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
         show.as_json(as_data(removed, kept))
     for run, size in () if json else removed:
         click.echo(f"{run.name}: removed, {spans.size(size)}")
+    for name in pipelines.remove_emptied([run for run, _ in removed], whole.values()):
+        note(f"{name}: removed, a pipeline without runs")
     print_problems(problem for _, error in kept for problem in error.problems)
     ctx.exit(max([code, *(error.exit_code for _, error in kept)]))
 
@@ -48,9 +54,12 @@ def may_be_removed(found: Sequence[Run], *, force: bool = False) -> tuple[list[R
     services = runs.services()
     over: list[Run] = []
     kept: list[Kept] = []
+    in_use = pipelines.in_use(found, services)
     for report in status(found, services):
         try:
             removing.check(report, services, force=force)
+            if report.run.directory in in_use:
+                raise in_use[report.run.directory]
         except HpcdistError as error:
             kept.append((report.run, error))
         else:

@@ -11,7 +11,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
-from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
+from hpcdist.errors import ConfigError, ExitCode, Problem, SchedulerError, comma_list
 from hpcdist.remotes import here
 from hpcdist.runs import finding, this_machine
 from hpcdist.runs.rundir import Run
@@ -179,9 +179,19 @@ def report_of(report: Report) -> dict[str, Any]:
         "state": status.state.value,
         "native_state": status.native,
         "exit_code": status.exit_code,
-        "reason": status.reason,
+        "reason": "; ".join(filter(None, [status.reason, next_generation(report)])),
         "source": status.source,
     }
+
+
+def next_generation(report: Report) -> str:
+    """Return that a search whose generation has ended has further ones, and how it goes on; or nothing."""
+    if not report.status.state.is_final:
+        return ""
+    from hpcdist.sweeps import standing
+
+    found = standing.awaited(report)
+    return f"{found.text}; {standing.go_on(report.run)}" if found else ""
 
 
 _ENDS: Final = {
@@ -199,7 +209,10 @@ def sentence(report: Report) -> str:
     status = report.status
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     reason = f" ({status.reason})" if status.reason else ""
-    return f"{report.run.name} {_ENDS.get(status.state, f'is {status.state.value}')}{code}{reason}"
+    end = _ENDS.get(status.state, f"is {status.state.value}")
+    if further := next_generation(report):
+        return f"a generation of {report.run.name} {end}{code}{reason}: {further}"
+    return f"{report.run.name} {end}{code}{reason}"
 
 
 def explain(report: Report) -> None:
@@ -211,6 +224,11 @@ def explain(report: Report) -> None:
         note("; ".join(filter(None, [f"{report.run.name}: {reason}", discard_hint(report.run)])))
     elif state in (JobState.PENDING, JobState.SUSPENDED) and reason:
         note(f"{report.run.name} is {state.value}: {reason}")
+
+
+def exit_code_of(report: Report) -> int:
+    """Return the exit code of a job as `exit_code`; 82 for a search that has further generations."""
+    return exit_code(report.status) or (ExitCode.NOT_OVER if next_generation(report) else 0)
 
 
 def exit_code(status: Status) -> int:

@@ -13,6 +13,7 @@ from hpcdist.cli.messages import note, one_line
 from hpcdist.scaling import costs, table
 from hpcdist.scaling.costs import Costs
 from hpcdist.scaling.fits import Fit
+from hpcdist.scaling.measured import Measured
 from hpcdist.scaling.results import Result, Size
 from hpcdist.units import Walltime
 
@@ -90,6 +91,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "sizes": [*map(_size_data, result.sizes)],
         "fits": [*map(_fit_data, result.fits)],
         "largest_efficient": result.largest_efficient,
+        "runs": [*map(_run_data, result.runs)],
         "not_measured": [*result.left_out],
     }
 
@@ -105,6 +107,18 @@ def _size_data(size: Size) -> dict[str, Any]:
         "communication_share": size.communication,
         "cost_per_1000_steps": size.thousand_steps,
         "cost_per_million": size.million,
+    }
+
+
+def _run_data(run: Measured) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "nodes": run.member.nodes,
+        "repetition": run.member.repetition,
+        "state": run.state,
+        "throughput": run.throughput,
+        "seconds_per_step": run.step,
+        "communication_share": run.communication,
     }
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
 
 import click
 
-from hpcdist.errors import bytes_text
-
-_UNITS: Final = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+from hpcdist.errors import bytes_text, span_text
 
 
 def moment(text: str, now: Callable[[], float] = time.time) -> float:
@@ -37,8 +34,7 @@ def moment(text: str, now: Callable[[], float] = time.time) -> float:
 
 def span(seconds: float) -> str:
     """Return a duration in its largest unit: ``3d``; of a time in the future ``0s``."""
-    whole = max(0, int(seconds))
-    return next((f"{whole // unit}{name}" for name, unit in _UNITS if whole >= unit), "0s")
+    return span_text(seconds)
 
 
 def clock(seconds: float) -> str:

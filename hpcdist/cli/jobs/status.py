@@ -33,7 +33,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: boo
     Without JOB, all runs are shown.
     """
     code = 0
-    if len(jobs) == 1 and finding.of_pipeline(runs_dir, jobs[0]):
+    if len(jobs) == 1 and finding.pipeline_directory(runs_dir, jobs[0]):
         from hpcdist.cli.jobs import pipeline  # it draws the graph
 
         if stored := pipeline.stored_of(runs_dir, jobs):

@@ -15,9 +15,9 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
-from hpcdist.cli.session import pipeline_of, planned, remote_of
+from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_of
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import control, job_code, requests, rundir, this_machine
+from hpcdist.runs import control, job_code, requests, rundir, states, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -67,6 +67,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         ctx.exit(pipeline.wait_for(found) if waiting else 0)
     remote = None if options.remote is None else remote_of(options)
     made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
+    print_unparsed(made)
     services = runs.services()
     request = requests.of(made, options, services.runner)
     if dry_run:
@@ -123,9 +124,18 @@ def print_result(run: Run, made: Planned, runs_dir: Path) -> None:
         *there,
         *costs.rows(made),
         ("next", f"hpcdist logs {name} -f"),
+        *_further(name, made),
     ]
     show.table((), rows)
     show.flush()
+
+
+def _further(name: str, made: Planned) -> list[tuple[str, str]]:
+    """Return how an adaptive search goes on, of which only the first generation was submitted."""
+    sweep = made.plan.sweep
+    if not sweep or not sweep.generations:
+        return []
+    return [("then", f"hpcdist sweep advance {name} --wait  # submits the next generations")]
 
 
 def _note_balance(made: Planned, services: Services) -> None:
@@ -146,12 +156,32 @@ def _print_id_as_note(run: Run) -> None:
 
 def _follow_or_wait(ctx: click.Context, run: Run, *, following: bool, json: bool) -> None:
     services = runs.services()
-    report: Report = follow(run, services) if following else wait([run], services)[0]
+    report = follow(run, services) if following else wait([run], services)[0]
+    if runs.next_generation(report):
+        report = _to_the_end(report, services, json=json)
     if json:
         show.as_json(runs.report_of(report))
     else:
         note(runs.sentence(report))
-    ctx.exit(runs.exit_code(report.status))
+    ctx.exit(runs.exit_code_of(report))
+
+
+def _to_the_end(report: Report, services: Services, *, json: bool) -> Report:
+    """Submit the further generations of an adaptive search as well, and wait for all of them.
+
+    Raises:
+        ConfigError: if a trial is to be resumed first, or none recorded the metric.
+    """
+    from hpcdist.sweeps import generations  # it plans
+
+    run = report.run
+    if run.record.remote:
+        return report
+    note(f"a generation of {run.name} has ended; its next ones are submitted, and waited for")
+    output = Output(note=note) if json else runs.added(run, json=False)
+    run, why = generations.advance(run, services, output, wait=wait)
+    note(f"the search of {run.name} is over: {why}")
+    return states.status([run], services)[0]
 
 
 def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:

@@ -10,12 +10,13 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, sweep_progress
 from hpcdist.cli.jobs.comparing import as_data, print_table, text_of
+from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError
 from hpcdist.runs import control, finding, states, stopping
 from hpcdist.runs.rundir import Run
-from hpcdist.sweeps import looking, trials
+from hpcdist.sweeps import looking, standing, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import comparison
@@ -45,7 +46,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         raise click.UsageError("use one of --json and --follow.")
     run = finding.find(runs_dir, jobs)
     if following:
-        ctx.exit(runs.exit_code(_follow(run).report.status))
+        ctx.exit(runs.exit_code_of(_follow(run).report))
     shown = looking.look(run, runs.services(), _trials_of(run))
     if json:
         show.as_json(sweep_progress.as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
@@ -70,22 +71,27 @@ def _follow(run: Run) -> Look:
 @click.option("--top", "most", metavar="N", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many trials.")  # fmt: skip
 def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) -> None:
-    """Show the best trials of a search, by the last value of a metric.
+    """Show the best trials of a search, by the last value of a metric, with their states.
 
     JOB is the name of a run, its directory or its job id.
     """
     run = finding.find(runs_dir, jobs)
-    _trials_of(run)
+    known = _trials_of(run)
     plan = run.directory.plan()
     order = by or plan.order
     if order is None:
         raise click.UsageError("The search has no metric. Give one: --sort -accuracy, or --sort loss.")
     found = trials.best(comparison.tracked(run, plan), order, most)
     params = comparison.names(item.params for item in found)
+    looked = looking.look(run, runs.services(), known)
+    states = {f"{run.name}/{trial.number}": trial.state for trial in looked.trials}
     if json:
-        show.as_json([as_data(item, params) for item in found])
+        show.as_json([as_data(item, params) | {"state": states.get(item.name)} for item in found])
     else:
-        print_table(found, params, ("trial",), lambda item: (item.name,), runs_dir)
+        heads = ("trial", "state")
+        print_table(
+            found, params, heads, lambda item: (item.name, states.get(item.name, "unknown")), runs_dir
+        )
 
 
 @command.command("stop")
@@ -102,16 +108,18 @@ def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
     runs.check_here(run, "sweep stop")
     services = runs.services()
     [report] = states.status([run], services)
-    if not (has_ended := report.status.state.is_final):
+    lives = not report.status.state.is_final
+    if goes_on := lives or standing.of(report.run) is not None:
         stopping.request(run.directory, "by `hpcdist sweep stop`")
-        if not drain:
-            control.cancel([run], services)
+    if lives and not drain:
+        control.cancel([run], services)
     if json:
         show.as_json(runs.record_of(run))
-    elif has_ended:
+    elif not goes_on:
         note(f"{run.name} has already ended")
     else:
-        click.echo(f"{run.name}: no further trial starts{'' if drain else ', and its jobs are cancelled'}")
+        cancelled = ", and its jobs are cancelled" if lives and not drain else ""
+        click.echo(f"{run.name}: no further trial starts{cancelled}")
 
 
 @command.command("resume")
@@ -160,7 +168,8 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
     _trials_of(run)
     runs.check_here(run, "sweep advance")
     if not by_job or states.status([run], services)[0].is_over:
-        run, why = generations.advance(run, services, runs.added(run, json=json), wait=waiting)
+        added = runs.added(run, json=json)
+        run, why = generations.advance(run, services, added, wait=wait if waiting else None)
     if why:
         note(f"the search of {run.name} is over: {why}")
     elif by_job:

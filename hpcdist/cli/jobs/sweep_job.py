@@ -17,7 +17,7 @@ from hpcdist.runs.services import Services
 from hpcdist.words import quote
 
 _WALLTIME: Final = "00:15:00"
-_KEPT: Final = ("account", "qos", "partition", "modules", "spack_env")
+_KEPT: Final = ("account", "qos", "partition", "modules", "spack_env", "exclude_nodes", "exclude_bad_nodes")
 
 
 def follow(run: Run, options: ExperimentOptions, batch: dict[str, object], services: Services) -> Run:
@@ -42,7 +42,7 @@ def follow(run: Run, options: ExperimentOptions, batch: dict[str, object], servi
     }
     document = source.parse(json.dumps(wanted), "the job that goes on with the search")
     own = ExperimentOptions(document.file, site=options.site, site_path=options.site_path)
-    made = planned(own, document)
+    made = planned(own, document, runs_dir=run.directory.path.parent)
     request = requests.of(made, own, services.runner)
     return submit_run(request, run.directory.path.parent, services, _print_id, again=True)
 

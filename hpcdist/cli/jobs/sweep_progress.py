@@ -10,9 +10,11 @@ import click
 from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import one_line, printable
 from hpcdist.errors import comma_list
+from hpcdist.runs import elements
+from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.sweeps import looking
+from hpcdist.sweeps import looking, standing
 from hpcdist.sweeps.looking import Look
 
 if TYPE_CHECKING:
@@ -23,14 +25,23 @@ def summary(shown: Look) -> str:
     """Return how far a search is, as one line."""
     reached, jobs = shown.progress, len(shown.report.jobs)
     counts = comma_list([f"{count} {state}" for state, count in reached.counts.items()])
-    parts = [f"{reached.trials} trials{f' in {jobs} jobs' if jobs > 1 else ''}: {counts}"]
+    parts = [f"{_number(shown)} trials{f' in {jobs} jobs' if jobs > 1 else ''}: {counts}"]
+    if shown.generation:
+        parts.append(f"generation {shown.generation.number} of at most {shown.generation.generations}")
     if reached.gpu_hours:
         parts.append(f"{reached.gpu_hours:.2f} GPU-hours so far")
     if reached.left is not None:
         parts.append(f"about {spans.clock(reached.left)} left")
     if shown.waits_for:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
+    if standing.awaited(shown.report):
+        parts.append(standing.go_on(shown.report.run))
     return "; ".join(parts)
+
+
+def _number(shown: Look) -> str:
+    count = str(shown.progress.trials)
+    return f"{count} of at most {shown.generation.trials}" if shown.generation else count
 
 
 def as_data(shown: Look) -> dict[str, Any]:
@@ -39,6 +50,9 @@ def as_data(shown: Look) -> dict[str, Any]:
     return {
         "run": shown.report.run.name,
         "number": reached.trials,
+        "most_trials": shown.generation.trials if shown.generation else reached.trials,
+        "generation": shown.generation and shown.generation.number,
+        "generations": shown.generation and shown.generation.generations,
         "states": dict(reached.counts),
         "gpu_hours": reached.gpu_hours,
         "seconds_left": reached.left,
@@ -46,7 +60,7 @@ def as_data(shown: Look) -> dict[str, Any]:
         "jobs": [
             {
                 "job_id": job.run.record.job_id,
-                "trials": job.run.record.trials,
+                "trials": elements.text_of(elements_of(job.run).outside(())),
                 "state": job.status.state.value,
                 "reason": job.status.reason,
             }

@@ -12,7 +12,7 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, WaitTimeout
 from hpcdist.runs import control, logs
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import with_time_limit
@@ -33,7 +33,8 @@ def command(
 ) -> None:
     """Wait for jobs to end, and exit with their exit code.
 
-    Of several jobs, it is that of the first one that failed.
+    Of several jobs, it is that of the first one that failed; an operation of a pipeline that was not needed,
+    as it waited for a failure that did not come, counts as none.
     """
     (found, code), services = runs.find(runs_dir, jobs), runs.services()
     try:
@@ -42,7 +43,18 @@ def command(
         note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
     runs.show_states([*map(runs.report_of, reports)], runs_dir, json=json)
-    ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), code))
+    ctx.exit(exit_code(reports) or code)
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """Return the exit code of the first one that failed, of those that were needed; else 0."""
+    unneeded: set[RunDirectory] = set()
+    if any(report.run.record.operation for report in reports):
+        from hpcdist.pipelines import looking  # rarely needed
+
+        unneeded = looking.unneeded(reports)
+    needed = (report for report in reports if report.run.directory not in unneeded)
+    return next(filter(None, map(runs.exit_code_of, needed)), 0)
 
 
 def wait(found: Sequence[Run], services: Services) -> list[Report]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.cli import suspects
 from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note, print_problems
@@ -24,7 +23,7 @@ from hpcdist.errors import HpcdistError, Problem, WaitTimeout, errors_in
 from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.nodes import taking_up
+from hpcdist.nodes import suspects, taking_up
 from hpcdist.nodes.evidence import Evidence
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs, requests

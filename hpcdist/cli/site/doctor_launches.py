@@ -68,11 +68,14 @@ def findings(
     if len(tried) == 1:
         return
     speeds: dict[str, dict[int, list[float]]] = {}
+    others: dict[int, str] = {}
     for place, number in enumerate(candidates.order(len(tried)), 1):
         for one in read(directory, place):
-            if one.done and one.all_reduce:
+            if what := candidates.not_set(tried[number], one.variables) if one.done else "":
+                others[number] = what
+            elif one.done and one.all_reduce:
                 speeds.setdefault(one.library, {}).setdefault(number, []).append(one.all_reduce)
-    yield from candidates.findings(tried, speeds)
+    yield from candidates.findings(tried, speeds, others)
 
 
 def _text(directory: RunDirectory, file: str) -> str:

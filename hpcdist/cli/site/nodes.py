@@ -10,11 +10,12 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from hpcdist.cli import show, suspects
+from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.nodes import suspects
 from hpcdist.nodes.known import Known
 from hpcdist.nodes.ledger import Forgotten
 from hpcdist.nodes.suspicion import Node
@@ -62,6 +63,8 @@ def forget(names: tuple[str, ...], site: str | None, runs_dir: Path) -> None:
     found = suspects.read(runs_dir)
     print_problems(found.problems)
     there = sorted({node.name for node in found.nodes(site)})
+    bare = {name.partition(".")[0]: name for name in there}
+    names = tuple(name if name in there else bare.get(name, name) for name in names)
     if unknown := [name for name in names if name not in there]:
         where = f" of site {site}" if site else ""
         raise ConfigError(

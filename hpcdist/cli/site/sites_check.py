@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from typing import Final
 
@@ -105,6 +107,8 @@ def _warnings(site: Site, data: Map, stem: str) -> Iterator[Problem]:
             message = f"{pattern!r} matches {matched[0]}, a host name of many machines"
             yield Problem(message, ("detect", "fqdn", index), "write the full host name, with its domain")
     yield from _date_problems(site)
+    today = datetime.fromtimestamp(time.time(), tz=timezone.utc).date()
+    yield from provenance.read_after(site, today + timedelta(days=1))  # somewhere it is tomorrow
     if not site.sources:
         # A user's own file need not give its sources.
         if not data.get("sources") and site.status != "unverified":

@@ -19,7 +19,7 @@ from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import ownership, resources, untrusted
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.site.measured import Measured
+from hpcdist.site.measured import Measured, problems_of
 from hpcdist.site.model import Site
 
 _DOCTOR: Final = "doctor"
@@ -32,14 +32,18 @@ def write(name: str, site_path: tuple[str, ...], runs_dir: Path) -> str:
     A shipped site file is copied into the user's folder of sites. Bandwidths of other libraries stay.
 
     Raises:
-        ConfigError: if the site file is invalid, no job has measured bandwidths, or the section of the file
-            cannot be replaced without a change of others.
+        ConfigError: if the site file is invalid, no job has measured bandwidths, one is out of range, or the
+            section of the file cannot be replaced without a change of others.
     """
     folders = resources.site_folders(site_path)
     file = resources.site_file(name, folders)
     text = source.read_text(file)
     site = _site(source.parse(text, str(file)))
     run, found = _last(runs_dir, site.name)
+    if problems := [*problems_of(found)]:
+        raise ConfigError(
+            *(one._replace(message=f"{run} measured: {one.message}", hint="") for one in problems)
+        )
     known = {one.library: one for one in (*site.measured, *found)}
     entries = [msgspec.to_builtins(one) for one in known.values()]
     given = [{key: value for key, value in entry.items() if value not in (None, {})} for entry in entries]

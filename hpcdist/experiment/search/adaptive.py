@@ -6,8 +6,10 @@ second rounds. A trial goes on as a new one, with the same params and more of th
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -37,16 +39,38 @@ def first_size(algorithm: Hyperband) -> int:
     return sum(rounds[0].trials for rounds in _brackets(algorithm))
 
 
-def generations(algorithm: Hyperband) -> int:
-    """Return how many generations there are."""
-    return max(map(len, _brackets(algorithm)))
+def sizes(search: Search) -> Sequence[tuple[int, int]]:
+    """Return the most trials of each generation, and how many such ones follow each other.
+
+    Those of a search whose trials are all known are none.
+    """
+    if search.hyperband:
+        rounds = itertools.zip_longest(*_brackets(search.hyperband), fillvalue=Round(0, 0))
+        return [(sum(one.trials for one in each), 1) for each in rounds]
+    if search.bo is None:
+        return []
+    each, iterations = search.concurrency or 1, search.bo.n_iterations
+    found = [(search.bo.n_initial_trials, 1), (each, iterations // each), (iterations % each, 1)]
+    return [(size, times) for size, times in found if size and times]
 
 
 def most_trials(search: Search) -> int:
     """Return how many trials all generations have together; 0 for a search whose trials are all known."""
-    if search.hyperband:
-        return sum(each.trials for rounds in _brackets(search.hyperband) for each in rounds)
-    return search.bo.n_initial_trials + search.bo.n_iterations if search.bo else 0
+    return sum(size * times for size, times in sizes(search))
+
+
+def generations(search: Search) -> int:
+    """Return how many generations there are at most; 0 for a search whose trials are all known."""
+    return sum(times for _, times in sizes(search))
+
+
+def generation(search: Search, there: Sequence[Trial]) -> int:
+    """Return the number of the generation of which the last of these trials is, from 1."""
+    if search.hyperband:  # whose params are tried once in each round that they reach
+        return max(Counter(_key(one, search.hyperband) for one in there).values(), default=1)
+    if search.bo is None:
+        return 1
+    return 1 + math.ceil(max(0, len(there) - search.bo.n_initial_trials) / (search.concurrency or 1))
 
 
 def first(algorithm: Hyperband, sampled: Sequence[Trial]) -> list[Trial]:

@@ -122,22 +122,34 @@ class Bayes(Model, frozen=True):
 
 
 class Policy(Model, frozen=True):
-    """Which running trials would be stopped, compared with the others; hpcdist stops none.
+    """Which running trials end early, compared with the others that have got as far.
 
-    ``kind``: those worse than the ``median`` or the ``average``, or the worst ``percent`` (``truncation``).
-    ``evaluation_interval``: after how many values of the metric they are compared.
+    ``kind``: those whose best value is worse than the ``median`` of the others' values, or than the median of
+    the ``average`` of each; the worst ``percent`` (``truncation``); or those whose best value is worse than
+    the best of all by more than ``percent`` or ``amount`` (``difference``). ``evaluation_interval``: after
+    how many values of the metric they are compared. ``min_interval``: how many it takes at least.
+    ``min_samples``: how many others it takes.
     """
 
-    kind: Literal["median", "average", "truncation"]
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "evaluationInterval": "write `evaluation_interval`",
+        "minInterval": "write `min_interval`",
+        "minSamples": "write `min_samples`",
+    }
+
+    kind: Literal["median", "average", "truncation", "difference"]
     evaluation_interval: int = 1
-    percent: int | None = None
+    min_interval: int = 0
+    min_samples: int = 3
+    percent: float | None = None
+    amount: float | None = None
 
 
 class EarlyStopping(Model, frozen=True):
-    """When a search stops before its last trial.
+    """When a search stops before its last trial, or a trial before its end.
 
     ``metric``: the metric. ``value``: the search stops once a trial has reached it. ``optimization``: whether
-    more or less is better. ``policy``: which running trials would be stopped; it has no effect.
+    more or less is better. ``policy``: which running trials end early.
     """
 
     metric: str

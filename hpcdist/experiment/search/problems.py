@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import Key, Path, Problem
-from hpcdist.experiment.search import adaptive, spaces
+from hpcdist.experiment.search import adaptive, policies, spaces
 from hpcdist.experiment.search.hyperband import LEAST_ETA, MOST_AMOUNT, MOST_ETA
 from hpcdist.experiment.search.model import Search
 from hpcdist.experiment.search.trials import trials
@@ -15,6 +15,9 @@ from hpcdist.words import VARIABLE_NAME
 
 _OF_TEMPLATES: Final = frozenset({"true", "True", "false", "False", "none", "None", "not", "self"})
 """Names that have a meaning of their own in templates: `{{ True }}` would be no param."""
+
+_MOST_SEED: Final = 2**32 - 1
+"""The largest of NumPy's generators, which Optuna's are."""
 
 _ALGORITHMS: Final = ("grid_search", "random_search", "hyperband", "bo")
 
@@ -48,8 +51,7 @@ def _of_algorithms(search: Search, path: Path) -> Iterator[Problem]:
             message = "it stops nothing without a `value`"
             yield Problem(message, (*path, "early_stopping", place), severity="warning")
         if stop.policy:
-            message = "no running trial is stopped early: all that start run to their end"
-            yield Problem(message, (*path, "early_stopping", place, "policy"), severity="warning")
+            yield from policies.problems(stop.policy, (*path, "early_stopping", place, "policy"))
 
 
 def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
@@ -76,6 +78,10 @@ def _of_counts(search: Search, path: Path) -> Iterator[Problem]:
         for name in ("grid_search", "random_search")
         if (section := getattr(search, name))
     }
+    if not 0 <= search.seed <= _MOST_SEED:
+        yield Problem(
+            f"{search.seed} is out of range", (*path, "seed"), f"write a number from 0 to {_MOST_SEED}"
+        )
     for place, count in counts.items():
         if count is not None and count < 1:
             yield Problem(f"{count} is out of range", (*path, *place), "write 1 or more")

@@ -7,6 +7,7 @@ Sources: polyaxon-schemas 0.6.1, ``ops/group/matrix``; hypertune 1.4.0, ``matrix
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,8 @@ _Amounts = Mapping[str, float]
 
 _LARGEST_EXPONENT: Final = 700
 """Beyond it, e to this power is no float any more; ten times the standard deviation stays below."""
+
+_LARGEST: Final = sys.float_info.max
 
 _LARGEST_COUNT: Final = 2**53
 """Beyond it, floats are whole numbers."""
@@ -113,8 +116,9 @@ def _amounts(kind: str, given: Numbers) -> _Amounts:
     for name in (name for name in names if name not in given):
         raise ValueError(f"{name!r} is missing")
     for name, number in given.items():
-        if not math.isfinite(number):
-            raise ValueError(f"{name} is {number}; write a number")
+        if not abs(number) <= _LARGEST:
+            shown = number if isinstance(number, float) else "too large"
+            raise ValueError(f"{name} is {shown}; write a number")
     return given
 
 
@@ -129,7 +133,12 @@ def _in_order(amounts: _Amounts, low: str, high: str, *, strictly: bool) -> tupl
     one, other = amounts[low], amounts[high]
     if one > other or (strictly and one == other):
         raise ValueError(f"{low} is {one} and {high} is {other}; write a {low} that is less than {high}")
+    if not math.isfinite(float(other) - float(one)):
+        raise ValueError(f"{low} is {one} and {high} is {other}, {_APART}")
     return one, other
+
+
+_APART: Final = "which are too far apart for numbers in between; write smaller ones"
 
 
 def _at_least(amounts: _Amounts, name: str, least: float, *, above: bool = False) -> float:
@@ -153,6 +162,9 @@ def _range(amounts: _Amounts) -> Choices:
     difference = (start + step) - start  # as arange adds it
     if not difference:
         raise ValueError(f"step is {step}, which {start} is too large to be changed by")
+    if not math.isfinite(float(difference)) or not math.isfinite((stop - start) / step):
+        size = "large" if step > stop - start else "small"
+        raise ValueError(f"step is {step}, too {size} a part of the way from {start} to {stop}")
     return Choices(math.ceil((stop - start) / step), lambda index: start + index * difference)
 
 
@@ -168,14 +180,17 @@ def _logspace(amounts: _Amounts) -> Choices:
     base, exponents = amounts.get("base", 10), _linspace(amounts)
     if base <= 0:
         raise ValueError(f"base is {base}; write a number above 0")
-    _check_exponent("stop", amounts["stop"] * math.log(base))
+    for name in ("start", "stop"):
+        _check_exponent(name, amounts[name] * math.log(base))
     return Choices(exponents.size, lambda index: float(base ** exponents.at(index)))
 
 
 def _geomspace(amounts: _Amounts) -> Choices:
     start, stop = _in_order(amounts, "start", "stop", strictly=True)
-    if start * stop <= 0:
+    if start <= 0 <= stop:
         raise ValueError(f"start is {start} and stop is {stop}; write numbers of one sign, and not 0")
+    if not 0 < stop / start < math.inf:
+        raise ValueError(f"start is {start} and stop is {stop}, {_APART}")
     count = _count(amounts)
     ratio = math.log10(stop / start) / max(1, count - 1)
     ends = {0: float(start), count - 1: float(stop if count > 1 else start)}
@@ -194,6 +209,8 @@ def _uniform(amounts: _Amounts) -> Distribution:
 
 def _normal(amounts: _Amounts) -> Distribution:
     mean, deviation = amounts["loc"], _at_least(amounts, "scale", 0)
+    if not math.isfinite(abs(float(mean)) + 10 * float(deviation)):
+        raise ValueError(f"loc is {mean} and scale is {deviation}, which are too large; write smaller ones")
     return Distribution(lambda random: random.normalvariate(mean, deviation))
 
 
@@ -213,7 +230,11 @@ def _in_steps(draw: Callable[[Random], float], amounts: _Amounts, rounding: str)
     step = _at_least(amounts, "q", 0, above=True)
     if rounding == "nearest":
         return Distribution(lambda random: _nearest(draw(random), step))
-    return Distribution(lambda random: draw(random) // step * step)
+    return Distribution(lambda random: _below(draw(random), step))
+
+
+def _below(number: float, step: float) -> float:
+    return number // step * step if abs(number / step) < _LARGEST_COUNT else number
 
 
 def _nearest(number: float, step: float) -> float:

@@ -7,18 +7,19 @@ Supported are azure-ml-component 0.9 (``DistributedComponent``, ``CommandCompone
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Path, Problem, warning
-from hpcdist.importers import Imported
+from hpcdist.importers import Imported, Step
 from hpcdist.importers.azure.code import Code
 from hpcdist.importers.azure.command import Translation, one_line
 from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
 from hpcdist.importers.azure.inputs import Inputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout
 from hpcdist.importers.azure.outputs import read_outputs
+from hpcdist.importers.azure.pipeline import steps_of
 from hpcdist.importers.azure.runtime import warn_of_variables
 from hpcdist.importers.azure.steps import (
     SUPPORTED,
@@ -99,6 +100,10 @@ class Azure:
         """Return the steps of a pipeline, as `ContainsJobs.jobs`."""
         return one_of({("jobs", name): name for name in Reading(data).keys("jobs")}, data)
 
+    def steps(self, data: Map) -> Sequence[Step]:
+        """Return the steps of a pipeline, as `ContainsPipeline.steps`."""
+        return steps_of(data)
+
     def read(self, data: Map) -> Imported:
         """Return the native form.
 
@@ -165,7 +170,7 @@ def _refuse_kinds(read: Reading) -> None:
     if names := [*steps(read.data).values()]:
         shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
         one = f"`--name {quote(names[0])}` ({shown})"
-        hint = f"choose a step with {one}, and chain them with `batch.dependency`"
+        hint = f"choose a step with {one}; `hpcdist submit` takes all of them as a pipeline"
         _fail(read, key, "a pipeline is many jobs", hint)
     if kinds := {
         kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)

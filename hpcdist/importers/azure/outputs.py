@@ -20,6 +20,11 @@ _OUTPUT_IGNORED: Final = {
 }  # fmt: skip
 
 
+def own_name(output: str) -> str:
+    """Return the name of an output's file or folder below the outputs of the run."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", output).lstrip(".-") or "output"
+
+
 def read_outputs(read: Reading) -> dict[str, Output]:
     """Take the outputs: names below the directory of the run."""
     found: dict[str, Output] = {}
@@ -28,8 +33,9 @@ def read_outputs(read: Reading) -> dict[str, Output]:
     for name in read.keys("outputs"):
         value = read.peek("outputs", name)
         kind = read.peek("outputs", name, "type") if isinstance(value, Mapping) else None
-        ours = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".-") or "output"
-        found[name] = Output(ours, is_file=str(kind).lower() in FILES | TYPES.keys())  # a value is a file
+        found[name] = Output(
+            own_name(name), is_file=str(kind).lower() in FILES | TYPES.keys()
+        )  # a value is a file
         if isinstance(value, Mapping) and value:
             read.get("outputs", name, "type")
             read.ignore_all(_OUTPUT_IGNORED, "outputs", name)

@@ -21,7 +21,7 @@ SUPPORTED: Final = "supported: `type: command` and `sweep`, CommandComponent, Di
 _KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
 _SWEEPS: Final = frozenset({"sweep", "sweepcomponent"})
 _REMOTE: Final = re.compile(r"[A-Za-z][\w+.-]+:|/subscriptions/")
-_REFERENCE: Final = re.compile(r"\$\{\{\s*(?:parent\.)?(inputs|outputs)\.([^{}]+?)\s*\}\}")
+REFERENCE: Final = re.compile(r"\$\{\{\s*(?:parent\.)?(inputs|outputs)\.([^{}]+?)\s*\}\}")
 _OF_PIPELINE: Final = frozenset({"$schema", "type", "jobs", "inputs", "outputs", "settings", "compute"})
 _DEFAULTS: Final = ("default_compute", "default_compute_target")
 _MERGED: Final = ("resources", "distribution", "environment_variables", "limits", "tags", "outputs")
@@ -114,7 +114,7 @@ def unused(data: Map) -> list[str]:
     """Return the inputs and outputs of a pipeline that its only step does not use."""
     base = _only_step(data) if "jobs" in data else None
     text = "" if not base else str(_at(data, base))
-    used = {(match[1], match[2].split(".")[0]) for match in _REFERENCE.finditer(text)}
+    used = {(match[1], match[2].split(".")[0]) for match in REFERENCE.finditer(text)}
     names = [(kind, name) for kind in ("inputs", "outputs") for name in Reading(data).keys(kind) if base]
     return [f"{kind}.{name}" for kind, name in names if (kind, name) not in used]
 
@@ -237,7 +237,7 @@ def _filled(node: Map, pipeline: Map, inner: str = "") -> Map:
     """Return a section with values of the pipeline in place of their names, of sections their ``inner``."""
     new = node.copy()
     for key, value in node.items():
-        match = _REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
+        match = REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
         *groups, name = (match[1], *match[2].split(".")) if match else ("",)
         owner: Any = pipeline
         for group in groups:

@@ -14,7 +14,8 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import RUNS_ON, put_bayes, refused_space
+from hpcdist.importers.search_params import put_bayes, refused_space
+from hpcdist.importers.search_policies import put_early_termination
 
 _BOUNDS: Final = {"low": "min_value", "high": "max_value"}
 _MOMENTS: Final = {"loc": "mu", "scale": "sigma"}
@@ -34,7 +35,6 @@ _INITIAL: Final = 10
 """How many trials of Optuna's TPE are random by default; of Azure's own algorithm nothing is documented."""
 _WHOLE: Final = "it limits the whole sweep; a trial has `limits: {trial_timeout: SECONDS}`"
 _IGNORED: Final = {
-    "early_termination": RUNS_ON,
     **dict.fromkeys(("timeout_minutes", "max_duration_minutes"), _WHOLE),
 }
 
@@ -51,6 +51,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
         matrix.put(param.name, _space(read, path) or refused_space(read.place(*path)), read.place(*path))
     _put_number(read, search, "concurrency", "max_concurrent_trials", "max_concurrent_runs")
     _put_objective(read, search)
+    put_early_termination(read, search)
     _put_algorithm(read, search)
     for above in _LIMITS:
         read.ignore_all(_IGNORED, *above)

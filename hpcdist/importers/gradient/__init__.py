@@ -11,8 +11,8 @@ from typing import Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean
-from hpcdist.importers import Imported
-from hpcdist.importers.gradient import ci, command_line, named_files
+from hpcdist.importers import Imported, Step
+from hpcdist.importers.gradient import ci, command_line, named_files, workflow
 from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.options import BUILDS, IGNORED, KNOWN, OF_JOB, OF_SINGLENODE, SEARCH, SINGLE
@@ -77,6 +77,10 @@ class Gradient:
     def jobs(self, data: Map) -> dict[str, Map]:
         """Return the steps of GradientCI and the jobs of workflows, as `ContainsJobs.jobs`."""
         return one_of(ci.jobs_of(data), data)
+
+    def steps(self, data: Map) -> Sequence[Step]:
+        """Return the jobs of a workflow, as `ContainsPipeline.steps`."""
+        return workflow.steps_of(data)
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
         """Return the file of further options, as `NamesFile.file_named_in`."""

@@ -43,7 +43,7 @@ _COMMON: Final = {
 _BY_COMMIT: Final = "a job is submitted by you, and not by a commit"
 _NO_CHECKS: Final = "metrics are not checked"
 _ONE_NODE: Final = "an experiment of one node has no such role"
-_RUNNING: Final = "use a job of `container@v1` or `script@v1`"
+RUNNING: Final = "use a job of `container@v1` or `script@v1`"
 _NEEDS: Final = "a job does not wait for others; chain jobs with `batch.dependency`"
 _HANDED: Final = "write a path of the machine in the command, and remove this"
 
@@ -123,11 +123,11 @@ def jobs_of(data: Map) -> dict[Path, str]:
 def _by_name(read: Reading) -> str:
     """Return the hint to choose a job by name, an empty text if none that runs a program has a name."""
     jobs = jobs_of(read.data).items()
-    name = next((name for path, name in jobs if name and _runs(read, path)), "")
+    name = next((name for path, name in jobs if name and runs(read, path)), "")
     return f"; or choose one with `--name {quote(name)}`" if name else ""
 
 
-def _runs(read: Reading, path: Path) -> bool:
+def runs(read: Reading, path: Path) -> bool:
     """Return whether a job or a step runs a program."""
     action = read.peek(*path, "uses")
     return str(read.peek(*path, "command")) in _COMMANDS or bool(_RUNS.fullmatch(str(action)))
@@ -239,10 +239,10 @@ def _job(options: Options) -> None:
     action = read.text(*job, "uses") or ""
     if len(names) > 1:
         message = "this is a workflow of Gradient: several jobs that pass on their outputs"
-        hint = "write one experiment for each job, and chain them with `batch.dependency`"
+        hint = "`hpcdist submit` takes jobs that all run programs as a pipeline"
         _fail(read, ("jobs",), message, hint + _by_name(read))
-    if not _runs(read, job):
-        _fail(read, (*job, "uses"), f"the action {action!r} runs no program of yours", _RUNNING)
+    if not runs(read, job):
+        _fail(read, (*job, "uses"), f"the action {action!r} runs no program of yours", RUNNING)
     read.ignore(*job, "needs", why=_NEEDS)
     for path in (("inputs",), (*job, "inputs"), (*job, "outputs")):
         if read.peek(*path):

@@ -18,7 +18,6 @@ from hpcdist.importers.kubeflow.katib_metrics import put_metrics
 from hpcdist.importers.kubeflow.katib_search import put_search
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.search_params import RUNS_ON
 
 _TEMPLATE: Final[Path] = ("spec", "trialTemplate")
 _TRIAL: Final[Path] = (*_TEMPLATE, "trialSpec")
@@ -34,7 +33,6 @@ _RAW: Final = "{% raw %}"
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
 _IGNORED: Final = {
     "resumePolicy": "no service is kept; a search goes on by its run directory",
-    "earlyStopping": RUNS_ON,
 }
 _OF_TEMPLATE: Final = (
     "retain", "primaryContainerName", "primaryPodLabels", "successCondition", "failureCondition",

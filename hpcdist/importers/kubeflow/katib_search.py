@@ -17,6 +17,7 @@ from hpcdist.importers.kubeflow.katib_algorithm import number
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.search_params import param_name, refused_space
+from hpcdist.importers.search_policies import put_medianstop, put_stop
 
 _LISTS: Final = ("categorical", "discrete")
 _DISTRIBUTIONS: Final = {"": "uniform", "uniform": "uniform", "loguniform": "loguniform", "normal": "normal",
@@ -64,8 +65,8 @@ def _put_objective(read: Reading, search: Map) -> None:
     found = placed({"name": metric, "optimization": kind}, read.place(*above, "objectiveMetricName"))
     search.put("metric", found, read.place(*above, "objectiveMetricName"))
     if goal is not None:
-        stop = placed([{"metric": metric, "value": goal, "optimization": kind}], read.place(*above, "goal"))
-        search.put("early_stopping", stop, read.place(*above, "goal"))
+        put_stop(read, search, {"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
+    put_medianstop(read, search)
 
 
 def _space(read: Reading, path: Path, algorithm: str) -> Map | None:

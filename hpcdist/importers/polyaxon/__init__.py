@@ -12,21 +12,23 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Key, Problem
+from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import contexts, search, services, variables
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
+PIPELINES: Final = "`submit`, `check`, `plan` and `render` take one, and in Python `hpcdist.load_pipeline`"
 _REWRITE: Final = "it is a file of Polyaxon 1 or 2, whose form is polyaxon_v1"
 _KINDS: Final = {
     "component": _REWRITE,
     "operation": _REWRITE,
     "build": "hpcdist builds no images: build it beforehand, and name it in `build.image`",
-    "pipeline": "write one experiment for each step, and chain them with `batch.dependency`",
+    "pipeline": PIPELINES,
     "plugin": "write `kind: notebook`, `tensorboard`, or for a `run.cmd` `experiment`",
 }
+_RUN: Final = ("experiment", "job", *services.KINDS)
 _GRAPH: Final = "start the program that trains from `run.cmd`"
 _STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _REFUSED: Final = {
@@ -103,7 +105,13 @@ def _check_version_and_kind(data: Map) -> None:
         hint = _NEWER if str(version) == "1.1" else "write 1"
         problems.append(_at(data, "version", f"files of version {version} are not read", hint))
     if isinstance(kind, str) and kind in _KINDS:
-        problems.append(_at(data, "kind", f"files of kind {kind!r} are not run", _KINDS[kind]))
+        is_several = kind == "pipeline"
+        message = (
+            "a pipeline is several runs, not one" if is_several else f"files of kind {kind!r} are not run"
+        )
+        problems.append(_at(data, "kind", message, _KINDS[kind]))
+    elif isinstance(kind, str) and kind not in (*_RUN, "group"):
+        problems.append(_at(data, "kind", f"there is no kind {kind!r}", did_you_mean(kind, _RUN)))
     if problems:
         raise ConfigError(*problems)
 

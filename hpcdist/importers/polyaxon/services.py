@@ -37,7 +37,15 @@ def _problems(data: Map, kind: str) -> Iterator[Problem]:
     if isinstance(environment, Map) and environment.get("replicas"):
         place = environment.place_of("replicas")
         yield Problem(f"a {kind} has one task", ("environment", "replicas"), "remove them", place=place)
+    batch = data.get("batch")
+    if isinstance(batch, Map) and batch.get("array") is not None:
+        message = f"a {kind} is one server, with one address"
+        yield Problem(message, ("batch", "array"), "remove it", place=batch.place_of("array"))
     backend = data.get("backend")
+    if kind == "tensorboard" and backend is not None:
+        yield Problem(
+            "a tensorboard has no backend", ("backend",), "remove it", place=data.place_of("backend")
+        )
     if kind == "notebook" and backend not in (None, *_BACKENDS):
         yield Problem(
             f"there is no backend {backend!r} of notebooks",
@@ -56,6 +64,9 @@ def _of_params(params: Map, kind: str) -> Iterator[Problem]:
         if name not in known:
             message, hint = f"a {kind} has no param {name!r}", f"it has {' and '.join(known)}"
             yield Problem(message, ("params", name), hint, "warning", params.place_of(name))
+        elif name != "bind" and (not isinstance(params[name], str) or "{{" in params[name]):
+            message = f"{name} is the path of a folder, used as it is written"
+            yield Problem(message, ("params", name), "write a path", place=params.place_of(name))
     if kind == "notebook" and params.get("bind") not in (None, "loopback", "node"):
         yield Problem(
             "a notebook listens on the loopback of its node, or on all addresses of it",

@@ -70,7 +70,11 @@ def inputs_of(read: Reading, bases: tuple[Path, ...], searched: Mapping[str, Inp
     for base in bases:
         _refuse_templates(read, base, found)
     if declared:
-        declared += [{"name": name, "is_optional": True} for name in searched if name not in found]
+        declared += [
+            {"name": name, "is_optional": not one.required}
+            for name, one in searched.items()
+            if name not in found
+        ]
         place = next(base for base in bases if read.peek(*base, "inputs"))
         read.put("inputs", declared, *place, "inputs")
     return {**searched, **found}

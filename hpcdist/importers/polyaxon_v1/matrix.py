@@ -9,7 +9,8 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers.polyaxon_v1.text import Input
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import RUNS_ON, put_bayes
+from hpcdist.importers.search_params import put_bayes
+from hpcdist.importers.search_policies import of_polyaxon
 
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""
@@ -131,28 +132,40 @@ def _put_early_stopping(read: Reading, search: Map, path: Path) -> None:
         elif kind != "metric_early_stopping":
             hint = "write `kind: metric_early_stopping`"
             read.refuse(*where, why=f"{kind!r} is no kind of early stopping", hint=hint)
-        elif read.get(*where, "policy") is not None:
-            read.get(*where)
-            read.warn(*where, "policy", why=RUNS_ON)
         else:
-            if read.get(*where, "value") is None:
-                read.refuse(
-                    *where, why="the value at which the search stops is missing", hint="write `value`"
-                )
-            stop = Map(place=read.place(*where))
-            for name in [name for name in ("metric", "value", "optimization") if name in one]:
-                read.get(*where, name)
-                stop.copy_from(one, name)
-            found.add(stop, stop.place)
+            found.add(_stop(read, where, one), read.place(*where))
     if found:
         search.put("early_stopping", found, read.place(*path))
+
+
+def _stop(read: Reading, where: Path, one: Map) -> Map:
+    """Return when the search stops, or with a policy which running trials end, whatever the value is."""
+    stop, names = Map(place=read.place(*where)), ["metric", "value", "optimization"]
+    if read.peek(*where, "policy") is not None:
+        names.remove("value")
+        if read.get(*where, "value") is not None:
+            read.warn(*where, "value", why="beside a policy it stops nothing, as in Polyaxon")
+        if policy := of_polyaxon(read, (*where, "policy")):
+            stop.put("policy", policy, policy.place)
+    elif read.get(*where, "value") is None:
+        read.refuse(*where, why="the value at which the search stops is missing", hint="write `value`")
+    for name in [name for name in names if name in one]:
+        read.get(*where, name)
+        stop.copy_from(one, name)
+    return stop
 
 
 def _trials(read: Reading, search: Map, key: str) -> dict[str, Input]:
     search.copy_from(read.peek(key), "values", "mapping") if read.get(key, "values") else None
     trials = [item for _, item in read.items(key, "values") if isinstance(item, Mapping)]
     names = {name: None for trial in trials for name in trial}
-    return {name: Input(all(map(_is_number, (trial.get(name) for trial in trials)))) for name in names}
+    return {
+        name: Input(
+            plain=all(_is_number(trial.get(name)) for trial in trials),
+            required=any(name not in trial for trial in trials),
+        )
+        for name in names
+    }
 
 
 def _spaces(read: Reading, search: Map, key: str) -> dict[str, Input]:

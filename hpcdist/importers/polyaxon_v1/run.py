@@ -8,7 +8,7 @@ from typing import Final
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container
 from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
-from hpcdist.importers.polyaxon import contexts
+from hpcdist.importers.polyaxon import PIPELINES, contexts
 from hpcdist.importers.polyaxon_v1.init import read_init
 from hpcdist.importers.polyaxon_v1.mpi import read_mpi
 from hpcdist.importers.polyaxon_v1.roles import Replica, check_same, one_less, put_alone, put_count
@@ -22,10 +22,9 @@ _ROLES: Final[dict[str, dict[str, str]]] = {
     "paddlejob": {"master": "master", "worker": "worker"},
 }
 _FRAMEWORKS: Final = {"tfjob": "tensorflow", "pytorchjob": "pytorch", "mxjob": "mxnet", "paddlejob": None}
-_STEPS: Final = "write one experiment for each step, and chain them with `batch.dependency`"
 _BROWSER: Final = "a batch job serves nothing: start it on a machine of your own"
 _OTHERS: Final = {
-    "dag": _STEPS,
+    "dag": PIPELINES,
     "service": _BROWSER,
     **dict.fromkeys(("daskjob", "daskcluster", "dask", "spark", "flink"),
                     "start its cluster from the command of a `kind: job`"),

@@ -33,11 +33,15 @@ _NUMBERS: Final = frozenset({"int", "float", "bool"})
 
 
 class Input(NamedTuple):
-    """A param as used in texts: whether it needs no quotes, and its form as an argument."""
+    """A param as used in texts: whether it needs no quotes, and its form as an argument.
+
+    ``required``: some trials of a list lack it, and it has to be declared or set for them.
+    """
 
     plain: bool = False
     flag: bool = False
     form: str | None = None
+    required: bool = False
 
 
 class Texts:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hpcdist.documents import fields
 from hpcdist.errors import Problem, did_you_mean, dotted
+from hpcdist.experiment import own_commands
 from hpcdist.experiment.misplaced import section_for
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replica import Replica, blocks
@@ -89,6 +90,17 @@ def unequal(experiment: Experiment) -> Iterator[Problem]:
             same = f"resources: {{{same}}}" if fewest.path else f"default_worker: {{resources: {{{same}}}}}"
         path = fewest.path or ("environment", "replicas", "n_workers")
         yield Problem(message, path, f"write `{same}`", "warning")
+
+
+def other_programs(experiment: Experiment) -> Iterator[Problem]:
+    """Yield a warning for each replica with a rank of the training and another program."""
+    name = experiment.framework or ""
+    if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
+        return
+    for path in own_commands.strangers(experiment, frameworks.get(name).topology(experiment).lockstep_roles):
+        message = f"this command has a rank of {name}, so the others wait for it to take part"
+        hint = "if it takes no part in the training, write it as `run.beside`"
+        yield Problem(message, path, hint, "warning")
 
 
 def _gpus_of_a_task(replica: Replica) -> float:

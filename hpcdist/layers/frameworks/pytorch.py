@@ -22,12 +22,14 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import (
     ADDRESS,
     HEAD_ADDRESS,
+    JOB_ID,
     LOCAL_RANK,
     LOCAL_SIZE,
     NODE,
     PORT,
     PROCESSES,
     RANK,
+    RUN_DIR,
     SIZE,
     Template,
     template,
@@ -90,7 +92,7 @@ class PyTorch(Plain):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return the address and port of rank 0, and the interface for gloo."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(experiment))
+            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(job))
         return (*filled(SHARED, _ORIGIN), *gloo_interface(job, site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
@@ -99,6 +101,8 @@ class PyTorch(Plain):
             return tuple(filled(environment(job), _ORIGIN))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
+        # The traceback of the first process that failed, where the program has it recorded.
+        own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
         # torchrun compares its own name with the endpoint's, which is another on many machines.
         section = section_of(Section, experiment, self.name)
         _, more = torchrun_args.split((*site.torchrun.args, *section.args))
@@ -169,10 +173,10 @@ def gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
         yield Variable(name="GLOO_SOCKET_IFNAME", value=interface, origin=Origin("site", site.name, key))
 
 
-def patience(experiment: Experiment) -> Iterator[Variable]:
+def patience(job: JobSpec) -> Iterator[Variable]:
     """Yield how long torchrun waits for processes that save their state before it kills them, else 30 s."""
-    if restart := experiment.environment.restart:
-        seconds = str(restart.notice.seconds)
+    if restarts := job.completion.restarts:
+        seconds = str(restarts.notice)
         yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=_ORIGIN)
 
 

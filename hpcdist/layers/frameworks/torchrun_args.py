@@ -6,6 +6,7 @@ Its parser takes ``-`` and ``_`` in names, and ``--name=value`` or two words
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -25,6 +26,12 @@ _SET: Final[Mapping[str, str]] = {
     **dict.fromkeys(("--no-python", "--module", "-m", "--run-path"), _OWN_PROGRAM),
 }  # fmt: skip
 _CONF: Final = "--rdzv-conf"
+_WITH_VALUE: Final = frozenset({
+    "-r", "--redirects", "-t", "--tee", "--log-dir", "--role", "--monitor-interval", "--start-method",
+    "--local-ranks-filter", "--logs-specs", "--numa-binding", "--signals-to-handle", "--shutdown-timeout",
+    "--event-log-handler", "--duplicate-stdout-filters", "--duplicate-stderr-filters",
+})  # fmt: skip
+"""Options that take the next word, whatever it is, as their value (PyTorch 2.13)."""
 
 
 def problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
@@ -38,8 +45,24 @@ def problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
         elif text.startswith("-") and " " in text.partition("=")[0]:
             words = ", ".join(text.split())
             yield Problem(f"torchrun gets {text!r} as one word", (*path, index), f"write {words}")
-        elif name == _CONF and not _conf(args, index)[0]:
-            yield Problem(f"{text} has no value", (*path, index), "write --rdzv-conf=timeout=900")
+        elif name == _CONF:
+            yield from _conf_problems(_conf(args, index)[0], text, (*path, index))
+        elif name in _WITH_VALUE and "=" not in text and not _has_value(args, index):
+            yield Problem(f"{text} has no value", (*path, index), f"write {text}=VALUE")
+        elif "$" in text or re.search(r"(?:^|=)~", text):
+            hint = "write the value itself"
+            yield Problem(f"variables and ~ are not expanded in {text!r}", (*path, index), hint)
+
+
+def _has_value(args: Sequence[str], index: int) -> bool:
+    return index + 1 < len(args) and not args[index + 1].startswith("-")
+
+
+def _conf_problems(value: str, text: str, path: Path) -> Iterator[Problem]:
+    if not value:
+        yield Problem(f"{text} has no value", path, "write --rdzv-conf=timeout=900")
+    elif any(part.partition("=")[0].strip() == "is_host" for part in value.split(",")):
+        yield Problem("is_host is set by hpcdist", path, f"remove it: {_MEETING}")
 
 
 def split(args: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

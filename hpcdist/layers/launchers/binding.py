@@ -14,7 +14,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Word
 
-_BINDING: Final = re.compile(r"(--(?:cpu|gpu|mem)-bind)(?:=(.+))?")
+_BINDING: Final = re.compile(r"(--(?:cpu|gpu|mem)[-_]bind)(?:=(.+))?")
 _REPORTS: Final = frozenset({"verbose", "v", "quiet", "q"})
 
 
@@ -56,10 +56,13 @@ def with_reports(words: Iterable[Word]) -> tuple[Word, ...]:
 
 
 def _option(words: list[Word]) -> tuple[int, str, str] | None:
-    """Return the number of words, the name and the value of a binding that these words end with."""
+    """Return the number of words, the name and the value of a binding that these words end with.
+
+    ``--cpu_bind`` is srun's older name.
+    """
     if match := _BINDING.fullmatch(words[-1].text):
-        return (1, match[1], match[2]) if match[2] else None
+        return (1, match[1].replace("_", "-"), match[2]) if match[2] else None
     for name, value in pairwise(words[-2:]):
         if _BINDING.fullmatch(name.text) and "=" not in name.text:
-            return 2, name.text, value.text
+            return 2, name.text.replace("_", "-"), value.text
     return None

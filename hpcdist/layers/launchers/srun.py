@@ -127,6 +127,10 @@ def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
 
 def _common(job: JobSpec) -> Iterator[Word]:
     yield Word(text=f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", origin=_ORIGIN)
+    starts_many = any(row.processes > 1 for row in job.placement.rows)
+    if starts_many and job.completion.kill_on_failure and not job.completion.elastic:
+        # All torchruns wait for the last one's processes, 300 s long; by default srun waits for ever.
+        yield Word(text="--wait=60", origin=_ORIGIN)
     if job.labels_output:
         yield Word(text="--label", origin=_ORIGIN)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from hpcdist.experiment.search import adaptive
 from hpcdist.experiment.search.adaptive import Next, Reached
-from hpcdist.experiment.search.model import Hyperband, Metric, Resource, Search, Space
+from hpcdist.experiment.search.model import Bayes, Hyperband, Metric, Resource, Search, Space
 from hpcdist.experiment.search.trials import trials
 
 PAPER = Hyperband(81, Resource("epochs", "int"), Metric("loss", "minimize"))
@@ -44,7 +44,23 @@ def test_each_round_has_the_trials_and_the_epochs_of_the_paper() -> None:
         {1: 0, 3: 0, 9: 0, 27: 3, 81: 1},
         {1: 0, 3: 0, 9: 0, 27: 0, 81: 1},
     ]
-    assert adaptive.generations(PAPER) == 5
+    paper = search(PAPER)
+    assert adaptive.generations(paper) == 5
+    assert adaptive.most_trials(paper) == sum(sum(each.values()) for each in counts)
+    there = [one.params for new in generations(PAPER) for one in new]
+    assert [adaptive.generation(paper, there[:count]) for count in (0, 143, 144, 188, 189, 206)] == [
+        *(1, 1, 2, 2, 3, 5)
+    ]
+
+
+def test_bayesian_optimization_has_as_many_trials_in_each_generation_as_run_at_once() -> None:
+    space = {"lr": Space(uniform=(0, 1))}
+    bayes = Search(matrix=space, bo=Bayes(8, 7, Metric("loss")), concurrency=3)
+    assert [*adaptive.sizes(bayes)] == [(8, 1), (3, 2), (1, 1)]
+    assert (adaptive.generations(bayes), adaptive.most_trials(bayes)) == (4, 15)
+    there = [{"lr": number} for number in range(15)]
+    assert [adaptive.generation(bayes, there[:count]) for count in (8, 11, 14, 15)] == [1, 2, 3, 4]
+    assert adaptive.generations(Search(matrix=space)) == 0
 
 
 @given(some.integers(1, 30), some.sampled_from([2, 3, 4.5]), some.integers(0, 3))

@@ -35,6 +35,14 @@ H = "hptuning"
                 )
             ],
         ),
+        *(
+            (
+                Search(matrix=LIST, seed=seed),
+                [Problem(f"{seed} is out of range", (H, "seed"), "write a number from 0 to 4294967295")],
+            )
+            for seed in (-1, 2**32)
+        ),
+        (Search(matrix=LIST, seed=2**32 - 1), []),
         (
             Search(mapping=({"lr": 1},), random_search=Count(2)),
             [Problem("a list of trials has no algorithm", (H, "random_search"), "remove it, or `mapping`")],

@@ -1,13 +1,17 @@
+# ruff: noqa: E501 - a message is compared as one line
 """The numbers of spaces, beside those that Polyaxon's own packages printed (hypertune 1.4.0, NumPy 2.4.6)."""
 
 from __future__ import annotations
 
+import json
 import math
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from hpcdist.experiment.search import spaces
 from hpcdist.experiment.search.model import Space
@@ -83,6 +87,11 @@ DRAWN: list[tuple[str, tuple[float, ...], float, float]] = [
 """The kind, its numbers, what the generator returned of the unit distribution, and the value."""
 
 
+WIDE = some.one_of(
+    some.floats(allow_nan=False, allow_infinity=False), some.integers(-5, 9), some.just(10**400)
+)
+
+
 class Fixed(Random):
     """A generator that returns one number of the unit distribution."""
 
@@ -146,9 +155,16 @@ def test_the_nearest_multiple_is_that_of_azure_and_hyperopt(
     assert repr(made.draw(Fixed(unit))) == repr(expected)
 
 
-@pytest.mark.parametrize("given", [(0, 10, 3), {"start": 0, "stop": 10, "step": 3}, "0:10:3"])
-def test_a_range_of_whole_numbers_stays_whole_in_each_way_to_write_it(given: Any) -> None:
-    assert [repr(value) for value in values(Space(range=given))] == ["0", "3", "6", "9"]
+@pytest.mark.parametrize("unit", [0.0, 0.5, 1.0])
+def test_a_number_beside_which_the_multiples_vanish_stays_as_it_is(unit: float) -> None:
+    made = spaces.made(Space(quniform=(0, 1e308, 1e-300)))
+    assert isinstance(made, Distribution)
+    assert made.draw(Fixed(unit)) == unit * 1e308
+
+
+@pytest.mark.parametrize("numbers", [(0, 10, 3), {"start": 0, "stop": 10, "step": 3}, "0:10:3"])
+def test_a_range_of_whole_numbers_stays_whole_in_each_way_to_write_it(numbers: Any) -> None:
+    assert [repr(value) for value in values(Space(range=numbers))] == ["0", "3", "6", "9"]
 
 
 def test_a_list_has_values_of_any_kind() -> None:
@@ -196,6 +212,29 @@ def test_draws_have_the_mean_of_their_distribution(kind: str) -> None:
         (Space(uniform={"low": 0, "hihg": 1}), "unknown key 'hihg'; did you mean 'high'?"),
         (Space(uniform="0:x"), "'x' is not a number"),
         (Space(uniform=(0, math.inf)), "high is inf; write a number"),
+        (Space(uniform=(0, 10**400)), "high is too large; write a number"),
+        (
+            Space(uniform=(-1.7e308, 1.7e308)),
+            "low is -1.7e+308 and high is 1.7e+308, which are too far apart for numbers in between; write smaller ones",
+        ),
+        (
+            Space(linspace=(-1.7e308, 1.7e308, 3)),
+            "start is -1.7e+308 and stop is 1.7e+308, which are too far apart for numbers in between; write smaller ones",
+        ),
+        (
+            Space(geomspace=(1e-300, 1e300, 5)),
+            "start is 1e-300 and stop is 1e+300, which are too far apart for numbers in between; write smaller ones",
+        ),
+        (Space(range=(0, 1e308, 1e-300)), "step is 1e-300, too small a part of the way from 0 to 1e+308"),
+        (
+            Space(range=(1e308, 1.7e308, 1e308)),
+            "step is 1e+308, too large a part of the way from 1e+308 to 1.7e+308",
+        ),
+        (Space(logspace=(-2000, 1, 3, 0.5)), "start is an exponent, and too large to be one"),
+        (
+            Space(normal=(1.7e308, 1e308)),
+            "loc is 1.7e+308 and scale is 1e+308, which are too large; write smaller ones",
+        ),
         (Space(loguniform=(0, 1000)), "high is an exponent, and too large to be one"),
         (Space(lognormal=(650, 6)), "loc is an exponent, and too large to be one"),
         (Space(logspace=(0, 400, 3)), "stop is an exponent, and too large to be one"),
@@ -210,3 +249,20 @@ def test_a_space_without_values_is_an_error_that_says_why(space: Space, message:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
         spaces.made(space)
     assert str(error.value) == message
+
+
+@given(
+    some.sampled_from(sorted({kind for kind, *_ in (*LISTED, *DRAWN)})),
+    some.lists(WIDE, min_size=3, max_size=4),
+)
+def test_any_numbers_are_refused_or_give_values_that_json_has(kind: str, numbers: list[float]) -> None:
+    try:
+        made = spaces.made(of_kind(kind, tuple(numbers)))
+    except ValueError:
+        return
+    found = (
+        [made.draw(Fixed(unit)) for unit in (0.0, 0.5, 1.0)]
+        if isinstance(made, Distribution)
+        else [made.at(index) for index in (0, made.size // 2, made.size - 1)]
+    )
+    json.dumps(found, allow_nan=False)

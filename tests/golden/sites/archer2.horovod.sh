@@ -57,7 +57,7 @@ COMMAND
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
-  ! linked "libmpi_gtl_hsa.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site archer2: fabric.env.MPICH_GPU_SUPPORT_ENABLED (rccl, outside containers, if the program links libmpi_gtl_hsa.so)
+  ! linked "libmpi_gtl_hsa.so" MPICH_GPU_SUPPORT_ENABLED || export MPICH_GPU_SUPPORT_ENABLED=1  # site archer2: fabric.env.MPICH_GPU_SUPPORT_ENABLED (rccl, outside containers, if the program links libmpi_gtl_hsa.so)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon

@@ -50,9 +50,6 @@ setup() {
 environment() {
   export PYTHONUNBUFFERED=1
   export CUDA_DEVICE_ORDER=PCI_BUS_ID
-  export NCCL_SOCKET_IFNAME=eth0
-  ! found "/opt/microsoft/ndv4-topo.xml" || export NCCL_TOPO_FILE=/opt/microsoft/ndv4-topo.xml
-  export NCCL_IB_PCI_RELAXED_ORDERING=1
   export UCX_IB_PCI_RELAXED_ORDERING=on
   export UCX_NET_DEVICES=eth0
   export OMPI_MCA_coll_hcoll_enable=0

@@ -51,14 +51,6 @@ setup() {
 environment() {
   export PYTHONUNBUFFERED=1
   export CUDA_DEVICE_ORDER=PCI_BUS_ID
-  export NCCL_SOCKET_IFNAME=eth0
-  ! found "/opt/microsoft/ndv5-topo.xml" || export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml
-  export NCCL_IGNORE_CPU_AFFINITY=1
-  export NCCL_PXN_DISABLE=1
-  export NCCL_MIN_NCHANNELS=32
-  export NCCL_P2P_NET_CHUNKSIZE=2097152
-  export NCCL_IB_PCI_RELAXED_ORDERING=1
-  export NCCL_IB_QPS_PER_CONNECTION=4
   export UCX_NET_DEVICES=mlx5_ib0:1
   export OMPI_MCA_coll_hcoll_enable=0
   export NCCL_COLLNET_ENABLE=1

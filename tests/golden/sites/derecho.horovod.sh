@@ -63,7 +63,7 @@ environment() {
   export FI_CXI_DISABLE_HOST_REGISTER=1  # site derecho: fabric.env.FI_CXI_DISABLE_HOST_REGISTER (nccl)
   export FI_CXI_DEFAULT_CQ_SIZE=131072  # site derecho: fabric.env.FI_CXI_DEFAULT_CQ_SIZE (nccl)
   export FI_CXI_OPTIMIZED_MRS=false  # site derecho: fabric.env.FI_CXI_OPTIMIZED_MRS (nccl)
-  ! linked "libmpi_gtl_cuda.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site derecho: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl, outside containers, if the program links libmpi_gtl_cuda.so)
+  ! linked "libmpi_gtl_cuda.so" MPICH_GPU_SUPPORT_ENABLED || export MPICH_GPU_SUPPORT_ENABLED=1  # site derecho: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl, outside containers, if the program links libmpi_gtl_cuda.so)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon

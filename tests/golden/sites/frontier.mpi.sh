@@ -53,10 +53,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  export NCCL_NET=Socket
-  export NCCL_CROSS_NIC=1
-  export NCCL_NET_GDR_LEVEL=PHB
-  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3
   export HSA_FORCE_FINE_GRAIN_PCIE=1
   export FI_MR_CACHE_MONITOR=kdreg2
   export FI_CXI_DISABLE_HOST_REGISTER=1

@@ -47,7 +47,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  export NCCL_SOCKET_IFNAME=enp0s12
   ! found "/var/lib/tcpx/lib64/libnccl-net*" || export NCCL_NET=GPUDirectTCPX_v7
   ! found "/var/lib/tcpx/lib64/libnccl-net*" || export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0s12
   ! found "/var/lib/tcpx/lib64/libnccl-net*" || export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=enp6s0,enp12s0,enp134s0,enp140s0

@@ -50,10 +50,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  export NCCL_SOCKET_IFNAME=enp0s12
-  export NCCL_FASTRAK_CTRL_DEV=enp0s12
-  export NCCL_FASTRAK_IFNAME=enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0
-  export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"

@@ -50,8 +50,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  ! found "/usr/local/gib/lib64/libnccl-net*" || export NCCL_NET=gIB
-  export NCCL_SOCKET_IFNAME=enp0s19,enp192s20
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"

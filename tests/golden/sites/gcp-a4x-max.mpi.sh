@@ -48,10 +48,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  ! found "/usr/local/gib/lib64/libnccl-net*" || export NCCL_NET=gIB
-  export NCCL_SOCKET_IFNAME=eth0,eth1
-  export NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7'
-  export NCCL_IB_GID_INDEX=3
   export OMPI_MCA_btl_tcp_if_include=eth0,eth1
   export PMIX_MCA_gds='^ds12'
   export PMIX_MCA_psec=native

@@ -50,8 +50,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  ! found "/usr/local/gib/lib64/libnccl-net*" || export NCCL_NET=gIB
-  export NCCL_SOCKET_IFNAME=enp0s3,enp192s2
   export OMPI_MCA_btl_tcp_if_include=enp0s3,enp192s2
   export PMIX_MCA_gds='^ds12'
   export PMIX_MCA_psec=native

@@ -23,6 +23,8 @@
 #SBATCH --cpus-per-task=7
 # site lumi: gpus
 #SBATCH --gpus-per-node=8
+# site lumi: fabric.together.0: the LUMI AI guide asks for all memory that jobs may have of these whole nodes
+#SBATCH --mem=480G
 # Made by hpcdist 0.1.0 for site lumi. It needs no hpcdist on the nodes, and runs by hand as well: what is this
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here

@@ -70,7 +70,7 @@ environment() {
   export FI_MR_CACHE_MONITOR=userfaultfd  # site polaris: fabric.env.FI_MR_CACHE_MONITOR
   export FI_CXI_DISABLE_HOST_REGISTER=1  # site polaris: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
   export FI_CXI_DEFAULT_CQ_SIZE=131072  # site polaris: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
-  ! linked "libmpi_gtl_cuda.so" || export MPICH_GPU_SUPPORT_ENABLED=1  # site polaris: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl, outside containers, if the program links libmpi_gtl_cuda.so)
+  ! linked "libmpi_gtl_cuda.so" MPICH_GPU_SUPPORT_ENABLED || export MPICH_GPU_SUPPORT_ENABLED=1  # site polaris: fabric.env.MPICH_GPU_SUPPORT_ENABLED (nccl, outside containers, if the program links libmpi_gtl_cuda.so)
   export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
   export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon

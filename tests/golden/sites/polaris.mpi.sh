@@ -49,10 +49,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  ! found "/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib/libnccl-net.so" || export NCCL_NET='AWS Libfabric'
-  export NCCL_NET_GDR_LEVEL=PHB
-  export NCCL_CROSS_NIC=1
-  export NCCL_COLLNET_ENABLE=1
   export FI_MR_CACHE_MONITOR=userfaultfd
   export FI_CXI_DISABLE_HOST_REGISTER=1
   export FI_CXI_DEFAULT_CQ_SIZE=131072

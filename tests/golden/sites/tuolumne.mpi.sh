@@ -46,11 +46,6 @@ setup() {
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1
-  ! found "librccl-net.so" || export NCCL_NET_PLUGIN=librccl-net.so
-  export NCCL_NET_GDR_LEVEL=3
-  export NCCL_MIN_NCHANNELS=24
-  export NCCL_CROSS_NIC=1
-  export NCCL_SOCKET_IFNAME=hsi0
   export FI_MR_CACHE_MONITOR=userfaultfd
   export FI_CXI_DEFAULT_TX_SIZE=1024
   export FI_CXI_DISABLE_HOST_REGISTER=1

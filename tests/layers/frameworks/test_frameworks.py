@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.layers.frameworks import framework_of, problems_of, unequal
+from hpcdist.layers.frameworks import framework_of, other_programs, problems_of, unequal
 from hpcdist.layers.frameworks.jax import JAX
 from hpcdist.layers.frameworks.plain import PLAIN
 from hpcdist.loading import load
@@ -128,6 +128,24 @@ def test_tasks_that_do_the_same_work_with_different_gpus(data: dict[str, Any], s
         sentences,
         set(),
     )
+
+
+@pytest.mark.parametrize(
+    ("framework", "cmd", "sentences"),
+    [
+        ("pytorch", "vllm serve", [
+            ("environment.replicas.worker[0].cmd: this command has a rank of pytorch, so the others wait for "
+             "it to take part; if it takes no part in the training, write it as `run.beside`")]),
+        ("pytorch", "python train.py --logs", []),
+        ("ray", "vllm serve", []),
+        (None, "vllm serve", []),
+    ],
+)  # fmt: skip
+def test_another_program_with_a_rank(framework: str | None, cmd: str, sentences: list[str]) -> None:
+    replicas = {"n_workers": 2, "worker": [{"index": 1, "cmd": cmd}]}
+    data = {"framework": framework} if framework else {}
+    found = other_programs(experiment(environment={"replicas": replicas}, **data))
+    assert [str(problem) for problem in found] == sentences
 
 
 @pytest.mark.parametrize("amount", ["-1", "1.5", ".inf", ".nan"])

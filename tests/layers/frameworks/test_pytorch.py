@@ -141,6 +141,23 @@ def test_one_torchrun_a_node_starts_a_process_a_gpu(tmp_path: Path) -> None:
     ]
 
 
+def test_what_fails_under_torchrun_is_recorded_and_ends_the_others(tmp_path: Path) -> None:
+    """One that ends well is waited for a minute at most: srun would wait for ever."""
+    plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=environment(3, each=TWO_GPUS))
+    assert "--wait=60" in words(plan)
+    files = [
+        variables["TORCHELASTIC_ERROR_FILE"].rpartition("/logs/")[2] for variables in told(plan, tmp_path)
+    ]
+    assert [file.partition(".")[2] for file in files] == ["0.json", "1.json"]
+    goes_on = planned(
+        framework="pytorch",
+        pytorch=TORCHRUN,
+        environment=environment(3, each=TWO_GPUS),
+        batch={"kill_on_failure": False},
+    )
+    assert "--wait=60" not in words(goes_on)
+
+
 def test_on_uneven_nodes_each_torchrun_is_told_how_many_it_starts(tmp_path: Path) -> None:
     section = environment(2, each=TWO_GPUS)
     plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
@@ -301,6 +318,14 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
           ("pytorch.args[1]: --rdzv_backend=static is set by hpcdist; remove it: hpcdist sets where the "
            "nodes of the job meet"),
           "pytorch.args[2]: --rdzv-conf has no value; write --rdzv-conf=timeout=900"]),
+        ({"launch": "torchrun", "args": ["--rdzv-conf=timeout=9,is_host=0", "--rdzv_conf", "is_host=1"]},
+         [f"pytorch.args[{at}]: is_host is set by hpcdist; remove it: hpcdist sets where the nodes of the "
+          "job meet" for at in (0, 1)]),
+        ({"launch": "torchrun", "args": ["-t", "--log-dir=$HOME/x", "--log_dir", "~/x", "--tee"]},
+         ["pytorch.args[0]: -t has no value; write -t=VALUE",
+          "pytorch.args[1]: variables and ~ are not expanded in '--log-dir=$HOME/x'; write the value itself",
+          "pytorch.args[3]: variables and ~ are not expanded in '~/x'; write the value itself",
+          "pytorch.args[4]: --tee has no value; write --tee=VALUE"]),
         ({"launch": "env", "max_restarts": 1},
          [("pytorch.max_restarts: it is torchrun that restarts processes; "
           "add `launch: torchrun`, or write `environment: {max_restarts: ...}`")]),

@@ -1,4 +1,4 @@
-"""What is known against nodes, and plans that do without suspect ones, with the warnings about these."""
+"""Suspect nodes that new jobs do without, and the warnings about them: for whatever plans jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.cli.jobs import spans
-from hpcdist.errors import Problem, warning
+from hpcdist.errors import Problem, span_text, warning
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import Planned
 from hpcdist.loading.preferences import Preferences
@@ -40,13 +39,25 @@ def avoided(made: Planned, runs_dir: Path, *, saves: bool = False) -> Planned:
     Raises:
         PlanError: as `avoiding`.
     """
-    if not schedulers.get(made.plan.identity.scheduler).is_batch_system:
-        return made
-    found = read(runs_dir, made.preferences)
+    return avoided_by_all([made], runs_dir, saves=saves)[0]
+
+
+def avoided_by_all(plans: Sequence[Planned], runs_dir: Path, *, saves: bool = False) -> list[Planned]:
+    """Return these plans of one machine as `avoided`; what is known is read once.
+
+    Raises:
+        PlanError: as `avoiding`.
+    """
+    if not schedulers.get(plans[0].plan.identity.scheduler).is_batch_system:
+        return [*plans]
+    found = read(runs_dir, plans[0].preferences)
     problems = (*found.problems, *found.save()) if saves else ()
-    result = avoiding(made, found.nodes(made.plan.identity.site))
-    new = (*problems, *_warnings(result, found.now))
-    return result.made._replace(problems=(*result.made.problems, *new))
+    nodes = found.nodes(plans[0].plan.identity.site)
+    return [_with_warnings(avoiding(made, nodes), problems, found.now) for made in plans]
+
+
+def _with_warnings(found: Avoiding, problems: Sequence[Problem], now: float) -> Planned:
+    return found.made._replace(problems=(*found.made.problems, *problems, *_warnings(found, now)))
 
 
 def _warnings(found: Avoiding, now: float) -> Iterator[Problem]:
@@ -68,5 +79,5 @@ def _text(node: Node, now: float) -> str:
     """Return ``n17 (1.81: lost 3h ago in train-7, and 1 before)``."""
     last, count = node.evidence[0], len(node.evidence) - 1
     before = f", and {count} before" if count else ""
-    when = f"{last.kind} {spans.span(now - last.at)} ago in {last.run}{before}"
+    when = f"{last.kind} {span_text(now - last.at)} ago in {last.run}{before}"
     return f"{node.name} ({node.suspicion:.2f}: {when})"

@@ -1,0 +1,161 @@
+"""Pipelines: several experiments that the batch system starts one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from hpcdist.api.finding import runs_directory
+from hpcdist.api.plans import Plan
+from hpcdist.api.runs import Run, wait
+from hpcdist.api.values import texts
+from hpcdist.documents.tree import Document
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading import planning as loading
+from hpcdist.loading import recognition
+from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.pipelines import looking, planning, reading, store, submitting
+from hpcdist.pipelines.planning import Step
+from hpcdist.pipelines.submitting import PipelineRequest
+from hpcdist.remotes import here
+from hpcdist.runs import cancelling, rundir, this_machine
+from hpcdist.runs.control import Output
+from hpcdist.schedulers.job import Status
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """A pipeline that was submitted; ``notes``: what a verb would have printed then."""
+
+    _stored: store.Stored = field(repr=False)
+    name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> Mapping[str, Run]:
+        """The run of each operation that has one, in their order."""
+        return MappingProxyType({name: Run(run) for name, run in self._stored.runs().items()})
+
+    def status(self) -> Mapping[str, Status]:
+        """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
+        nodes = looking.look(self._stored, here.services())
+        return {node.name: node.report.status._replace(reason=node.reason) for node in nodes if node.report}
+
+    def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
+        """Return how each operation ended, when all have; ``timeout`` in seconds.
+
+        Raises:
+            WaitTimeout: if they have not ended by then; they go on.
+        """
+        wait([*self.runs.values()], timeout)
+        return self.status()
+
+    def cancel(self) -> bool:
+        """Cancel all operations; return whether the batch system was asked to: not for those that have ended.
+
+        Raises:
+            SchedulerError: as `Run.cancel`.
+        """
+        return bool(cancelling.cancel([*self._stored.runs().values()], here.services()))
+
+    def resume(self) -> tuple[Run, ...]:
+        """Run again what did not end well, and what depends on it, as `hpcdist resume`; return these runs.
+
+        Raises:
+            ConfigError: if all ended well or live, or one of them cannot run again.
+            SchedulerError: if the state of one is unknown, or as `Plan.submit`.
+        """
+        from hpcdist.pipelines import resuming  # it plans as searches do
+
+        return tuple(map(Run, resuming.resume(self._stored, this_machine.services(), Output())))
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Several operations, each an experiment, as a file has them; `load_pipeline` makes it."""
+
+    file: str
+    _options: ExperimentOptions = field(repr=False)
+    _document: Document = field(repr=False)
+
+    def plan(self) -> Mapping[str, Plan]:
+        """Decide what runs where, for each operation, as `hpcdist plan`.
+
+        Raises:
+            ConfigError: with the problems of all operations.
+            PlanError: if one does not fit the site, or its batch system cannot wait in such a way.
+        """
+        steps = self._planned(runs_directory(None))
+        return MappingProxyType({step.operation.name: Plan(step.made, step.options) for step in steps})
+
+    def _planned(self, runs_dir: Path) -> list[Step]:
+        pipeline = reading.read(self._document, self._options)
+        name = rundir.next_name(runs_dir, pipeline.name)
+        return planning.plan_all(pipeline, name, planning.expected(pipeline, name, runs_dir), _plan)
+
+    def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> PipelineRun:
+        """Plan all operations, then submit each exactly once, as `hpcdist submit`.
+
+        If the batch system refuses one, those before it are cancelled. ``runs_dir`` and ``again`` as of
+        `Plan.submit`.
+
+        Raises:
+            ConfigError: as `plan`, or if a run cannot be written.
+            PlanError: as `plan`.
+            SchedulerError: as `Plan.submit`.
+            SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
+        """
+        where, services, notes = runs_directory(runs_dir), this_machine.services(), list[str]()
+        site = self._planned(where)[0].made.plan.identity.site
+        this_machine.check(where)
+        stored, _ = submitting.submit(
+            PipelineRequest(reading.read(self._document, self._options), site, self._options),
+            where, services, _plan,
+            lambda request, output: this_machine.submit(request, where, services, output),
+            Output(note=notes.append), again=again,
+        )  # fmt: skip
+        return PipelineRun(stored, stored.name, tuple(notes))
+
+
+def _plan(options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
+    return loading.plan_experiment(options, document=document, awaiting=awaiting)
+
+
+def load_pipeline(
+    path: str | os.PathLike[str],
+    *,
+    params: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    site: str | None = None,
+) -> Pipeline:
+    """Read a file with several operations; arguments as of `load`, keys of settings as ``OPERATION.KEY``.
+
+    Raises:
+        ConfigError: if the file cannot be read or is no pipeline, with all its problems and their places.
+    """
+    file = os.fspath(path)
+    options = ExperimentOptions(file, site=site, params=texts(params or {}), settings=texts(settings or {}))
+    document = recognition.read(file)
+    if not reading.is_pipeline(document):
+        raise ConfigError(Problem(f"{file} is no pipeline, but one experiment", hint="use `hpcdist.load`"))
+    reading.read(document, options)
+    return Pipeline(file, options, document)
+
+
+def find_pipeline(
+    name: str | os.PathLike[str], runs_dir: str | os.PathLike[str] | None = None
+) -> PipelineRun:
+    """Return a pipeline that was submitted, by its name or its directory.
+
+    Raises:
+        ConfigError: if there is none, or it cannot be read.
+    """
+    where = runs_directory(runs_dir)
+    stored = store.find(where, os.fspath(name))
+    if stored is None:
+        raise ConfigError(Problem(f"there is no pipeline {os.fspath(name)!r} in {where}"))
+    return PipelineRun(stored, stored.name)

@@ -1,0 +1,57 @@
+"""How many of its trials an adaptive search has so far, and whether it goes on, by the files of its run."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hpcdist.runs import stopping
+from hpcdist.runs.finding import elements_of
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState
+
+_TABLE: Final = "trials.tsv"
+"""As `trial_table.FILE`, without the models that it imports: `status` looks at many runs."""
+
+
+class Standing(NamedTuple):
+    """How many trials there are, and how many all generations have at most; ``why``: it goes no further."""
+
+    trials: int
+    most: int
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """It as a clause: ``2 of at most 6 trials``."""
+        return f"{self.trials} of at most {self.most} trials"
+
+
+def of(run: Run) -> Standing | None:
+    """Return how far an adaptive search is that may have further generations; None for other runs."""
+    plan = run.directory.plan() if (run.directory.path / _TABLE).exists() else None
+    if plan is None or not plan.most_trials:
+        return None
+    there = max(number for job in run.jobs for number in elements_of(job).outside(()))
+    return Standing(there, plan.most_trials, reason(run)) if there < plan.most_trials else None
+
+
+def awaited(report: Report) -> Standing | None:
+    """Return how far a search is whose generation has ended, if the next one is to be submitted."""
+    if report.status.state not in (JobState.COMPLETED, JobState.FAILED):
+        return None  # it runs, or is to be resumed first
+    found = of(report.run)
+    return found if found and not found.why else None
+
+
+def reason(run: Run) -> str:
+    """Return why a search goes no further, if it was stopped or its end is recorded; or nothing."""
+    if not stopping.is_requested(run.directory):
+        return ""
+    said = stopping.reason(run.directory)
+    return said.removeprefix("as ") if said.startswith("as ") else f"it was stopped {said}".rstrip()
+
+
+def go_on(run: Run) -> str:
+    """Return how such a search goes on, as a clause."""
+    return f"`hpcdist sweep advance {run.name} --wait` goes on"

@@ -1,0 +1,119 @@
+"""Searches by hyperband and bo on this machine: the generations follow each other until one stops it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from .conftest import Hpcdist, Result
+
+LOSS: Final = {"name": "loss", "optimization": "minimize"}
+BO: Final = {"bo": {"n_initial_trials": 2, "n_iterations": 4, "metric": LOSS}}
+HYPERBAND: Final = {
+    "hyperband": {
+        "max_iterations": 4, "eta": 2, "resource": {"name": "epochs", "type": "int"}, "metric": LOSS
+    }
+}  # fmt: skip
+ADVANCE: Final = "`hpcdist sweep advance x-1 --wait` goes on"
+KEPT: Final = "echo {{ epochs }} >> $HPCDIST_CHECKPOINTS/epochs; echo loss={{ lr }}"
+
+
+def submitted(hpcdist: Hpcdist, folder: Path, search: dict[str, Any], cmd: str, *words: str) -> Result:
+    """Submit this search as x-1, two trials at once; words of `hpcdist submit`."""
+    experiment = {
+        "params": {"unused": 3},
+        "hptuning": {"concurrency": 2, "matrix": {"lr": {"uniform": [0, 1]}}, **search},
+        "tracking": {"metrics": {"loss": "loss=(.*)"}},
+        "run": {"cmd": cmd},
+        "batch": {"site": "local", "launcher": "processes"},
+    }
+    (folder / "x.yml").write_text(json.dumps(experiment))
+    return hpcdist("submit", "x.yml", *words)
+
+
+def of_status(hpcdist: Hpcdist) -> dict[str, Any]:
+    return dict(json.loads(hpcdist("sweep", "status", "x-1", "--json").out))
+
+
+def test_submit_names_what_goes_on_and_what_waits_does_not_take_a_generation_for_the_search(
+    hpcdist: Hpcdist, folder: Path
+) -> None:
+    done = submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
+    next_step = "then       hpcdist sweep advance x-1 --wait  # submits the next generations"
+    assert (done.code, done.out.splitlines()[-1]) == (0, next_step)
+    waited = hpcdist("wait", "x-1")
+    assert (waited.code, f"2 of at most 6 trials; {ADVANCE}" in waited.out) == (82, True)
+    shown = hpcdist("sweep", "status", "x-1").out.splitlines()[0]
+    assert shown == f"x-1: 2 of at most 6 trials: 2 completed; generation 1 of at most 3; {ADVANCE}"
+    found = of_status(hpcdist)
+    assert [found[name] for name in ("number", "most_trials", "generation", "generations")] == [2, 6, 1, 3]
+    assert [job["trials"] for job in found["jobs"]] == ["1-2"]
+    done = hpcdist("sweep", "advance", "x-1", "--wait")
+    assert (done.code, "is over: all its generations have ended" in done.err) == (0, True), done.err
+    assert hpcdist("wait", "x-1").code == 0
+    assert hpcdist("sweep", "status", "x-1").out.splitlines()[0] == "x-1: 6 trials in 3 jobs: 6 completed"
+
+
+def test_submit_that_waits_submits_all_generations(hpcdist: Hpcdist, folder: Path) -> None:
+    done = submitted(hpcdist, folder, BO, "echo loss={{ lr }}", "--wait")
+    assert (done.code, done.err.splitlines()[-2:]) == (
+        0,
+        ["note: the search of x-1 is over: all its generations have ended", "note: x-1 completed"],
+    )
+    assert of_status(hpcdist)["states"] == {"completed": 6}
+
+
+def test_a_search_that_is_stopped_between_generations_stays_so_until_it_is_resumed(
+    hpcdist: Hpcdist, folder: Path
+) -> None:
+    submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
+    hpcdist("wait", "x-1")
+    assert hpcdist("sweep", "stop", "x-1").out == "x-1: no further trial starts\n"
+    for words in ((), ("--wait",)):
+        done = hpcdist("sweep", "advance", "x-1", *words)
+        reason = "note: the search of x-1 is over: it was stopped by `hpcdist sweep stop`\n"
+        assert (done.out, done.err) == ("", reason)
+    assert hpcdist("wait", "x-1").code == 0
+    done = hpcdist("sweep", "resume", "x-1")
+    assert (done.code, done.err) == (0, f"note: all trials of x-1 have completed; {ADVANCE}\n")
+    hpcdist("sweep", "advance", "x-1", "--wait")
+    assert of_status(hpcdist)["number"] == 6
+    assert hpcdist("sweep", "stop", "x-1").err == "note: x-1 has already ended\n"
+
+
+def test_a_search_that_drains_submits_no_further_generation(hpcdist: Hpcdist, folder: Path) -> None:
+    submitted(hpcdist, folder, BO, "until [ -e go ]; do sleep 0.1; done; echo loss={{ lr }}")
+    assert hpcdist("sweep", "stop", "x-1", "--drain").out == "x-1: no further trial starts\n"
+    (folder / "go").touch()
+    done = hpcdist("sweep", "advance", "x-1", "--wait")
+    assert "note: the search of x-1 is over: it was stopped by `hpcdist sweep stop`" in done.err
+    assert of_status(hpcdist)["number"] == 2
+
+
+def test_only_with_resume_a_trial_of_hyperband_has_the_checkpoints_of_the_one_before(
+    hpcdist: Hpcdist, folder: Path
+) -> None:
+    def epochs(run: str) -> set[str]:
+        files = (folder / "runs" / run / "checkpoints").glob("*/epochs")
+        return {" ".join(path.read_text().split()) for path in files}
+
+    submitted(hpcdist, folder, HYPERBAND, KEPT, "--wait")
+    assert epochs("x-1") == {"1", "2", "4"}
+    resumed = {"hyperband": {**HYPERBAND["hyperband"], "resume": True}}
+    submitted(hpcdist, folder, resumed, KEPT, "--wait")
+    assert epochs("x-2") == {"1", "2", "4", "1 2", "2 4", "1 2 4"}
+
+
+def test_a_trial_that_failed_does_not_go_on_whatever_it_recorded(hpcdist: Hpcdist, folder: Path) -> None:
+    cmd = "[ $HPCDIST_TRIAL = 1 ] && echo loss=-9 && exit 7; echo loss={{ lr }} # {{ epochs }}"
+    submitted(hpcdist, folder, HYPERBAND, cmd)
+    hpcdist("wait", "x-1")
+    hpcdist("sweep", "advance", "x-1", "--wait")
+    trials = of_status(hpcdist)["trials"]
+    failed = trials[0]["params"]["lr"]
+    assert [one["trial"] for one in trials if one["params"]["lr"] == failed] == [1]
+    best, second = json.loads(hpcdist("sweep", "best", "x-1", "--top", "2", "--json").out)
+    assert (best["run"], best["metrics"], best["state"]) == ("x-1/1", {"loss": -9.0}, "failed")
+    assert second["state"] == "completed"
+    assert hpcdist("sweep", "best", "x-1").out.split()[:2] == ["trial", "state"]

@@ -1,0 +1,31 @@
+"""Commands that bash does not parse, by the bash of this machine."""
+
+from __future__ import annotations
+
+from hpcdist.host.shell import Shell
+from hpcdist.loading.bash_syntax import problems_of
+from hpcdist.testing import MISSING, FakeShell
+from tests.experiments import experiment
+
+ODD = experiment(
+    run={
+        "cmd": "echo a",
+        "prepare": {"cmd": "if true; then"},
+        "beside": [{"cmd": "shopt -s extglob; ls !(a)"}],
+    },
+    environment={"replicas": {"n_workers": 1, "default_worker": {"cmd": "echo 'a\nb"}}},
+)
+
+
+def test_commands_that_bash_does_not_parse() -> None:
+    prepare, worker = problems_of(ODD, Shell())
+    assert str(prepare) == (
+        "run.prepare.cmd: bash does not parse this command: line 2: syntax error: unexpected end of file; "
+        "correct it, or the job fails"
+    )
+    assert worker.path == ("environment", "replicas", "default_worker", "cmd")
+    assert (prepare.severity, worker.severity) == ("warning", "warning")
+
+
+def test_nothing_is_known_without_bash() -> None:
+    assert [*problems_of(ODD, FakeShell([(("bash",), MISSING)]))] == []

@@ -1,0 +1,142 @@
+"""Pipelines of other tools whose documents have several jobs: Azure ML's, and workflows of Gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcdist.documents import source
+from hpcdist.errors import ConfigError
+from hpcdist.loading import planning as loading
+from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.pipelines import planning, reading
+from hpcdist.pipelines.model import Pipeline
+from tests.importers.test_azure_steps import COMPONENT, PIPELINE
+from tests.pipelines.test_reading import needs
+from tests.pipelines.test_submitting import plan
+
+AZURE = PIPELINE.replace("  other: {type: spark}\n", "")
+GRADIENT = """\
+defaults: {resources: {instance-type: C5}}
+jobs:
+  train: {uses: container@v1, needs: [prep], with: {image: a, args: [train]}}
+  prep: {uses: script@v1, with: {image: a, script: prepare}}
+  show: {uses: container@v1, needs: train, with: {image: a, args: [show]}}
+"""
+SETTINGS = (("batch.container", "false"),)
+
+
+def read(text: str, file: str = "p.yml") -> Pipeline:
+    document = source.parse(text, file)
+    assert reading.is_pipeline(document)
+    return reading.read(document, ExperimentOptions(file, site="slurm", settings=SETTINGS))
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        read(text)
+    return [str(problem) for problem in error.value.problems]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "jobs/parts").mkdir(parents=True)
+    (tmp_path / "jobs/parts/train.yml").write_text(COMPONENT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_step_of_azure_waits_for_those_whose_outputs_it_reads(here: Path) -> None:
+    pipeline = read(AZURE, "jobs/p.yml")
+    assert (pipeline.name, needs(pipeline)) == ("All", {"prepare": [], "train": [("prepare", "afterok")]})
+    runs = planning.expected(pipeline, "All-1", here / "runs")
+    prepare, train = planning.plan_all(pipeline, "All-1", runs, plan)
+    assert {**prepare.made.experiment.params} == {"data": "jobs/data", "rate": 1.5}
+    clean = f"{here}/runs/All-1-prepare-1/outputs/out"
+    assert {**train.made.experiment.params} == {"clean": clean, "rate": 1.5, "rounds": 4}
+    assert 'prepare "$submitted_in/"' in str(prepare.made.experiment.run.cmd)
+    unused = [
+        str(one)
+        for step in (prepare, train)
+        for one in step.made.problems
+        if "step does not use" in one.message
+    ]
+    assert unused == []
+
+
+def test_the_record_of_a_step_has_its_component(here: Path) -> None:
+    """It is read again when the run is resumed, from the folder of the run."""
+    pipeline = read(AZURE, "jobs/p.yml")
+    runs = planning.expected(pipeline, "All-1", here / "runs")
+    step = planning.plan_all(pipeline, "All-1", runs, plan)[1]
+    document = source.parse(step.text, "runs/All-1-train-1/experiment.yml")
+    again = loading.loaded(step.options._replace(settings=SETTINGS), document).experiment
+    assert (again.params, again.framework) == (step.made.experiment.params, "mpi")
+
+
+def test_a_job_of_gradient_waits_for_those_that_it_names() -> None:
+    pipeline = read(GRADIENT)
+    assert needs(pipeline) == {
+        "prep": [],
+        "train": [("prep", "afterok")],
+        "show": [("train", "afterok")],
+    }
+    runs = planning.expected(pipeline, "p-1", Path("/runs"))
+    steps = planning.plan_all(pipeline, "p-1", runs, plan)
+    assert [str(step.made.experiment.run.cmd).strip() for step in steps] == ["prepare", "train", "show"]
+
+
+def test_a_document_of_one_job_is_an_experiment() -> None:
+    one = GRADIENT[: GRADIENT.index("  prep")]
+    assert not reading.is_pipeline(source.parse(one, "p.yml"))
+    alone = AZURE[: AZURE.index("  train:")]
+    assert not reading.is_pipeline(source.parse(alone, "p.yml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        (
+            PIPELINE,
+            [
+                (
+                    "p.yml:22:3: jobs.other: the step other is no command or sweep, but of the type spark; "
+                    "choose another one alone with `--name`"
+                )
+            ],
+        ),
+        (
+            AZURE.replace("jobs.prepare.outputs.out", "jobs.prepar.outputs.out"),
+            ["p.yml:21:21: jobs.train.inputs.clean: there is no step 'prepar'; did you mean 'prepare'?"],
+        ),
+        (
+            AZURE.replace("jobs.prepare.outputs.out", "jobs.prepare.outputs.aut"),
+            ["p.yml:21:21: jobs.train.inputs.clean: prepare has no output 'aut'; known: out"],
+        ),
+        (
+            AZURE.replace("jobs.prepare.outputs.out", "jobs.prepare.status"),
+            [
+                (
+                    "p.yml:21:21: jobs.train.inputs.clean: ${{parent.jobs.prepare.status}} is no output of a "
+                    "step; write `jobs.NAME.outputs.OUTPUT`"
+                )
+            ],
+        ),
+        (
+            GRADIENT.replace("script@v1", "git-checkout@v1"),
+            [
+                (
+                    "p.yml:4:3: jobs.prep.uses: the job prep runs no program of yours; "
+                    "use a job of `container@v1` or `script@v1`"
+                )
+            ],
+        ),
+        (
+            GRADIENT.replace("[prep]", "[pre]"),
+            ["p.yml:3:39: operations[0].needs[0]: there is no operation 'pre'; did you mean 'prep'?"],
+        ),
+    ],
+)
+def test_what_cannot_be_carried_over_is_refused_by_name(text: str, problems: list[str]) -> None:
+    assert refused(text) == problems
