@@ -5,7 +5,7 @@
 exec 4>&1
 : "${hpcdist_mark:?}" "${hpcdist_most:=0}" "${hpcdist_program:=}"
 
-hpcdist_say() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
+hpcdist_print() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
 
 # PROGRAM: go on in a login shell where it is not found, since many sites set PATH only there.
 hpcdist_need() {
@@ -33,9 +33,9 @@ hpcdist_drop() {
 
 # WORDS: run a command; print its output, its exit code and its errors.
 hpcdist_run() {
-  hpcdist_say out
+  hpcdist_print out
   hpcdist_errors=$("$@" 2>&1 >&4 4>&- </dev/null)
-  hpcdist_say err "$?"
+  hpcdist_print err "$?"
   printf '%s' "$hpcdist_errors"
 }
 
@@ -59,7 +59,7 @@ hpcdist_once() {
     { "$@" 2>"$hpcdist_claim/err" </dev/null 4>&-; echo "$?" >"$hpcdist_claim/code.new"; } | cat >"$hpcdist_claim/out" &&
       mv "$hpcdist_claim/code.new" "$hpcdist_claim/code"
   elif [ ! -d "$hpcdist_claim" ]; then
-    hpcdist_say unwritten "$(mkdir "$hpcdist_claim" 2>&1)"
+    hpcdist_print unwritten "$(mkdir "$hpcdist_claim" 2>&1)"
     return
   fi
   hpcdist_waited=0 # another process may be at it
@@ -68,12 +68,12 @@ hpcdist_once() {
     hpcdist_waited=$((hpcdist_waited + 1))
   done
   if [ -f "$hpcdist_claim/code" ]; then
-    hpcdist_say out
+    hpcdist_print out
     cat "$hpcdist_claim/out"
-    hpcdist_say err "$(cat "$hpcdist_claim/code")"
+    hpcdist_print err "$(cat "$hpcdist_claim/code")"
     cat "$hpcdist_claim/err"
   else
-    hpcdist_say claimed
+    hpcdist_print claimed
   fi
 }
 
@@ -86,28 +86,28 @@ hpcdist_void() {
 # yet, or was killed (137) a short while ago.
 hpcdist_claimed() {
   if [ ! -f "$2/code" ]; then
-    [ ! -d "$2" ] || hpcdist_say claimed "$1"
+    [ ! -d "$2" ] || hpcdist_print claimed "$1"
     return
   fi
   hpcdist_code=$(cat "$2/code")
   if [ "$hpcdist_code" = 137 ] && [ "$(find "$2/code" -mmin -3 2>/dev/null)" ]; then
-    hpcdist_say claimed "$1"
+    hpcdist_print claimed "$1"
   fi
-  hpcdist_say answer "$1" "$hpcdist_code"
+  hpcdist_print answer "$1" "$hpcdist_code"
   cat "$2/out"
-  hpcdist_say errors "$1"
+  hpcdist_print errors "$1"
   cat "$2/err"
 }
 
 # FOLDER NAME: make the folder of all runs; print its path, and the highest number of a run of this name.
-hpcdist_hello() {
+hpcdist_make_folder() {
   if ! hpcdist_problem=$( (umask 077 && mkdir -p "$1" && cd "$1" && echo >".hpcdist-$$" && rm ".hpcdist-$$") 2>&1); then
-    hpcdist_say unwritten "${hpcdist_problem:-$1: no file can be written}"
+    hpcdist_print unwritten "${hpcdist_problem:-$1: no file can be written}"
     return
   fi
   cd "$1" || return
   if [ "$(find . -prune \( ! -user "$(id -u)" -o -perm -020 -o -perm -002 \) -print)" ]; then
-    hpcdist_say open "$(pwd)"
+    hpcdist_print open "$(pwd)"
     return
   fi
   hpcdist_highest=0
@@ -116,7 +116,7 @@ hpcdist_hello() {
     case $hpcdist_number in *[!0-9]* | '' | 0* | ??????????*) continue ;; esac
     [ "$hpcdist_number" -le "$hpcdist_highest" ] || hpcdist_highest=$hpcdist_number
   done
-  hpcdist_say hello "$hpcdist_highest" "$(pwd)"
+  hpcdist_print folder "$hpcdist_highest" "$(pwd)"
 }
 
 # FOLDER NAME TOKEN: unpack an archive from stdin into a new folder; it is whole when its last file is there.
@@ -126,16 +126,16 @@ hpcdist_receive() {
   umask 077
   if ! hpcdist_problem=$(mkdir "$hpcdist_folder" 2>&1); then
     if [ ! -d "$hpcdist_folder" ]; then
-      hpcdist_say unwritten "$hpcdist_problem"
+      hpcdist_print unwritten "$hpcdist_problem"
       return
     fi
     if hpcdist_has "$hpcdist_folder/.sent" "$3"; then
       cat >/dev/null
-      hpcdist_say received
+      hpcdist_print received
       return
     fi
     if ! hpcdist_has "$hpcdist_folder/.sending" "$3"; then
-      hpcdist_say taken
+      hpcdist_print taken
       return
     fi
   fi
@@ -144,14 +144,14 @@ hpcdist_receive() {
     hpcdist_problem='there is no tar'
   elif hpcdist_problem=$(cd "$hpcdist_folder" && { echo "$hpcdist_own" >.sending && tar xof -; } 2>&1) &&
     hpcdist_has "$hpcdist_folder/.sent" "$3"; then
-    hpcdist_say received
+    hpcdist_print received
     return
   fi
   # The file is empty where the disk is full.
   if hpcdist_has "$hpcdist_folder/.sending" "$hpcdist_own" || [ ! -s "$hpcdist_folder/.sending" ]; then
     rm -rf "$hpcdist_folder"
   fi
-  hpcdist_say unwritten
+  hpcdist_print unwritten
   printf '%s\n' "${hpcdist_problem:-it came incomplete}"
 }
 
@@ -165,7 +165,7 @@ hpcdist_has() {
 # RUN FOLDER SINCE: print what changed in a run's small files since a time in UTC, as touch -t reads it.
 hpcdist_changed() {
   if ! cd "$2" 2>/dev/null; then
-    hpcdist_say gone "$1"
+    hpcdist_print gone "$1"
     return
   fi
   hpcdist_since=${TMPDIR:-/tmp}/hpcdist-since-$$
@@ -192,7 +192,7 @@ hpcdist_part() {
   hpcdist_length=$((hpcdist_size - hpcdist_from))
   [ "$hpcdist_length" -gt 0 ] || return 0
   [ "$hpcdist_length" -le "$hpcdist_most" ] || hpcdist_length=$hpcdist_most
-  hpcdist_say file "$1" "$hpcdist_from" "$hpcdist_length" "$hpcdist_size" "$2"
+  hpcdist_print file "$1" "$hpcdist_from" "$hpcdist_length" "$hpcdist_size" "$2"
   tail -c "+$((hpcdist_from + 1))" "$2" | head -c "$hpcdist_length"
 }
 
@@ -210,10 +210,10 @@ hpcdist_versions() {
 # FOLDER: print the files of a run's outputs.
 hpcdist_outputs() {
   if ! cd "$1" 2>/dev/null; then
-    hpcdist_say gone
+    hpcdist_print gone
     return
   fi
-  hpcdist_say out
+  hpcdist_print out
   cd outputs 2>/dev/null && hpcdist_versions .
 }
 
@@ -222,9 +222,9 @@ hpcdist_piece() {
   hpcdist_length=$(($(wc -c 2>/dev/null <"$1") - $2))
   [ "$hpcdist_length" -le "$hpcdist_most" ] || hpcdist_length=$hpcdist_most
   if [ "$hpcdist_length" -gt 0 ]; then
-    hpcdist_say file 0 "$2" "$hpcdist_length" 0 -
+    hpcdist_print file 0 "$2" "$hpcdist_length" 0 -
     tail -c "+$(($2 + 1))" "$1" | head -c "$hpcdist_length"
   fi
-  hpcdist_say version
+  hpcdist_print version
   hpcdist_versions "$1" 2>/dev/null
 }

@@ -55,8 +55,8 @@ class Experiment:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
             return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
 
-        remote = None if on is None else submitting.target(on, self._options)
-        options = self._options
+        options = self._options._replace(remote=on)
+        remote = None if on is None else submitting.target(options)
         if remote and not options.site:
             options = options._replace(site=remote.site)
         made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)

@@ -89,6 +89,12 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     return _decorated(with_options, _EXPERIMENT)
 
 
+def on_option(verb: Verb) -> Verb:
+    """Add ``--on`` to a verb with EXP, as ``remote`` of its ``ExperimentOptions``."""
+    text = "Remote of your config that it is for, whose site counts; `submit` submits there, over ssh."
+    return click.option("--on", "remote", metavar="REMOTE", help=text)(verb)
+
+
 def experiment_and_command(verb: Callable[..., None]) -> Verb:
     """Add EXP, which is a file, the options that override it, and words behind them as ``command``."""
     command = click.argument("command", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)

@@ -6,10 +6,11 @@ import os
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import warning
+from hpcdist.errors import ConfigError, Place, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
 from hpcdist.loading import bash_syntax, machine, recognition
@@ -24,6 +25,9 @@ from hpcdist.loading.planning import (
 from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
+if TYPE_CHECKING:
+    from hpcdist.remotes.submitting import Target
+
 
 def planned(  # noqa: PLR0913 - as verbs need it
     options: ExperimentOptions,
@@ -33,19 +37,19 @@ def planned(  # noqa: PLR0913 - as verbs need it
     saves: bool = False,
     awaiting: Awaiting | None = None,
     shown: bool = True,
-    remote: str = "",
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
     names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
     ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
-    ``remote``: the one to which it is to be submitted.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
     """
-    awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=remote)
+    if options.remote is not None and not options.site:
+        options = options._replace(site=remote_of(options).site)
+    awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=options.remote or "")
     made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.nodes import suspects  # nothing is known yet in a new folder
@@ -87,6 +91,17 @@ def _awaiting(
     return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None, remote)
 
 
+def remote_of(options: ExperimentOptions) -> Target:
+    """Return the remote of ``--on``.
+
+    Raises:
+        ConfigError: as `submitting.target`.
+    """
+    from hpcdist.remotes import submitting  # with the user's config, and what ssh needs
+
+    return submitting.target(options, Place(f"--on={options.remote}", 0, 0))
+
+
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:
     """Return the plan as `submit` makes it here, and print its warnings; nothing is written.
 
@@ -107,7 +122,7 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     """Return the document of the file, and whether it is a pipeline; None for a command line.
 
     Raises:
-        ConfigError: if it cannot be read.
+        ConfigError: if it cannot be read, or is a pipeline for a remote.
     """
     if options.words:
         return None, False
@@ -120,7 +135,11 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
         return document, False
     from hpcdist.pipelines import reading  # not needed for other tools' files
 
-    return document, reading.is_pipeline(document, options.form)
+    is_pipeline = reading.is_pipeline(document, options.form)
+    if is_pipeline and options.remote is not None:
+        message = f"a pipeline is not submitted on {options.remote} over ssh"
+        raise ConfigError(Problem(message, hint="submit it there"))
+    return document, is_pipeline
 
 
 def runs_here() -> Path:

@@ -35,7 +35,7 @@ class ExperimentOptions(NamedTuple):
     ``words``: a command line of another tool in place of the file, whose ``file`` is then only a name.
     ``site`` and ``site_path``: the machine, and folders in which sites are searched first. ``params`` and
     ``settings``: names and texts of ``-p`` and ``--set``. ``form`` and ``job``: the form of a file of another
-    tool, and the name of one of its jobs.
+    tool, and the name of one of its jobs. ``remote``: that of the config which has the job.
     """
 
     file: str
@@ -46,6 +46,7 @@ class ExperimentOptions(NamedTuple):
     form: str = ""
     job: str = ""
     words: tuple[str, ...] = ()
+    remote: str | None = None
 
     @property
     def changes(self) -> list[str]:

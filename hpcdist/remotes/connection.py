@@ -116,11 +116,11 @@ class Connection(NamedTuple):
         try:
             master = ("-oControlMaster=yes", f"-oControlPersist={KEPT}", "-N", "-f", "-E", log)
             code = self._start(self.argv(*master, "--", self.host))
-            said = Path(log).read_text(encoding="utf-8", errors="replace")
+            errors = Path(log).read_text(encoding="utf-8", errors="replace")
         finally:
             Path(log).unlink()
         if code or not self.socket.exists():
-            raise Unreachable(failures.problem(self.name, self.host, said, terminal=has_terminal()))
+            raise Unreachable(failures.problem(self.name, self.host, errors, terminal=has_terminal()))
 
     def _start(self, argv: tuple[str, ...]) -> int:
         """Run ssh until the connection stands; then it goes on in the background, with no pipe of ours.

@@ -1,4 +1,4 @@
-"""Why a remote cannot be reached: ssh's own words, and what to do."""
+"""Why a remote cannot be reached: what ssh printed, and what to do."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Unreachable(SchedulerError):  # noqa: N818 - what it is, not a mistake
 
 
 _REASON: Final = re.compile("space|quota|denied|Read-only|too large", re.IGNORECASE)
-"""What a line says that names the reason, among those of tar."""
+"""What the line that names the reason has, among those of tar."""
 
 _SSH: Final = 255
 """The exit code of ssh for its own failures (ssh(1))."""
 
 
 class Cause(NamedTuple):
-    """What ssh says, as a pattern; what that means, and what to do."""
+    """What ssh prints, as a pattern; what that means, and what to do."""
 
-    said: str
+    pattern: str
     what: str
     hint: str
 
@@ -71,23 +71,23 @@ _NO_TERMINAL: Final = (
 )
 
 
-def problem(name: str, host: str, said: str, *, terminal: bool = True) -> Problem:
-    """Return why ssh could not connect, by what it said."""
-    cause = next((one for one in _CAUSES if re.search(one.said, said, re.IGNORECASE)), None)
+def problem(name: str, host: str, errors: str, *, terminal: bool = True) -> Problem:
+    """Return why ssh could not connect, by its errors."""
+    cause = next((one for one in _CAUSES if re.search(one.pattern, errors, re.IGNORECASE)), None)
     if cause is None:
         hint = f"try `ssh {host}`; what works there works here"
-        return Problem(f"{name} cannot be reached: {shown(said) or 'ssh gave no reason'}", hint=hint)
+        return Problem(f"{name} cannot be reached: {shown(errors) or 'ssh gave no reason'}", hint=hint)
     hint = cause.hint.format(name=name, host=host)
     if not terminal and "refused the login" in cause.what:
         hint += _NO_TERMINAL
-    return Problem(f"{name} cannot be reached: {cause.what} ({shown(said)})", hint=hint)
+    return Problem(f"{name} cannot be reached: {cause.what} ({shown(errors)})", hint=hint)
 
 
-def no_answer(name: str, host: str, code: int, said: str, printed: str) -> Problem:
+def no_answer(name: str, host: str, code: int, errors: str, printed: str) -> Problem:
     """Return why a session gave no answer: it was cut off, or the login shell there ended first."""
     if code == _SSH:
-        return problem(name, host, said)
-    words = shown(said) or shown(printed)
+        return problem(name, host, errors)
+    words = shown(errors) or shown(printed)
     why = f"{words}; " if words else ""
     message = f"the login shell on {name} ended with exit code {code} before it ran anything ({why}no answer)"
     return Problem(message, hint=f"does `ssh {host} true` work? a ~/.bashrc there must not end the shell")
@@ -99,21 +99,21 @@ def slow(name: str, seconds: float) -> Problem:
     return Problem(message, hint="its login node or your network may be slow now: try again later")
 
 
-def broken(name: str, code: int, said: str) -> Problem:
+def broken(name: str, code: int, errors: str) -> Problem:
     """Return the problem of a program that ended in its middle, as by a limit of the login node."""
-    why = f": {shown(said)}" if shown(said) else ""
+    why = f": {shown(errors)}" if shown(errors) else ""
     hint = "its login node may have ended it: try again later"
     return Problem(f"what runs on {name} ended with exit code {code} before its end{why}", hint=hint)
 
 
-def unwritten(name: str, said: str) -> Problem:
+def unwritten(name: str, errors: str) -> Problem:
     """Return why nothing could be written there."""
     hint = "free some space there, or choose another `directory` of this remote in your config"
-    if "no tar" in said:
+    if "no tar" in errors:
         hint = "ask its centre for tar, which every Unix has"
-    elif "Permission denied" in said or "Read-only" in said:
+    elif "Permission denied" in errors or "Read-only" in errors:
         hint = f"choose a `directory` in which you can write: `remotes.{name}.directory` in your config"
-    reason = next((line for line in _lines(said) if _REASON.search(line)), "") or shown(said)
+    reason = next((line for line in _lines(errors) if _REASON.search(line)), "") or shown(errors)
     return Problem(f"the run cannot be written on {name}: {reason[:_MOST]}", hint=hint)
 
 
@@ -124,9 +124,9 @@ def gone(run: Run) -> Problem:
     return Problem(message, hint=f"its site may remove old files; what is left is in {run.directory.path}")
 
 
-def shown(said: str) -> str:
+def shown(errors: str) -> str:
     """Return the last telling line of ssh, without control characters."""
-    lines = [line for line in _lines(said) if not line.startswith(("Warning: Permanently", "debug", "@"))]
+    lines = [line for line in _lines(errors) if not line.startswith(("Warning: Permanently", "debug", "@"))]
     return lines[-1][:_MOST] if lines else ""
 
 

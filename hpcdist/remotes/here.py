@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hpcdist.runs import this_machine
+from hpcdist.errors import ConfigError
+from hpcdist.runs import address, this_machine
 
 if TYPE_CHECKING:
+    from hpcdist.remotes.machines import Remote
+    from hpcdist.runs.address import Address
     from hpcdist.runs.rundir import Run
-    from hpcdist.runs.services import Elsewhere, Services
+    from hpcdist.runs.services import Services
 
 
 def services() -> Services:
@@ -17,7 +21,17 @@ def services() -> Services:
     return this_machine.services()._replace(remote=_of_runs)
 
 
-def _of_runs(runs: Sequence[Run]) -> Elsewhere:
+def address_of(run: Run) -> Address | None:
+    """Return the address of the server of a run, of one on a remote as its host of the config reaches it."""
+    found = address.read(run.directory)
+    if not found or not run.record.remote:
+        return found
+    with suppress(ConfigError):  # the config does not have it any more
+        return found.through(_of_runs([run]).runner.channel.connection.host)
+    return found
+
+
+def _of_runs(runs: Sequence[Run]) -> Remote:
     from hpcdist.remotes import machines  # reads the config
 
     return machines.of_runs(runs)

@@ -101,7 +101,7 @@ def _asked(
                 lines.append(program.call("hpcdist_void", runner.claim(run)))
             lines.append(program.call("hpcdist_claimed", number, runner.claim(run)))
     # After the queries: the files of a job that has ended then are complete.
-    lines += ['hpcdist_say now "$(date +%s)"', program.known(_sizes(runs))]
+    lines += ['hpcdist_print now "$(date +%s)"', program.known(_sizes(runs))]
     for number, run in enumerate(_directories(runs)):
         since = mirror.seen(run).since
         lines.append(f"({program.call('hpcdist_changed', number, run.record.there, since)})")

@@ -43,7 +43,7 @@ def encoded(text: str) -> bytes:
 def request(lines: Iterable[str], needs: Iterable[str] = ()) -> Request:
     """Return the request that runs these lines; ``needs``: lines that may go on in a login shell."""
     mark = f"hpcdist-{secrets.token_hex(8)}"
-    body = [f"hpcdist_mark={mark}", _functions(), *needs, "hpcdist_say begin", *lines, "hpcdist_say end"]
+    body = [f"hpcdist_mark={mark}", _functions(), *needs, "hpcdist_print begin", *lines, "hpcdist_print end"]
     # In braces: of a program whose end was cut off, the shell runs nothing.
     return Request("\n".join(["{", *body, "}"]), mark)
 

@@ -32,7 +32,7 @@ class Place(NamedTuple):
     highest: int
 
 
-def hello(channel: Channel, directory: str, name: str) -> Place:
+def make_folder(channel: Channel, directory: str, name: str) -> Place:
     """Make the folder of runs, ``directory`` of the config, and return where it is.
 
     Raises:
@@ -41,9 +41,9 @@ def hello(channel: Channel, directory: str, name: str) -> Place:
     """
     remote, variable = channel.connection.name, program.variable(directory)
     needs = [f'[ "${{{variable}-}}" ] || [ "${{hpcdist_login-}}" ] || hpcdist_log_in'] if variable else []
-    line = f"hpcdist_hello {program.path(directory)} {quote(slug(name))}"
+    line = f"hpcdist_make_folder {program.path(directory)} {quote(slug(name))}"
     if variable:
-        line = f'if [ "${{{variable}-}}" ]; then {line}; else hpcdist_say unset; fi'
+        line = f'if [ "${{{variable}-}}" ]; then {line}; else hpcdist_print unset; fi'
     words = _words(channel.call([line], _TIMEOUT, needs))
     if "unset" in words:
         hint = f"write the path itself as `remotes.{remote}.directory` in your config"
@@ -52,9 +52,9 @@ def hello(channel: Channel, directory: str, name: str) -> Place:
         hint = f"run `chmod go-w` on it there, or choose another `remotes.{remote}.directory`"
         message = f"others could replace what your jobs run: they can write to {words['open']} on {remote}"
         raise ConfigError(Problem(message, hint=hint))
-    if "hello" not in words:
+    if "folder" not in words:
         raise ConfigError(failures.unwritten(remote, words.get("unwritten", "")))
-    highest, _, folder = words["hello"].partition(" ")
+    highest, _, folder = words["folder"].partition(" ")
     return Place(folder, int(highest))
 
 

@@ -50,7 +50,7 @@ class Target(NamedTuple):
         """
         check_code(made, self)
         channel = machines.channel(self.name, self.machine)
-        place = sending.hello(channel, self.machine.directory, request.name)
+        place = sending.make_folder(channel, self.machine.directory, request.name)
         runner = RemoteRunner(channel, ((str(runs_dir), place.folder),), self.machine.python or "")
         changed = services._replace(
             runner=Remote(runner, voids=True),
@@ -60,13 +60,13 @@ class Target(NamedTuple):
         return _there(request, self, place), changed
 
 
-def target(name: str, options: ExperimentOptions, place: Place | None = None) -> Target:
-    """Return the remote of this name; ``place``: where it is named.
+def target(options: ExperimentOptions, place: Place | None = None) -> Target:
+    """Return the remote that these options name; ``place``: where.
 
     Raises:
         ConfigError: if the config has none, or its site is needed and not known.
     """
-    own = preferences.read(os.environ)
+    own, name = preferences.read(os.environ), options.remote or ""
     machine = machines.named(own, name, place)
     if not options.site:
         machines.check_site(own, name, options.site_path)

@@ -25,6 +25,12 @@ class Address(NamedTuple):
     tunnel: str
     token: str
 
+    def through(self, host: str) -> Address:
+        """Return it as reached by this host of ``ssh``, in place of the login node as the job knows it."""
+        words = self.tunnel.split(" ")
+        words[words.index("-J") + 1 if "-J" in words else -1] = host
+        return self._replace(tunnel=" ".join(words))
+
 
 def read(directory: RunDirectory) -> Address | None:
     """Return the address of the server of a run; None if it has none, or it is not up."""

@@ -102,8 +102,17 @@ ELSEWHERE: Final = {
     ),
     "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
     "hpcdist outputs train-1 --get 'model*' --get plots": (
-        "tests/remotes/test_over_ssh.py",
+        "tests/remotes/test_outputs.py",
         "has a run on another machine",
+    ),
+    **dict.fromkeys(
+        (
+            "hpcdist plan far.yml --on far",
+            "hpcdist submit far.yml --on far",
+            *(f"hpcdist {verb} far-1" for verb in ("wait", "logs", "outputs")),
+            "hpcdist outputs far-1 --get 'model*'",
+        ),
+        ("tests/remotes/test_tutorial.py", "has another machine"),
     ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (

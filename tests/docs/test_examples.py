@@ -56,7 +56,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_block_has_a_name_that_a_test_uses() -> None:
-    others = ("test_readme.py", "hydra_plugins/test_hpcdist_launcher.py", "services/test_browser.py")
+    others = (
+        "test_readme.py",
+        "hydra_plugins/test_hpcdist_launcher.py",
+        "services/test_browser.py",
+        "remotes/test_tutorial.py",
+    )
     tests = [*Path(__file__).parent.glob("*.py"), *(CHECKOUT / "tests" / other for other in others)]
     code = "".join(test.read_text() for test in tests)
     found = [each for page in PAGES for each in blocks(page) if each.language != "console"]
@@ -108,7 +113,7 @@ def test_parts_of_a_site(name: str, sections: str) -> None:
     assert problems(Site, plain | part) == []
 
 
-@pytest.mark.parametrize("name", ["config", "remotes"])
+@pytest.mark.parametrize("name", ["config", "remotes", "laptop config"])
 def test_a_config(name: str) -> None:
     assert problems(Config, source.parse(block(name), "config").data) == []
 

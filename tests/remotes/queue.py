@@ -9,14 +9,14 @@ from tests.remotes.server import Laptop
 
 _PROGRAMS: Final = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 
-# A line a job: its id, its state, its comment. `slow` is how long sbatch takes, before it makes a job.
+# A line a job: its id, its state, its comment. While there is `held`, sbatch makes no job.
 _PROGRAM: Final = """\
 #!/bin/bash
 cd '{folder}' || exit
 case ${{0##*/}} in
 sbatch)
   echo called >>calls
-  [[ ! -s slow ]] || {{ read -r seconds <slow; sleep "$seconds"; }}
+  while [[ -e held ]]; do sleep 0.1; done
   exec 9>lock && flock 9
   for word; do [[ $word != --comment=* ]] || comment=${{word#*=}}; done
   id=$((101 + $(wc -l <jobs)))
@@ -63,9 +63,9 @@ class Queue:
         file.write_text(text)
         return file
 
-    def takes(self, seconds: float) -> None:
-        """Let each further sbatch take so long."""
-        self._write("slow", f"{seconds}\n")
+    def hold(self) -> Path:
+        """Let each further sbatch hang until the file that is returned is removed."""
+        return self._write("held", "")
 
     @property
     def calls(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from hpcdist.remotes import fetching
 from hpcdist.remotes.fetching import Version
 from hpcdist.remotes.program import PART
+from hpcdist.runs.address import Address
 from tests.remotes.server import Laptop
 
 pytestmark = pytest.mark.real
@@ -145,3 +148,16 @@ def test_metrics_that_come_in_parts_are_never_read_in_part(here: Laptop) -> None
     here.hpcdist("metrics", "track-1")
     mirrored = here.work / "runs" / "track-1" / "tracking" / "0"
     assert mirrored.stat().st_size == recorded.stat().st_size > 2 * PART
+
+
+def test_a_server_there_is_reached_by_the_host_of_the_config(here: Laptop) -> None:
+    serves = Address("notebook", "n1", 8, "http://localhost:8/lab", "ssh -N -L 8:n1:8 me@login7", "")
+    address = json.dumps(serves._asdict())
+    here.write("serve", f"""cd "$HPCDIST_RUN_DIR"; echo '{address}' >address.json; sleep 600""")
+    here.hpcdist("submit", "serve.yml", "--on", "box")
+    while not (here.there / "serve-1" / "address.json").exists():
+        time.sleep(0.1)
+    said = here.hpcdist("status", "serve-1").stderr
+    assert "serve-1 serves http://localhost:8/lab by `ssh -N -L 8:n1:8 there`" in said
+    assert here.json("describe", "serve-1")["tunnel"] == "ssh -N -L 8:n1:8 there"
+    here.hpcdist("cancel", "serve-1")

@@ -262,6 +262,22 @@ def test_a_slow_link_takes_longer_and_no_more(here: Laptop) -> None:
     assert events(here.there).count("submitted") == 1
 
 
+def test_what_only_plans_takes_the_site_of_a_remote(here: Laptop) -> None:
+    here.configure(box={"host": "there", "directory": str(here.there), "site": "perlmutter"})
+    here.write("one", "true", launcher="srun", account="m1234_g", qos="regular", walltime="1:00:00")
+    assert "one on site perlmutter: " in here.hpcdist("plan", "one.yml", "--on", "box").stdout
+    assert "(site perlmutter)" in here.hpcdist("check", "one.yml", "--on", "box").stdout
+    assert "#SBATCH --qos=regular" in here.hpcdist("render", "one.yml", "--on", "box").stdout
+    assert "site: perlmutter" in here.hpcdist("explain", "one.yml", "--on", "box").stdout
+    said = here.hpcdist("plan", "one.yml", "--on", "box", "--when", code=2).stderr
+    assert "--when and --balance are answered by this machine" in said
+    (here.work / "two.yml").write_text("{kind: pipeline, operations: [{name: a, run: {cmd: 'true'}}]}\n")
+    for verb in ("check", "submit"):
+        said = here.hpcdist(verb, "two.yml", "--on", "box", code=2).stderr
+        assert "a pipeline is not submitted on box over ssh" in said
+    assert here.calls() == 0
+
+
 def test_remotes_that_are_not_in_the_config_are_refused(here: Laptop) -> None:
     here.write("hello", "true")
     said = here.hpcdist("submit", "hello.yml", "--on", "bxo", code=2).stderr

@@ -60,7 +60,7 @@ def test_a_command_has_its_environment_its_folder_and_its_answer(shell: str, tmp
 
 
 def test_what_follows_the_program_is_left_for_it() -> None:
-    assert answered("hpcdist_say out; cat", data=b"\0data\n")[0].data == b"\0data\n"
+    assert answered("hpcdist_print out; cat", data=b"\0data\n")[0].data == b"\0data\n"
 
 
 def test_a_program_that_is_not_found_is_missing() -> None:
@@ -196,7 +196,7 @@ def test_a_long_program_goes_on_in_a_login_shell_and_leaves_its_input(tmp_path: 
     (tmp_path / "own-queue").write_text("#!/bin/sh\ncat\n")
     (tmp_path / "own-queue").chmod(0o755)
     long = f": {'x' * 200_000}"
-    sent = program.request([long, "hpcdist_say out; own-queue"], ["hpcdist_need own-queue"])
+    sent = program.request([long, "hpcdist_print out; own-queue"], ["hpcdist_need own-queue"])
     done = subprocess.run(
         ["sh", "-c", sent.line],
         input=sent.text.encode() + b"rest\n",
@@ -247,6 +247,6 @@ def test_files_that_come_in_part_leave_no_folder(tmp_path: Path) -> None:
 def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell: str) -> None:
     sent = program.request([program.call("mkdir", tmp_path / "made" / "far"), f"mkdir {tmp_path}/made"])
     text = sent.text.encode()
-    for size in range(text.index(b"hpcdist_say begin"), len(text) - 1):
+    for size in range(text.index(b"hpcdist_print begin"), len(text) - 1):
         done = subprocess.run([shell, "-c", sent.line], input=text[:size], capture_output=True, check=False)
         assert (done.stdout, [*tmp_path.iterdir()]) == (b"", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -33,10 +34,12 @@ def made_older(here: Laptop, run: str, seconds: int) -> None:
 
 
 def test_a_submission_that_still_runs_there_is_unknown_and_makes_one_job(here: Laptop, queue: Queue) -> None:
-    queue.takes(12)
+    held = queue.hold()
     words = [sys.executable, "-m", "hpcdist", "submit", "one.yml", "--on", "box"]
-    subprocess.run(["timeout", "-s", "KILL", "5", *words], cwd=here.work, env=here.environment, check=False)
-    assert (queue.calls, queue.jobs) == (1, [])
+    with subprocess.Popen(words, cwd=here.work, env=here.environment) as first:
+        while not queue.calls:
+            time.sleep(0.1)
+        first.kill()
     made_older(here, "one-1", 400)
     [state] = here.json("status")
     assert state["state"] == "unknown"
@@ -44,8 +47,9 @@ def test_a_submission_that_still_runs_there_is_unknown_and_makes_one_job(here: L
     made_older(here, "one-1", 400)
     said = here.hpcdist("submit", "one.yml", "--on", "box", code=5).stderr
     assert "run one-1 of the same experiment may have a job" in said
+    held.unlink()
     while not queue.jobs:
-        here.json("status")
+        time.sleep(0.1)
     assert "one-1: job 101 on site queued" in here.hpcdist("submit", "one.yml", "--on", "box").stdout
     assert (queue.calls, queue.jobs) == (1, ["101"])
 

@@ -34,3 +34,15 @@ def test_anything_else_is_none(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "address.json").write_text(text)
     assert address.read(RunDirectory(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "expected"),
+    [
+        ("ssh -N -L 1:localhost:1 -J me@login me@n1", "ssh -N -L 1:localhost:1 -J far me@n1"),
+        ("ssh -N -L 1:n1:1 me@login", "ssh -N -L 1:n1:1 far"),
+    ],
+)
+def test_it_is_reached_through_a_host_of_the_users_own_config(tunnel: str, expected: str) -> None:
+    found = FOUND._replace(tunnel=tunnel)
+    assert found.through("far") == FOUND._replace(tunnel=expected)

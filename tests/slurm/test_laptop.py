@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster, Completed
+from tests.slurm.cluster import CHECKOUT, Cluster, Completed, Process
 from tests.slurm.process import UNSHARE, first_below, until
 from tests.slurm.users import PYTHON, User
 
@@ -68,12 +68,21 @@ def laptop(cluster: Cluster) -> Iterator[User]:
     cluster.run(["ip", "netns", "del", "laptop"], user="root", check=True)
 
 
+PATH = {"PATH": f"{PYTHON.parent}:/usr/bin:/bin"}
+HPCDIST = (PYTHON, "-m", "hpcdist")
+REMOTE = {"host": "head", "directory": "~/far", "site": "testbed", "python": str(PYTHON)}
+
+
 def run(laptop: User, *words: str | Path) -> Completed:
     """Run a command on the laptop, which must succeed."""
-    path = {"PATH": f"{PYTHON.parent}:/usr/bin:/bin"}
-    done = laptop.cluster.run(words, cwd=laptop.directory, env=path, node="laptop")
+    done = laptop.cluster.run(words, cwd=laptop.directory, env=PATH, node="laptop")
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def start(laptop: User, *words: str | Path) -> Process:
+    """Start a command on the laptop."""
+    return laptop.cluster.popen(words, cwd=laptop.directory, env=PATH, node="laptop")
 
 
 def write(laptop: User, name: str, text: str) -> None:
@@ -83,25 +92,75 @@ def write(laptop: User, name: str, text: str) -> None:
 
 
 def test_the_horovod_example_trains_there_and_its_model_comes_back(cluster: Cluster, laptop: User) -> None:
-    remote = {"host": "head", "directory": "~/far", "site": "testbed", "python": str(PYTHON)}
     for name in ("horovod_digits.yml", "horovod_digits.py"):
         write(laptop, f"examples/{name}", (CHECKOUT / "examples" / name).read_text())
-    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": remote}}))
+    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": REMOTE}}))
     (cluster.home() / ".bashrc").write_text(BASHRC)
     each = ("resources", "replicas.default_worker.resources")
     settings = [f"--set=environment.{where}.cpu.requests=8" for where in each]
     where = ("--on", "cluster", "--follow", "--set=batch.code=snapshot")
-    hpcdist = (PYTHON, "-m", "hpcdist")
-    followed = run(laptop, *hpcdist, "submit", "examples/horovod_digits.yml", *where, *settings).stdout
+    followed = run(laptop, *HPCDIST, "submit", "examples/horovod_digits.yml", *where, *settings).stdout
     assert "2 nodes: n1 n2 (job " in followed
     assert "test accuracy 0.9" in followed
-    [state] = json.loads(run(laptop, *hpcdist, "status", "--json").stdout)
+    [state] = json.loads(run(laptop, *HPCDIST, "status", "--json").stdout)
     assert (state["name"], state["state"], state["exit_code"]) == ("horovod-digits-1", "completed", 0)
-    recorded = json.loads(run(laptop, *hpcdist, "metrics", "horovod-digits-1", "--json", "accuracy").stdout)
+    recorded = json.loads(run(laptop, *HPCDIST, "metrics", "horovod-digits-1", "--json", "accuracy").stdout)
     assert recorded[0]["last"] > 0.9
-    run(laptop, *hpcdist, "outputs", "horovod-digits-1", "--get", "*")
+    run(laptop, *HPCDIST, "outputs", "horovod-digits-1", "--get", "*")
     there = cluster.home() / "far" / "horovod-digits-1" / "outputs"
     assert json.loads((there / "metrics.json").read_text())["ranks"] == 4
     here = run(laptop, "sha256sum", "runs/horovod-digits-1/outputs/model.pt").stdout.split()[0]
     assert here == hashlib.sha256((there / "model.pt").read_bytes()).hexdigest()
     assert not (laptop.directory / "runs").exists()  # there, where the laptop's files are not seen
+
+
+SLOW_SBATCH = """\
+#!/bin/sh
+touch "$HOME/called"
+sleep 5
+exec /usr/bin/sbatch "$@"
+"""
+
+
+def cut(laptop: User) -> None:
+    """Cut the laptop's line; its ssh gives the connection up, of which the cluster hears nothing."""
+    laptop.cluster.run(["ip", "link", "set", "laptop", "down"], user="root", check=True)
+    leave = 'for socket in /tmp/hpcdist-ssh-*/*; do [ ! -S "$socket" ] || ssh -S "$socket" -O exit head; done'
+    run(laptop, "sh", "-c", f"{leave}; true")
+
+
+def mended(laptop: User) -> None:
+    """Mend the line."""
+    laptop.cluster.run(["ip", "link", "set", "laptop", "up"], user="root", check=True)
+
+
+def test_a_line_that_is_cut_in_the_middle_of_sbatch_makes_one_job_for_which_wait_reconnects(
+    cluster: Cluster, laptop: User
+) -> None:
+    home = cluster.home()
+    go, called, slow = home / "go", home / "called", home / "bin" / "sbatch"
+    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": REMOTE}}))
+    cmd = f"until [ -e {go} ]; do sleep 0.2; done; exit 4"
+    write(laptop, "cut.yml", json.dumps({"version": 1, "name": "cut", "run": {"cmd": cmd}}))
+    slow.parent.mkdir(exist_ok=True)
+    slow.write_text(SLOW_SBATCH)
+    slow.chmod(0o755)
+    (home / ".bashrc").write_text(f"PATH={slow.parent}:$PATH\n")
+    submit = (*HPCDIST, "submit", "cut.yml", "--on", "cluster")
+    with start(laptop, *submit) as first:
+        until(called.exists, "sbatch to be called")
+        cut(laptop)
+        assert first.wait(300) == 5
+    mended(laptop)
+    assert "is completed now without another job" in run(laptop, *submit).stderr
+    jobs = cluster.run(["squeue", "-h", "--me", "-n", "cut", "-o", "%i"], check=True).stdout.split()
+    assert len(jobs) == 1
+    with start(laptop, *HPCDIST, "wait", "cut-1") as waiting:
+        assert waiting.stderr
+        cut(laptop)
+        while "cluster cannot be reached" not in (line := waiting.stderr.readline()):
+            assert line
+        mended(laptop)
+        go.touch()
+        assert waiting.wait(300) == 4
+    (home / ".bashrc").unlink()

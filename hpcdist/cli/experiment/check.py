@@ -8,7 +8,7 @@ import click
 
 from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
-from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, print_unparsed, runs_here
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -17,6 +17,7 @@ from hpcdist.script.renderer import render
 
 @click.command("check")
 @experiment_options
+@on_option
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
     """Check an experiment for problems.

@@ -8,7 +8,7 @@ from itertools import groupby
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import planned_as_submitted
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.origin import Origin
@@ -19,6 +19,7 @@ from hpcdist.site.provenance import source_of
 
 @click.command("explain")
 @experiment_options
+@on_option
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
     """Show where every value of the job script comes from."""

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from hpcdist.cli import costs, show
 from hpcdist.cli.experiment import search_plan
-from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.layers.wiring import Wiring
 from hpcdist.loading.planning import ExperimentOptions, Planned
@@ -30,6 +30,7 @@ _UNKNOWN_BALANCE = "not known: the site has no command for it, and the batch sys
 
 @click.command("plan")
 @experiment_options
+@on_option
 @click.option(
     "--when",
     is_flag=True,
@@ -54,6 +55,7 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
     made = planned_as_submitted(options, document)
     plan = made.plan
     if when or balance:
+        _check_here(options)
         _ask(made, when=when, balance=balance, json=json)
         return
     if json:
@@ -89,6 +91,16 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
 def _print_excluded(plan: Plan) -> None:
     if names := plan.request.exclude_nodes:
         click.echo(f"excluded nodes: {', '.join(names)} ({plan.origins['exclude_nodes']})")
+
+
+def _check_here(options: ExperimentOptions) -> None:
+    """Refuse to ask the batch system of this machine about a job of a remote.
+
+    Raises:
+        UsageError: for one.
+    """
+    if options.remote is not None:
+        raise click.UsageError("--when and --balance are answered by this machine: use them on the remote.")
 
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:

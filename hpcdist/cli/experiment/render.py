@@ -8,7 +8,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.experiment.new_file import overwrite
-from hpcdist.cli.options import experiment_options, json_option
+from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.script.renderer import render, render_job
@@ -16,6 +16,7 @@ from hpcdist.script.renderer import render, render_job
 
 @click.command("render")
 @experiment_options
+@on_option
 @click.option(
     "-o",
     "--output",

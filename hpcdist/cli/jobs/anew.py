@@ -11,7 +11,7 @@ import click
 
 from hpcdist.cli.jobs import runs, submit
 from hpcdist.cli.options import Verb, job_options, override_options, site_option
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned, remote_of
 from hpcdist.runs import finding
 from hpcdist.runs.rundir import Run
 from hpcdist.sweeps import anew
@@ -53,13 +53,11 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
     run, services = finding.find(runs_dir, job), runs.services()
     if copies:
         runs.check_here(run, "copy")
-    options = anew.options(run, changes)
-    made = planned(options, runs_dir=runs_dir, saves=True, remote=run.record.remote)
+    options = anew.options(run, changes)._replace(remote=run.record.remote or None)
+    made = planned(options, runs_dir=runs_dir, saves=True)
     request = Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     if run.record.remote:
-        request, services = submit.target(run.record.remote, options).prepare(
-            request, made, runs_dir, services
-        )
+        request, services = remote_of(options).prepare(request, made, runs_dir, services)
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
     if json:
         result = partial(submit.print_as_json, made=made)

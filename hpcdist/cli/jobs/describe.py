@@ -15,7 +15,8 @@ from hpcdist.cli.jobs import attempt_table, findings, runs, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.nodes.findings import of_attempts
-from hpcdist.runs import accounting, address, attempts, code_record, finding, logs, rundir, states
+from hpcdist.remotes import here
+from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
@@ -100,7 +101,7 @@ def _details(report: Report) -> dict[str, Any]:
     ]
     status = runs.report_of(report) | {"message": report.run.record.message} | _labels(directory)
     record = report.run.record
-    found = address.read(directory) if report.status.state is JobState.RUNNING else None
+    found = here.address_of(report.run) if report.status.state is JobState.RUNNING else None
     status |= {name: getattr(found, name, None) for name in ("url", "tunnel", "token")}
     status |= {"restart_of": record.restart_of or None, "copy_of": record.copy_of or None} | _code(directory)
     return status | {"logs": [str(file) for file in logs.files(directory)], "events": events}

@@ -15,7 +15,6 @@ from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned
 from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.looking import Node
@@ -182,15 +181,12 @@ def _after(node: Node) -> str:
     return ", ".join(shown) or "-"
 
 
-def check_options(on: str | None, *, following: bool, waiting: bool, json: bool) -> None:
+def check_options(*, following: bool, waiting: bool, json: bool) -> None:
     """Refuse what `submit` does with one run alone.
 
     Raises:
-        ConfigError: for a remote.
         UsageError: for an option.
     """
-    if on is not None:
-        raise ConfigError(Problem(f"a pipeline is not submitted on {on} over ssh", hint="submit it there"))
     if following:
         raise click.UsageError("--follow follows one run: submit, then `hpcdist logs PIPELINE/NAME -f`.")
     if waiting and json:

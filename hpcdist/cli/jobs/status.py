@@ -57,10 +57,10 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: boo
 def _note_servers(running: Sequence[Run]) -> None:
     """Print how a browser reaches the notebooks and TensorBoards among these runs."""
     from hpcdist.cli.messages import note
-    from hpcdist.runs import address
+    from hpcdist.remotes import here
 
     for run in running:
-        if serves := address.read(run.directory):
+        if serves := here.address_of(run):
             note(f"{run.name} serves {serves.url} by `{serves.tunnel}`")
 
 

@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,8 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
-from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
-from hpcdist.cli.session import pipeline_of, planned, print_unparsed
-from hpcdist.errors import Place
+from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
+from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_of
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, states, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
@@ -27,14 +25,11 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.words import quote
 
-if TYPE_CHECKING:
-    from hpcdist.remotes.submitting import Target
-
 
 @click.command("submit")
 @experiment_options
+@on_option
 @runs_dir_option
-@click.option("--on", metavar="REMOTE", help="Submit on this remote of your config, over ssh.")
 @click.option(
     "--follow",
     "following",
@@ -59,7 +54,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     dry_run: bool,
     again: bool,
     json: bool,
-    on: str | None,
 ) -> None:
     """Submit an experiment as a batch job."""
     if following and json:
@@ -68,13 +62,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if document and is_pipeline:
         from hpcdist.cli.jobs import pipeline  # rarely needed
 
-        pipeline.check_options(on, following=following, waiting=waiting, json=json)
+        pipeline.check_options(following=following, waiting=waiting, json=json)
         found = pipeline.submit(options, document, runs_dir, again=again, dry_run=dry_run, json=json)
         ctx.exit(pipeline.wait_for(found) if waiting else 0)
-    remote = None if on is None else target(on, options)
-    if remote and not options.site:
-        options = options._replace(site=remote.site)
-    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run, remote=on or "")
+    remote = None if options.remote is None else remote_of(options)
+    made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
     print_unparsed(made)
     services = runs.services()
     request = requests.of(made, options, services.runner)
@@ -93,17 +85,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _note_balance(made, services)
     if following or waiting:
         _follow_or_wait(ctx, run, following=following, json=json)
-
-
-def target(name: str, options: ExperimentOptions) -> Target:
-    """Return the remote of this name, as `submitting.target`.
-
-    Raises:
-        ConfigError: as that.
-    """
-    from hpcdist.remotes import submitting  # with the user's config, and what ssh needs
-
-    return submitting.target(name, options, Place(f"--on={name}", 0, 0))
 
 
 def submit_run(
