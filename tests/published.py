@@ -28,8 +28,10 @@ from tests.sites import SHIPPED, account_on, shipped_site
 
 FOLDER: Final = Path(__file__).parent / "golden/sites"
 EXAMPLES: Final = ("horovod", "pytorch", "mpi")
-GENERIC: Final = frozenset(("local", "testbed", "slurm", "pbs", "lsf", "flux", "sge"))
-"""Sites of no machine, for which nobody publishes anything."""
+GENERIC: Final = frozenset(("local", "testbed"))
+"""Sites of tests, for which nobody publishes anything."""
+NO_MACHINE: Final = GENERIC | {"slurm", "pbs", "lsf", "flux", "sge"}
+"""These, and those of batch systems."""
 NONE_READ: Final = "no such example on the pages that were read"
 
 IMAGES: Final = {
@@ -86,7 +88,7 @@ def examples_of(site: Site) -> tuple[str, ...]:
 def uncompared(site: Site) -> dict[str, str]:
     """Return why each example is not compared that a site can run and for which it has no published one."""
     compared = {entry.example for entry in site.published}
-    reason = "no machine of its own" if site.name in GENERIC else site.unpublished or NONE_READ
+    reason = "no machine of its own" if site.name in NO_MACHINE else site.unpublished or NONE_READ
     return {example: reason for example in examples_of(site) if example not in compared}
 
 

@@ -14,7 +14,7 @@ from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import container_choice, gpu_shares, launch_advice
+from hpcdist.planner import container_choice, gpu_shares, launch_advice, qos_advice
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
@@ -52,7 +52,9 @@ def _unused(
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     groups = [*_groups_of(kinds, job)]
     yield from dict.fromkeys(_unlisted_partitions(groups, site, experiment))
-    yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
+    yield from qos_advice.advice(experiment.batch.qos, site, job)
+    if job.request.qos not in site.qos:
+        yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
     yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
     yield from dict.fromkeys(found for kind in groups for found in gpu_shares.advice(*kind, site))
     yield from dict.fromkeys(_memory(groups, site, job))

@@ -17,13 +17,16 @@ NO_FRAMEWORK: Final = "none"
 class Condition(Model, frozen=True, kw_only=True):
     """When something applies: all conditions must hold.
 
-    ``when``: the job's number of nodes. ``library``: the job requests GPUs of that collectives library
-    (NVIDIA: nccl, AMD: rccl, Intel: oneccl). ``container``: only inside a container, or only outside.
-    ``frameworks``: the job's framework is one of these; ``none``: it has none. ``not_frameworks``: it is none
-    of these. ``node_types``: all of the job's nodes are of these types. ``partitions``: all are in these.
+    ``when``: the job's number of nodes. ``min_nodes`` and ``max_nodes``: the fewest and most. ``library``:
+    the job requests GPUs of that collectives library (NVIDIA: nccl, AMD: rccl, Intel: oneccl).
+    ``container``: only inside a container, or only outside. ``frameworks``: the job's framework is one of
+    these; ``none``: it has none. ``not_frameworks``: it is none of these. ``node_types``: all of the job's
+    nodes are of these types. ``partitions``: all are in these.
     """
 
     when: When = "always"
+    min_nodes: int | None = None
+    max_nodes: int | None = None
     library: Library | None = None
     container: bool | None = None
     frameworks: tuple[str, ...] = ()
@@ -38,6 +41,8 @@ class Condition(Model, frozen=True, kw_only=True):
             None if self.container is None else "in a container" if self.container else "outside containers"
         )
         when = None if self.when == "always" else self.when
+        least = f"from {self.min_nodes} nodes on" if self.min_nodes else None
+        most = f"up to {self.max_nodes} nodes" if self.max_nodes else None
         lists = (
             f"{what} {'/'.join(names)}"
             for what, names in (
@@ -48,7 +53,7 @@ class Condition(Model, frozen=True, kw_only=True):
             )
             if names
         )
-        return tuple(word for word in (when, self.library, inside, *lists) if word)
+        return tuple(word for word in (when, least, most, self.library, inside, *lists) if word)
 
 
 class ConditionalText(Condition, frozen=True, kw_only=True):
@@ -80,6 +85,7 @@ class JobFacts(Model, frozen=True):
         several = self.nodes > 1
         return (
             condition.when in ("always", "multi_node" if several else "single_node")
+            and (condition.min_nodes or 1) <= self.nodes <= (condition.max_nodes or self.nodes)
             and condition.library in (None, self.library if self.gpus else None)
             and condition.container in (None, self.container)
             and self._has_framework(condition)

@@ -19,7 +19,7 @@ from hpcdist.site.dialects.pbs import Pbs
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
 from hpcdist.site.measured import Measured
-from hpcdist.site.nodes import Gpus, NodeType, Partition
+from hpcdist.site.nodes import Gpus, NodeType, Partition, Qos
 from hpcdist.site.published import Published
 from hpcdist.units import Memory, Walltime
 
@@ -147,7 +147,8 @@ class Site(Model, frozen=True, kw_only=True):
     system. ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``:
     settings of single launchers. ``torchrun``: the program that starts PyTorch's processes on a node.
     ``node_types``: its types of nodes, by name. ``partitions``: its partitions or queues.
-    ``default_partition``: the partition of jobs that set none. ``whole_nodes``: jobs get whole nodes.
+    ``default_partition``: the partition of jobs that set none. ``qos``: limits of single QOS.
+    ``whole_nodes``: jobs get whole nodes.
     ``max_array_elements``: the most elements of a job array, where the site has changed the batch system's
     default (Slurm: ``MaxArraySize`` less 1); a search of more trials is several arrays. ``requeue``: a job
     may put itself into the queue again. ``node_mtbf_hours``: the mean time between failures of a node, in
@@ -182,6 +183,7 @@ class Site(Model, frozen=True, kw_only=True):
     node_types: dict[str, NodeType] = {}
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None
+    qos: dict[str, Qos] = {}
     whole_nodes: bool = False
     max_array_elements: int | None = None
     requeue: bool = True

@@ -91,6 +91,16 @@ class Limit(Model, frozen=True, kw_only=True):
     walltime: Walltime
 
 
+class Qos(Model, frozen=True, kw_only=True):
+    """A QOS that jobs choose by its name.
+
+    ``max_nodes``: the most nodes of a job. ``max_walltime``: the longest walltime of a job.
+    """
+
+    max_nodes: int | None = None
+    max_walltime: Walltime | None = None
+
+
 class Partition(Model, frozen=True, kw_only=True):
     """A partition or queue of the machine.
 

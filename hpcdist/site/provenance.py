@@ -85,7 +85,8 @@ def read_before(site: Site, day: date) -> Iterator[Source | Published]:
 
 def read_after(site: Site, day: date) -> Iterator[Problem]:
     """Yield a problem for each page that would have been read after a day, that of today."""
-    for key, pages in (("sources", site.sources), ("published", site.published)):
+    lists: dict[str, Sequence[Source | Published]] = {"sources": site.sources, "published": site.published}
+    for key, pages in lists.items():
         for index, page in enumerate(pages):
             if (read := read_on(page)) and read > day:
                 yield Problem(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcdist.site.published import Published
 from tests.docs.pages import keeps_table, table
-from tests.published import FOLDER, GENERIC, Line, examples_of, lines, uncompared
+from tests.published import FOLDER, NO_MACHINE, Line, examples_of, lines, uncompared
 from tests.sites import SHIPPED, shipped_site
 
 HEADS = ("setting", "theirs", "ours", "same, or why not")
@@ -56,7 +56,7 @@ def test_the_counts_of_all_sites() -> None:
 
 
 def test_what_is_not_compared() -> None:
-    machines = [site for site in map(shipped_site, SHIPPED) if site.name not in GENERIC]
+    machines = [site for site in map(shipped_site, SHIPPED) if site.name not in NO_MACHINE]
     reasons = [(site.name, uncompared(site)) for site in machines]
     rows = [
         (f"`{name}`", ", ".join(f"`{example}`" for example in found), next(iter(found.values())))

@@ -28,6 +28,9 @@ PLAIN = JobFacts(1, "nccl", gpus=False, node_types=("a100", "h100"))
         ({"not_frameworks": ["mpi", "none"]}, [False, False]),
         ({"node_types": ["a100"]}, [True, False]),
         ({"node_types": ["h100", "a100"]}, [True, True]),
+        ({"min_nodes": 2}, [True, False]),
+        ({"max_nodes": 1}, [False, True]),
+        ({"min_nodes": 1, "max_nodes": 2}, [True, True]),
         ({"when": "multi_node", "library": "nccl", "frameworks": ["mpi"]}, [True, False]),
     ],
 )
@@ -47,6 +50,7 @@ def test_texts_that_apply_come_with_their_condition() -> None:
     assert [*applying(texts, MPI)] == [("a", ()), ("b", ("nccl, framework mpi",))]
     assert [*applying(texts, PLAIN)] == [("a", ())]
     assert only.words == ("framework not mpi/none", "nodes a100")
+    assert Condition(min_nodes=2, max_nodes=9).words == ("from 2 nodes on", "up to 9 nodes")
 
 
 def found(**data: Any) -> list[str]:
