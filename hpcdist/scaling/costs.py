@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hpcdist.cost import worst_case
-from hpcdist.cost.worst_case import Cost
+from hpcdist.cost.worst_case import Cost, Sum
 from hpcdist.errors import PlanError, Problem
 from hpcdist.loading.planning import Planned
 
@@ -41,6 +41,11 @@ def _costs(made: Planned, repeat: int) -> Costs:
     gpus = sum(group.gpus * group.nodes for group in placement.groups)
     each = worst_case.most(made.plan, made.experiment, made.machine.site)
     return Costs(placement.nodes, placement.size, gpus, repeat, each)
+
+
+def charged(found: Iterable[Costs]) -> Sum:
+    """Return what all runs of all sizes take together."""
+    return Sum([(size.each, size.runs) for size in found])
 
 
 def total(hours: Iterable[float | None]) -> float | None:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import click
 
-from hpcdist.cli import show
+from hpcdist.cli import balances, show
 from hpcdist.cli.jobs import runs, scale_plot, scale_result, scale_study
 from hpcdist.cli.jobs.scale_study import Asked
 from hpcdist.cli.jobs.wait import wait
-from hpcdist.cli.messages import print_problems
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
@@ -119,6 +119,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         return
     members = scale_study.submit_all(planned, asked, runs_dir, _quiet if json else _print_line)
     first = members[0].run
+    if not json:
+        for text in balances.ask(planned[0][1], runs.services().runner).texts_of_all(
+            costs.charged(found), "the study"
+        ):
+            note(f"balance: {text}")
     if not waiting:
         _print_next(first, members, scale_result.plan_data(found), json=json)
         return

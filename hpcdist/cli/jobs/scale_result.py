@@ -41,6 +41,8 @@ def print_plan(found: Sequence[Costs]) -> None:
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
     click.echo(f"{runs} runs{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
+    if charge := costs.charged(found).lines.get("charge"):
+        click.echo(f"charge: {charge}")
 
 
 def _columns(found: Sequence[Costs]) -> tuple[list[float | None], list[float | None]]:
@@ -62,6 +64,8 @@ def plan_data(found: Sequence[Costs]) -> list[dict[str, Any]]:
             "runs": size.runs,
             "gpu_hours": size.gpu_hours,
             "node_hours": size.node_hours,
+            "charge": size.each and costs.charged([size]).charge,
+            "unit": size.each.rate.unit if size.each and size.each.rate else None,
         }
         for size in found
     ]
