@@ -1,4 +1,4 @@
-"""The ledger of nodes: taking up what many runs recorded, and reading it again."""
+"""The ledger of nodes: taking up what many runs recorded; and who is slow among the ranks of a large run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpcdist.nodes import known
+from hpcdist.nodes import known, slowness
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, RunDirectory
+from tests.nodes import records
 
 RUNS = 10_000
 NODES = 2_000
+RANKS, STEPS = 8, 40
 
 
 def made(folder: Path, now: float) -> None:
@@ -40,3 +42,23 @@ def main() -> None:
             times.append(time.perf_counter() - begun)
     what = f"{RUNS:,} runs that lost {nodes:,} nodes taken up: {times[0]:.1f} s   goal <= 5"
     print(f"{what}; read again: {times[1]:.2f} s   goal <= 0.5", flush=True)
+    ranks()
+
+
+def ranks() -> None:
+    """Print the CPU time to find the slow one among the ranks of one attempt."""
+    with tempfile.TemporaryDirectory() as name:
+        names = tuple(f"n{node}" for node in range(NODES))
+        directory = records.run(Path(name), tasks=NODES * RANKS, nodes=names)
+        for rank in range(NODES * RANKS):
+            seconds = 0.9 if rank == NODES else 0.5 + rank % 7 / 1000
+            calls: list[records.Call] = [(step, step, {"compute_seconds": seconds}) for step in range(STEPS)]
+            records.record(directory, rank, names[rank // RANKS], calls)
+        begun = time.process_time()
+        found = slowness.of_attempt(directory, directory.plan(), records.ATTEMPT, ())
+        spent = time.process_time() - begun
+    named = found.text.partition(" is slower")[0] if found else "nobody"
+    print(
+        f"{NODES:,} nodes of {RANKS} ranks compared ({named}): {spent:.1f} s of a core   goal <= 10",
+        flush=True,
+    )

@@ -27,7 +27,7 @@ PROGRAM = "examples/image_classification.py"
 PICTURES = 3
 Way = Callable[[Cluster, Path], Sequence[float]]
 BY_HAND = f"""#!/bin/bash
-#SBATCH --partition=a100 --ntasks-per-node=1 --cpus-per-task=1 --mem=1G --time=10 --output=by-hand.out
+#SBATCH --partition=gpu --ntasks-per-node=1 --cpus-per-task=1 --mem=1G --time=10 --output=by-hand.out
 export POLYAXON_RUN_OUTPUTS_PATH=$PWD/by-hand-$SLURM_JOB_ID OMP_NUM_THREADS=1 HOROVOD_GLOO_IFACE=eth0
 srun --mpi=pmix python {PROGRAM} --epochs=1 --pictures={PICTURES}
 cp "$POLYAXON_RUN_OUTPUTS_PATH/metrics.json" by-hand.json
@@ -38,7 +38,7 @@ def by_scale(cluster: Cluster, directory: Path) -> list[float]:
     """Return the throughput of each size that `hpcdist scale` reports."""
     python = CHECKOUT / ".venv" / "bin" / "python"
     sizes = ",".join(map(str, NODES))
-    experiment = ["examples/image_classification.yml", "--site=testbed", "--set=batch.partition=a100"]
+    experiment = ["examples/image_classification.yml", "--site=testbed", "--set=batch.partition=gpu"]
     params = ["-p", "epochs=1", "-p", f"pictures={PICTURES}", "--set=environment.replicas.per_node=1"]
     words = ["scale", *experiment, *params, f"--nodes={sizes}", "--chain", "--wait", "--json"]
     argv = [str(python), "-m", "hpcdist", *words]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.cost import balances
+from hpcdist.cost.worst_case import Sum
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.schedulers import answers, schedulers
@@ -25,6 +26,12 @@ class Standing(NamedTuple):
         if self.left:
             return [balances.standing(left, made.cost, self.account) for left in self.left]
         return [f"not known: {self.why}"] if self.why else []
+
+    def texts_of_all(self, costs: Sum, what: str) -> list[str]:
+        """Return how several jobs together stand to it, as `texts`."""
+        needs = ((left, costs.in_unit(left.unit)) for left in self.left)
+        found = [balances.standing_of(left, need, self.account, what) for left, need in needs]
+        return found or ([f"not known: {self.why}"] if self.why else [])
 
     def as_data(self) -> dict[str, Any]:
         """Return it for JSON."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from hpcdist.cost.worst_case import Sum
 from hpcdist.loading.planning import Planned
 
 
@@ -21,6 +23,11 @@ def rows(made: Planned) -> list[tuple[str, str]]:
 def as_data(made: Planned) -> dict[str, Any]:
     """Return it as the part ``cost`` of JSON; null where it is not known."""
     return {"cost": made.cost.as_data() if made.cost else None}
+
+
+def rows_of_all(plans: Iterable[Planned]) -> list[tuple[str, str]]:
+    """Return the same of all these plans together."""
+    return [*Sum([(made.cost, 1) for made in plans]).lines.items()]
 
 
 def print_cost(made: Planned) -> None:

@@ -46,13 +46,17 @@ def read(balance: Balance, text: str, account: str) -> Left | None:
 
 def standing(left: Left, cost: Cost | None, account: str) -> str:
     """Return how a job stands to it: ``80 of 500 GPU-hours are left of physics, and it may take 64``."""
+    return standing_of(left, cost.in_unit(left.unit) if cost else None, account, "the job")
+
+
+def standing_of(left: Left, need: float | None, account: str, what: str) -> str:
+    """Return how what may need so much stands to it; None is unknown."""
     total = "" if left.total is None else f" of {number(left.total)}"
     text = f"{number(left.amount)}{total} {left.unit} are left of {account or 'the account'}"
-    need = cost.in_unit(left.unit) if cost else None
     if need is None:
         return text
     more = ", which is more" if need > left.amount else ""
-    return f"{text}, and the job may take {number(need)}{more}"
+    return f"{text}, and {what} may take {number(need)}{more}"
 
 
 def _filled(word: str, names: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.experiment.model import Experiment
@@ -131,6 +131,46 @@ class Cost(NamedTuple):
             "rate": self.rate.why if self.rate else None,
             "arithmetic": self.arithmetic,
         }
+
+
+class Sum(NamedTuple):
+    """What several jobs take at most together, each so many times; None where one of them has no limit."""
+
+    costs: Sequence[tuple[Cost | None, int]]
+
+    def of(self, amount: Callable[[Cost], float | None]) -> float | None:
+        """Return the sum of an amount; None where that of one of them is not known."""
+        found = [(cost and amount(cost), times) for cost, times in self.costs]
+        known = [value * times for value, times in found if value is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def in_unit(self, unit: str) -> float | None:
+        """Return as `Cost.in_unit`."""
+        return self.of(lambda cost: cost.in_unit(unit))
+
+    @property
+    def unit(self) -> str:
+        """The unit of the charge, empty where there is none or several."""
+        units = {cost.rate.unit if cost and cost.rate else "" for cost, _ in self.costs}
+        return units.pop() if len(units) == 1 else ""
+
+    @property
+    def charge(self) -> float | None:
+        """What the account is charged, in `unit`."""
+        return self.of(lambda cost: cost.charge) if self.unit else None
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What it costs and is charged, as sentences by their titles; none where a job has no limit."""
+        gpu_hours, node_hours = self.in_unit("GPU-hours"), self.in_unit("node-hours")
+        if gpu_hours is None or node_hours is None or not self.costs:
+            return {}
+        gpus = f"{number(gpu_hours)} GPU-hours, " if gpu_hours else ""
+        found = {"cost": f"at most {gpus}{number(node_hours)} node-hours in all"}
+        if self.charge is not None:
+            rates = dict.fromkeys(cost.rate.why for cost, _ in self.costs if cost and cost.rate)
+            found["charge"] = f"at most {number(self.charge)} {self.unit} in all: {'; '.join(rates)}"
+        return found
 
 
 def number(value: float) -> str:

@@ -32,6 +32,8 @@ EXCHANGE, REPEATS, PINGS = 0.02, 10, 20
 """An exchange has so many bytes that it takes ``EXCHANGE`` seconds, up to `exchanges.LARGEST`."""
 MOST_SECONDS = 45.0
 """No further round begins after this time; the caller ends the program after some more."""
+REPEAT_SECONDS = 10.0
+"""No repeat of the rounds begins so long after the first round did: a very slow node is found without."""
 _GB = 1e9
 
 
@@ -130,8 +132,11 @@ def measure(task: Task, seed: int, *, in_pairs: bool, write: Callable[[Mapping[s
     found: dict[str, Any] = {"pairs": [], "confirmed": [], "wrong": [], "rounds": 0, "error": ""}
     planned = pairing.planned(task.nodes, seed) if in_pairs else []
     found["planned"] = len(planned)
-    for matches in planned:
-        if max(task.library.gather(time.monotonic() - task.begin)) > MOST_SECONDS:
+    first, began = len(pairing.rounds(task.nodes, seed)), time.monotonic()
+    for number, matches in enumerate(planned):
+        times = task.library.gather((time.monotonic() - task.begin, time.monotonic() - began))
+        whole, rounds = map(max, zip(*times))  # noqa: B905 - Python 3.8
+        if whole > MOST_SECONDS or (number >= first and rounds > REPEAT_SECONDS):
             break
         add(found, "pairs", task.round(matches))
         write(found)

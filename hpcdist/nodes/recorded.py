@@ -11,6 +11,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from hpcdist.host import untrusted
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
@@ -74,15 +76,27 @@ def _recorded(lines: Iterable[bytes]) -> Iterator[Point]:
     """Yield what these lines have; one that is cut or damaged has nothing."""
     for line in filter(None, lines):
         with suppress(ValueError, RecursionError, AttributeError):
-            entry = json.loads(line)
+            entry = _entry(line)
             metrics, at = entry.get("metrics"), _number(entry.get("at"))
             if isinstance(metrics, dict) and at is not None:
                 numbers = {name: number for name, value in metrics.items() if (number := _number(value))}
                 yield Point(at, _number(entry.get("step")), numbers)
 
 
+def _entry(line: bytes) -> Any:
+    """Return what a line has; `json` also reads numbers that are not finite, in three times the time."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.DecodeError:
+        return json.loads(line)
+
+
+_DECODER: Final = msgspec.json.Decoder()
+
+
 def _number(value: Any) -> float | None:
+    if type(value) is float:
+        return value if isfinite(value) else None
     with suppress(OverflowError):
-        if isinstance(value, int | float) and value is not True and value is not False and isfinite(value):
-            return float(value)
+        return float(value) if type(value) is int else None
     return None

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import bytes_text, comma_list
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.usage.cost import Cost
+from hpcdist.usage.cost import Consumption
 from hpcdist.usage.samples import GpuUse, NodeUse, mean
 
 _SHORTEST: Final = 600
@@ -54,7 +54,7 @@ class Advice(NamedTuple):
 
 
 def advice(
-    costs: Sequence[Cost], uses: Sequence[NodeUse], plan: StoredPlan, *, is_over: bool
+    costs: Sequence[Consumption], uses: Sequence[NodeUse], plan: StoredPlan, *, is_over: bool
 ) -> tuple[Advice, ...]:
     """Return what these starts of jobs, and the samples of their nodes, suggest; often nothing.
 
@@ -73,7 +73,7 @@ def _is_enough(use: NodeUse, plan: StoredPlan) -> bool:
     return use.samples >= _FEWEST and use.seconds >= _SHORTEST and 0 < len(use.gpus) <= planned
 
 
-def _memory(costs: Sequence[Cost], plan: StoredPlan) -> Iterator[Advice]:
+def _memory(costs: Sequence[Consumption], plan: StoredPlan) -> Iterator[Advice]:
     """Advise less memory, by what all processes used; no process is to get less than the largest needed."""
     known = [cost.total_memory for cost in costs if cost.total_memory is not None]
     if len(known) < len(costs) or plan.memory is None:
@@ -92,7 +92,7 @@ def _memory(costs: Sequence[Cost], plan: StoredPlan) -> Iterator[Advice]:
     yield Advice("memory", f"the job used at most {share}", write)
 
 
-def _walltime(costs: Sequence[Cost], plan: StoredPlan) -> Iterator[Advice]:
+def _walltime(costs: Sequence[Consumption], plan: StoredPlan) -> Iterator[Advice]:
     longest, asked = max(cost.elapsed or 0 for cost in costs), plan.walltime
     if not asked or longest >= _WALLTIME_USED * asked or asked - longest < _WALLTIME_GAIN:
         return

@@ -15,7 +15,7 @@ from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState
 
 
-class Cost(NamedTuple):
+class Consumption(NamedTuple):
     """The cost of one start of a job, or of several; None is unknown.
 
     ``waited`` and ``elapsed`` are in seconds, of a running job up to now. ``cpus`` and ``gpus`` are those
@@ -55,7 +55,7 @@ def hours_text(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds / 3600:.2f}"
 
 
-def starts(found: Sequence[Attempt], plan: StoredPlan, now: float) -> tuple[Cost, ...]:
+def starts(found: Sequence[Attempt], plan: StoredPlan, now: float) -> tuple[Consumption, ...]:
     """Return the cost of each start of a job, or of an element of an array, that these attempts belong to."""
     groups: dict[tuple[str, int], list[Attempt]] = {}
     for attempt in found:
@@ -63,15 +63,15 @@ def starts(found: Sequence[Attempt], plan: StoredPlan, now: float) -> tuple[Cost
     return tuple(_of_start(group, plan, now) for group in groups.values())
 
 
-def total(costs: Iterable[Cost]) -> Cost:
+def total(costs: Iterable[Consumption]) -> Consumption:
     """Return the cost of all: times and hours are sums, queue time and memory the most of any.
 
     What one of them lacks is unknown of all, so that no sum is too small.
     """
     every = [*costs]
     if not every:
-        return Cost()
-    return Cost(
+        return Consumption()
+    return Consumption(
         waited=max((each.waited for each in every if each.waited is not None), default=None),
         elapsed=_sum(each.elapsed for each in every),
         gpu_seconds=_sum(each.gpu_seconds for each in every),
@@ -85,7 +85,7 @@ def total(costs: Iterable[Cost]) -> Cost:
     )
 
 
-def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Cost:
+def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consumption:
     """Return the cost of one start; its times are the batch system's, else the event log's."""
     first, last = group[0], group[-1]
     usage = last.usage or Usage()
@@ -97,7 +97,7 @@ def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Cost:
     queued = first.queued if usage.queued is None else usage.queued
     elapsed = _span(began, ended)
     gpus = plan.gpus if usage.gpus is None else usage.gpus
-    return Cost(
+    return Consumption(
         last.job,
         last.number[0],
         _span(queued, began),

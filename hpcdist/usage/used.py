@@ -10,14 +10,14 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import JobState
 from hpcdist.usage import advice, samples
 from hpcdist.usage.advice import Advice
-from hpcdist.usage.cost import Cost, starts
+from hpcdist.usage.cost import Consumption, starts
 from hpcdist.usage.samples import NodeUse
 
 
 class Used(NamedTuple):
     """What the jobs of a run cost, how the GPUs of their nodes were used, and what that suggests."""
 
-    costs: tuple[Cost, ...]
+    costs: tuple[Consumption, ...]
     nodes: tuple[NodeUse, ...]
     advice: tuple[Advice, ...]
 

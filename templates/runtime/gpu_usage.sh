@@ -15,7 +15,7 @@ hpcdist_end_gpu_usage() { [[ ! ${hpcdist_sampler:-} ]] || kill -KILL "$hpcdist_s
 # a hundredth of its time, so that a job of 30 days has a thousand lines. What a kill loses is less than the last hundredth.
 hpcdist_sample_usage() {
   local parent=$1 file=$2 every=${hpcdist[gpu_usage]} tool host stat began=$SECONDS span_began=$SECONDS due failed=0 nothing
-  local use=() count=() used=() total=() own_cpus=() busy all busy_before all_before samples=0
+  local use=() count=() used=() total=() own_cpus=() busy all busy_before all_before samples=0 before spent=0
   trap '' TERM INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
   shopt -s extglob
   case ${hpcdist[gpu_variable]:-} in
@@ -42,9 +42,11 @@ hpcdist_sample_usage() {
     done
     if hpcdist_sample_gpus "$tool"; then failed=0; elif ((++failed == 3)); then return; fi
     ((SECONDS - span_began < every || SECONDS - span_began < (SECONDS - began) / 100 || samples == 0)) || hpcdist_write_usage
-    # Its own CPU time so far, in hundredths of a second, is to be a thousandth of the job's at most.
+    # Its own CPU time, in hundredths of a second, is to be a thousandth of the job's at most, with the next sample, which is taken
+    # to cost as much as this one. The first one is before that: nobody knows yet what it costs.
     read -ra stat <"/proc/$BASHPID/stat"
-    due=$((began + (stat[13] + stat[14] + stat[15] + stat[16]) * 10))
+    before=$spent spent=$((stat[13] + stat[14] + stat[15] + stat[16]))
+    due=$((began + (2 * spent - before) * 10))
     ((due > SECONDS + every)) || due=$((SECONDS + every))
   done
 }

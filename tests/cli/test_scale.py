@@ -93,6 +93,8 @@ def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpc
                 "runs": 2,
                 "gpu_hours": 0.0,
                 "node_hours": 0.2,
+                "charge": None,
+                "unit": None,
             }
         ]
     }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.cost.worst_case import Cost, Rate, number, worst_case
+from hpcdist.cost.worst_case import Cost, Rate, Sum, number, worst_case
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources
@@ -276,3 +276,14 @@ def test_hours_grow_with_every_factor(
     assert found.node_hours == pytest.approx(nodes * seconds * elements * attempts / 3600)
     assert found.gpu_hours == pytest.approx(found.node_hours * gpus)
     assert str(Walltime(seconds)) in found.arithmetic
+
+
+def test_several_jobs_together_cost_their_sum_and_are_charged_in_one_unit() -> None:
+    one = Cost(nodes=2, gpus=8, cpus=64, seconds=3600, rate=Rate(6, "SU", "3 SU per node-hour"))
+    other = one._replace(gpus=0, rate=Rate(3, "SU", "3 SU per node-hour"))
+    assert Sum([(one, 2), (other, 1)]).lines == {
+        "cost": "at most 16 GPU-hours, 6 node-hours in all",
+        "charge": "at most 15 SU in all: 3 SU per node-hour",
+    }
+    assert Sum([(other._replace(rate=None), 3)]).lines == {"cost": "at most 6 node-hours in all"}
+    assert [Sum([(one, 1), (None, 1)]).lines, Sum([]).lines] == [{}, {}]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,9 +57,13 @@ def prints(text: str) -> str:
     return f"cat <<'END'\n{text}END\n"
 
 
-def sampled(folder: Path, environ: Mapping[str, str], *lines: str, then: str) -> subprocess.Popen[str]:
-    """Start a shell with a sampler beside it, each second without regard to its cost."""
-    sampler = SAMPLER.read_text().replace(") * 10))", ") * 0))")
+def sampled(
+    folder: Path, environ: Mapping[str, str], *lines: str, then: str, limited: bool = False
+) -> subprocess.Popen[str]:
+    """Start a shell with a sampler beside it, each second; ``limited``: but as its cost allows."""
+    sampler = SAMPLER.read_text()
+    assert ") * 10))" in sampler
+    sampler = sampler if limited else sampler.replace(") * 10))", ") * 0))")
     script = [
         sampler,
         "declare -A hpcdist=([gpu_usage]=1)",
@@ -159,6 +164,19 @@ def test_a_tool_that_hangs_delays_nothing(tmp_path: Path) -> None:
     out, _ = shell.communicate(timeout=60)
     assert (shell.returncode, out) == (7, "")
     until(lambda: not holders("MARK", str(tmp_path)), "the tool to be killed")
+
+
+@pytest.mark.parametrize(("limited", "calls"), [(True, 1), (False, 3)])
+def test_a_tool_that_takes_long_is_called_rarely(tmp_path: Path, *, limited: bool, calls: int) -> None:
+    """A tenth of a second of CPU time is a thousandth of a hundred seconds."""
+    burns = "until read -ra s </proc/$$/stat && ((s[13] + s[14] >= 10)); do :; done\n"
+    environ = tool(tmp_path, "nvidia-smi", f"echo >>{tmp_path}/calls\n{burns}{prints(NVIDIA)}")
+    with sampled(tmp_path, environ, then="read", limited=limited) as shell:
+        until((tmp_path / "calls").exists, "the first sample")
+        time.sleep(6)
+        shell.kill()
+    found = len((tmp_path / "calls").read_text().splitlines())
+    assert found == calls if limited else found >= calls
 
 
 def test_it_ends_with_a_shell_that_was_killed(tmp_path: Path) -> None:

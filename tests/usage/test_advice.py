@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist.runs.stored_plan import Nodes, StoredPlan
 from hpcdist.usage.advice import Advice, advice
-from hpcdist.usage.cost import Cost
+from hpcdist.usage.cost import Consumption
 from hpcdist.usage.samples import GpuUse, NodeUse
 
 GIB = 1 << 30
@@ -17,7 +17,7 @@ PLAN = StoredPlan(
     replica_memory=32 << 10,
     replica_tasks=1,
 )
-COST = Cost("12", 0, 10, 40000, max_memory=20 * GIB, total_memory=100 * GIB, is_measured=True)
+COST = Consumption("12", 0, 10, 40000, max_memory=20 * GIB, total_memory=100 * GIB, is_measured=True)
 
 
 def node(number: int, *uses: float | None, idle: float = 0.0, **more: float | None) -> NodeUse:
@@ -30,7 +30,9 @@ def node(number: int, *uses: float | None, idle: float = 0.0, **more: float | No
 GOOD = (node(0, 90, 80), node(1, 85, 95))
 
 
-def found(cost: Cost = COST, uses: tuple[NodeUse, ...] = GOOD, *, is_over: bool = True) -> tuple[Advice, ...]:
+def found(
+    cost: Consumption = COST, uses: tuple[NodeUse, ...] = GOOD, *, is_over: bool = True
+) -> tuple[Advice, ...]:
     return advice([cost], uses, PLAN, is_over=is_over)
 
 
@@ -61,7 +63,7 @@ def test_memory_that_was_hardly_used() -> None:
         pytest.param(COST._replace(total_memory=8 * GIB, max_memory=30 * GIB), True, id="one uses it"),
     ],
 )  # fmt: skip
-def test_memory_that_may_be_needed(cost: Cost, is_over: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_memory_that_may_be_needed(cost: Consumption, is_over: bool) -> None:  # noqa: FBT001 - a parameter of the test
     assert found(cost, is_over=is_over) == ()
 
 

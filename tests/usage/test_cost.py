@@ -6,7 +6,7 @@ from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState
-from hpcdist.usage.cost import Cost, starts, total
+from hpcdist.usage.cost import Consumption, starts, total
 
 PLAN = StoredPlan(gpus=4)
 USAGE = Usage(None, JobState.COMPLETED, 90, 100, 200, 0, (), 5, 9, 150.0, 2, 8)
@@ -17,7 +17,7 @@ def test_the_accounting_comes_before_the_event_log() -> None:
         Attempt("12", (0, 0), "failed", 91.0, 101.0, 120.0, usage=USAGE),
         Attempt("12", (0, 1), "completed", 120.0, 120.0, 199.0, usage=USAGE),
     ]
-    expected = Cost("12", 0, 10, 100, 2, 8, 800, 200, 150.0, 5, 9, is_measured=True)
+    expected = Consumption("12", 0, 10, 100, 2, 8, 800, 200, 150.0, 5, 9, is_measured=True)
     assert starts(found, PLAN, 1e3) == (expected,)
     assert expected.cpu_share == 0.75
 
@@ -29,13 +29,13 @@ def test_without_accounting_it_is_what_the_event_log_and_the_plan_have() -> None
         Attempt("12_2", (0, 0), "node_fail", 90.0, 100.0),
     ]
     assert starts(found, PLAN, 150.0) == (
-        Cost("12_1", 0, 10, 30, None, 4, 120),
-        Cost("12_1", 1, 10, 10, None, 4, 40),
-        Cost("12_2", 0, 10, None, None, 4),
+        Consumption("12_1", 0, 10, 30, None, 4, 120),
+        Consumption("12_1", 1, 10, 10, None, 4, 40),
+        Consumption("12_2", 0, 10, None, None, 4),
     )
-    assert total(starts(found[:2], PLAN, 150.0)) == Cost(waited=10, elapsed=40, gpu_seconds=160)
-    assert total(starts(found, PLAN, 150.0)) == Cost(waited=10)
-    assert total([]) == Cost()
+    assert total(starts(found[:2], PLAN, 150.0)) == Consumption(waited=10, elapsed=40, gpu_seconds=160)
+    assert total(starts(found, PLAN, 150.0)) == Consumption(waited=10)
+    assert total([]) == Consumption()
 
 
 def test_clocks_that_differ_make_no_negative_time() -> None:
@@ -46,5 +46,5 @@ def test_clocks_that_differ_make_no_negative_time() -> None:
 def test_what_the_accounting_lacks_is_taken_from_the_event_log() -> None:
     lsf = Usage(None, JobState.COMPLETED, max_memory=7, total_memory=7, cpu_seconds=3.0, cpus=2)
     [found] = starts([Attempt("12", (0, 0), "completed", 90.0, 100.0, 110.0, usage=lsf)], PLAN, 0.0)
-    assert found == Cost("12", 0, 10, 10, 2, 4, 40, 20, 3.0, 7, 7, is_measured=True)
+    assert found == Consumption("12", 0, 10, 10, 2, 4, 40, 20, 3.0, 7, 7, is_measured=True)
     assert found.cpu_share == 0.15

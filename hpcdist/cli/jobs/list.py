@@ -21,7 +21,7 @@ from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
     from hpcdist.tracking.comparison import Tracked
-    from hpcdist.usage.cost import Cost
+    from hpcdist.usage.cost import Consumption
 
 
 class Row(NamedTuple):
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     tags: Sequence[str] = ()
     metrics: Mapping[str, float] = {}
     unread: Sequence[str] = ()
-    cost: Cost | None = None
+    cost: Consumption | None = None
 
 
 @click.command("list")
@@ -134,12 +134,12 @@ def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
     )
 
 
-def _cost(run: Run, now: float) -> Cost:
+def _cost(run: Run, now: float) -> Consumption:
     """Return what a run cost: by what is kept of its accounting, else by its event log."""
     from hpcdist.runs import attempts
     from hpcdist.usage import cost
 
-    starts: list[Cost] = []
+    starts: list[Consumption] = []
     for job, events in zip(run.jobs, run.by_job(run.directory.events()), strict=True):
         plan = job.directory.plan()
         found = attempts.of_events(job, plan, events, now)

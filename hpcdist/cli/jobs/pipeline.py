@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import click
 
-from hpcdist.cli import show
+from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned
+from hpcdist.cost.worst_case import number
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.pipelines import looking, planning, reading, store, submitting
@@ -67,10 +68,25 @@ def show_plan(options: ExperimentOptions, document: Document, runs_dir: Path, *,
     if json:
         keys = ("operation", "needs")
         named = [{key: node.as_data()[key] for key in keys} for node in nodes]
-        show.as_json([row | {"summary": step.made.summary} for row, step in zip(named, steps, strict=True)])
+        pairs = zip(named, (step.made for step in steps), strict=True)
+        show.as_json([row | {"summary": made.summary} | costs.as_data(made) for row, made in pairs])
         return
-    rows = zip(map(_name, nodes), map(_after, nodes), (step.made.summary for step in steps), strict=True)
-    show.table(("operation", "after", "runs"), rows)
+    has_cost = any(step.made.cost for step in steps)
+    own = ((step.made.summary, *([_cost(step.made)] if has_cost else [])) for step in steps)
+    rows = ((_name(node), _after(node), *cells) for node, cells in zip(nodes, own, strict=True))
+    show.table(("operation", "after", "runs", *(["at most"] if has_cost else [])), rows)
+    _print_costs(steps)
+
+
+def _cost(made: Planned) -> str:
+    cost = made.cost
+    hours = f"{number(cost.node_hours)} node-hours" if cost else "-"
+    return f"{number(cost.gpu_hours)} GPU-hours, {hours}" if cost and cost.gpus else hours
+
+
+def _print_costs(steps: Sequence[Step]) -> None:
+    for title, text in costs.rows_of_all(step.made for step in steps):
+        click.echo(f"{title}: {text}")
 
 
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
@@ -113,6 +129,7 @@ def submit(  # noqa: PLR0913 - one argument an option
         show.as_json({"pipeline": stored.name, "runs": [*map(runs.record_of, found.values())]})
         show.flush()
     else:
+        _print_costs(steps)
         click.echo(f"{stored.name}: {len(found)} runs; next: hpcdist status {stored.name}")
     return [*found.values()]
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import click
 
-from hpcdist.cli import show
+from hpcdist.cli import balances, show
 from hpcdist.cli.jobs import runs, scale_plot, scale_result, scale_study
 from hpcdist.cli.jobs.scale_study import Asked
 from hpcdist.cli.jobs.wait import wait
-from hpcdist.cli.messages import print_problems
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
 from hpcdist.runs.rundir import Run
-from hpcdist.scaling import costs, results, study
+from hpcdist.scaling import results, size_costs, study
 from hpcdist.scaling.study import MOST, Found, Ranks
 
 
@@ -110,15 +110,20 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     scale_study.check_kind(options)
     planned = scale_study.planned(options, nodes, param, runs_dir, saves=not dry_run)
     _print_problems([made for _, made in planned])
-    found = costs.costs([made for _, made in planned], repeat)
+    found = size_costs.of_plans([made for _, made in planned], repeat)
     if not json:
         scale_result.print_plan(found)
-    costs.check(found, most)
+    size_costs.check(found, most)
     if dry_run:
         show.as_json({"plan": scale_result.plan_data(found)}) if json else None
         return
     members = scale_study.submit_all(planned, asked, runs_dir, _quiet if json else _print_line)
     first = members[0].run
+    if not json:
+        for text in balances.ask(planned[0][1], runs.services().runner).texts_of_all(
+            size_costs.charged(found), "the study"
+        ):
+            note(f"balance: {text}")
     if not waiting:
         _print_next(first, members, scale_result.plan_data(found), json=json)
         return

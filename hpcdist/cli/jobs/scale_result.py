@@ -10,18 +10,18 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line
-from hpcdist.scaling import costs, table
-from hpcdist.scaling.costs import Costs
+from hpcdist.scaling import size_costs, table
 from hpcdist.scaling.fits import Fit
 from hpcdist.scaling.measured import Measured
 from hpcdist.scaling.results import Result, Size
+from hpcdist.scaling.size_costs import SizeCost
 from hpcdist.units import Walltime
 
 _MOST: Final = 20
 """How many runs that have measured nothing are named."""
 
 
-def print_plan(found: Sequence[Costs]) -> None:
+def print_plan(found: Sequence[SizeCost]) -> None:
     """Print what each size is, and what all may cost."""
     show.table(
         ("nodes", "tasks", "GPUs", "walltime", "runs", "GPU-hours", "node-hours"),
@@ -36,14 +36,16 @@ def print_plan(found: Sequence[Costs]) -> None:
             for size in found
         ],
     )
-    gpu_hours, node_hours = (_hours(costs.total(hours)) for hours in _columns(found))
+    gpu_hours, node_hours = (_hours(size_costs.total(hours)) for hours in _columns(found))
     runs = sum(size.runs for size in found)
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
     click.echo(f"{runs} runs{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
+    if charge := size_costs.charged(found).lines.get("charge"):
+        click.echo(f"charge: {charge}")
 
 
-def _columns(found: Sequence[Costs]) -> tuple[list[float | None], list[float | None]]:
+def _columns(found: Sequence[SizeCost]) -> tuple[list[float | None], list[float | None]]:
     return [size.gpu_hours for size in found], [size.node_hours for size in found]
 
 
@@ -51,7 +53,7 @@ def _hours(hours: float | None) -> str:
     return "no limit" if hours is None else f"{hours:.4g}"
 
 
-def plan_data(found: Sequence[Costs]) -> list[dict[str, Any]]:
+def plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
     """Return the plan for JSON; null has no limit."""
     return [
         {
@@ -62,6 +64,8 @@ def plan_data(found: Sequence[Costs]) -> list[dict[str, Any]]:
             "runs": size.runs,
             "gpu_hours": size.gpu_hours,
             "node_hours": size.node_hours,
+            "charge": size.each and size_costs.charged([size]).charge,
+            "unit": size.each.rate.unit if size.each and size.each.rate else None,
         }
         for size in found
     ]

@@ -10,7 +10,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.usage import samples
-from hpcdist.usage.cost import Cost, hours, hours_text, total
+from hpcdist.usage.cost import Consumption, hours, hours_text, total
 from hpcdist.usage.samples import NodeUse
 from hpcdist.usage.used import Used
 
@@ -22,7 +22,7 @@ _MOST_NODES: Final = 16
 """Of more, the table has the first ones; all are in JSON."""
 
 
-def cells(cost: Cost) -> tuple[str, ...]:
+def cells(cost: Consumption) -> tuple[str, ...]:
     """Return a cost under ``HEADS``; ``-`` is unknown."""
     times = [None if at is None else spans.clock(at) for at in (cost.waited, cost.elapsed)]
     in_hours = map(hours_text, (cost.gpu_seconds, cost.cpu_seconds))
@@ -32,7 +32,7 @@ def cells(cost: Cost) -> tuple[str, ...]:
     return tuple("-" if cell is None else cell for cell in found)
 
 
-def print_costs(costs: Sequence[Cost]) -> None:
+def print_costs(costs: Sequence[Consumption]) -> None:
     """Print the starts that the batch system accounts for, and of several their sum; without any, nothing."""
     if not any(cost.is_measured for cost in costs):
         return
@@ -86,13 +86,13 @@ def of_used(used: Used) -> dict[str, Any]:
     }
 
 
-def of_costs(costs: Sequence[Cost]) -> dict[str, Any]:
+def of_costs(costs: Sequence[Consumption]) -> dict[str, Any]:
     """Return the starts and their sum for JSON."""
     starts = [{"job_id": cost.job, "start": cost.start, **of_cost(cost)} for cost in costs]
     return {**of_cost(total(costs)), "starts": starts}
 
 
-def of_cost(cost: Cost) -> dict[str, Any]:
+def of_cost(cost: Consumption) -> dict[str, Any]:
     """Return a cost for JSON; null is unknown."""
     return {
         "queue_seconds": cost.waited,

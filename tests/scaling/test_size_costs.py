@@ -9,8 +9,8 @@ import pytest
 from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
-from hpcdist.scaling import costs
-from hpcdist.scaling.costs import Costs
+from hpcdist.scaling import size_costs
+from hpcdist.scaling.size_costs import SizeCost
 
 EXPERIMENT = """version: 1
 framework: pytorch
@@ -20,26 +20,26 @@ batch: {account: m1, walltime: 1h, qos: regular, constraint: gpu}
 """
 
 
-def cost(nodes: int, seconds: int | None = 3600) -> Costs:
+def cost(nodes: int, seconds: int | None = 3600) -> SizeCost:
     each = None if seconds is None else Cost(nodes, 4 * nodes, 64 * nodes, seconds)
-    return Costs(nodes, 4 * nodes, 4 * nodes, 2, each)
+    return SizeCost(nodes, 4 * nodes, 4 * nodes, 2, each)
 
 
 def test_the_most_is_allowed_and_more_is_refused() -> None:
     found = [cost(1), cost(2)]
-    assert costs.total(size.gpu_hours for size in found) == 24
-    costs.check(found, None)
-    costs.check(found, 24)
+    assert size_costs.total(size.gpu_hours for size in found) == 24
+    size_costs.check(found, None)
+    size_costs.check(found, 24)
     with pytest.raises(PlanError, match=r"may take 24 GPU-hours, more than --max-gpu-hours 23\.9"):
-        costs.check(found, 23.9)
+        size_costs.check(found, 23.9)
 
 
 def test_without_a_time_limit_there_is_no_most() -> None:
-    costs.check([cost(1), cost(2, None)], None)
+    size_costs.check([cost(1), cost(2, None)], None)
     with pytest.raises(
         PlanError, match=r"any number of GPU-hours; set it, such as --set batch\.walltime=10m"
     ):
-        costs.check([cost(1), cost(2, None)], 1e9)
+        size_costs.check([cost(1), cost(2, None)], 1e9)
 
 
 @pytest.mark.parametrize("by", ["requeue", "follow"])
@@ -48,5 +48,5 @@ def test_every_attempt_counts_whatever_begins_it(by: str, tmp_path: Path) -> Non
     file.write_text(EXPERIMENT.replace("BY", by))
     made = plan_experiment(ExperimentOptions(str(file), site="perlmutter"), environment={})
     assert made.cost is not None
-    [found] = costs.costs([made], 2)
+    [found] = size_costs.of_plans([made], 2)
     assert (found.each, found.node_hours) == (made.cost, 2 * made.cost.node_hours)

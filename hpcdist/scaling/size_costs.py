@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hpcdist.cost import worst_case
-from hpcdist.cost.worst_case import Cost
+from hpcdist.cost.worst_case import Cost, Sum
 from hpcdist.errors import PlanError, Problem
 from hpcdist.loading.planning import Planned
 
 
-class Costs(NamedTuple):
+class SizeCost(NamedTuple):
     """All runs of one size; ``each``: what one of them takes at most, None without a time limit."""
 
     nodes: int
@@ -31,16 +31,21 @@ class Costs(NamedTuple):
         return self.each and self.runs * self.each.node_hours
 
 
-def costs(plans: Iterable[Planned], repeat: int) -> list[Costs]:
+def of_plans(plans: Iterable[Planned], repeat: int) -> list[SizeCost]:
     """Return what each size may cost, which runs so often."""
     return [_costs(made, repeat) for made in plans]
 
 
-def _costs(made: Planned, repeat: int) -> Costs:
+def _costs(made: Planned, repeat: int) -> SizeCost:
     placement = made.plan.placement
     gpus = sum(group.gpus * group.nodes for group in placement.groups)
     each = worst_case.most(made.plan, made.experiment, made.machine.site)
-    return Costs(placement.nodes, placement.size, gpus, repeat, each)
+    return SizeCost(placement.nodes, placement.size, gpus, repeat, each)
+
+
+def charged(found: Iterable[SizeCost]) -> Sum:
+    """Return what all runs of all sizes take together."""
+    return Sum([(size.each, size.runs) for size in found])
 
 
 def total(hours: Iterable[float | None]) -> float | None:
@@ -50,7 +55,7 @@ def total(hours: Iterable[float | None]) -> float | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def check(found: Sequence[Costs], most: float | None) -> None:
+def check(found: Sequence[SizeCost], most: float | None) -> None:
     """Check that all sizes together cost at most so many GPU-hours.
 
     Raises:
