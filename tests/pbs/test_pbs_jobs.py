@@ -387,7 +387,7 @@ def test_no_follower_runs_that_is_submitted_while_the_run_is_cancelled(person: P
     slow.write_text(f'#!/bin/bash\n[[ ! -e first ]] || sleep 3\ntouch first\nexec {FAKES}/qsub "$@"\n')
     slow.chmod(0o755)
     file = person.write("chain", "echo program >>programs; sleep 60", walltime="2m")
-    words = [
+    words: list[str | Path] = [
         sys.executable,
         "-m",
         "hpcdist",
