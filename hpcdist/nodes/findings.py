@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from hpcdist.nodes import failures, slowness
 from hpcdist.nodes.failures import Failure
 from hpcdist.nodes.slowness import Slowness
+from hpcdist.runs import attempt_files
 from hpcdist.runs.attempt import Attempt
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
@@ -18,6 +19,9 @@ _LONG: Final = 600
 
 _MOST: Final = 20
 """Attempts that are looked at for a failure."""
+
+_TOLD_TO_END: Final = frozenset({"timeout", "preempt", "terminated"})
+"""Why attempts ended whose tasks did not fail: they ended after a signal."""
 
 
 class Findings(NamedTuple):
@@ -42,7 +46,9 @@ def of_attempts(directory: RunDirectory, attempts: Sequence[Numbered], uses: Ite
     """Return what is known of the nodes of these attempts, which are in the order of their starts."""
     if not attempts:
         return Findings()
-    found = (failures.of_attempt(directory, attempt) for attempt in attempts[: -_MOST - 1 : -1])
+    last = attempts[: -_MOST - 1 : -1]
+    ended = (one for one in last if attempt_files.why(directory, one) not in _TOLD_TO_END)
+    found = (failures.of_attempt(directory, attempt) for attempt in ended)
     failure = next(filter(None, found), None)
     slow = slowness.of_attempt(directory, directory.plan(), attempts[-1], uses)
     return Findings(failure, slow)

@@ -113,6 +113,29 @@ def is_whole(write: Write, attempt: Attempt) -> bool:
     return write.ended < end.at - (1.0 if end.kind == "write" else RESOLUTION)
 
 
+def whole(attempts: Sequence[Attempt], written: Written) -> Written:
+    """Return the checkpoints that are known to have been whole when their attempts were ended.
+
+    The last one of an attempt has all names that each of those has behind which another one was written:
+    it may have waited for the disk before its file was renamed.
+    """
+    usual = [{_pattern(path) for path in write.paths} for each in written.values() for write in each[:-1]]
+    names = set.intersection(*usual) if usual else set()
+    return {
+        attempt.number: [
+            write
+            for write in written[attempt.number]
+            if write != written[attempt.number][-1]
+            or (is_whole(write, attempt) and names <= {_pattern(path) for path in write.paths})
+        ]
+        for attempt in attempts
+    }
+
+
+def _pattern(path: str) -> str:
+    return _NUMBER.sub("#", path)
+
+
 def changed(before: Look, after: Look) -> list[File]:
     """Return the files that are new or others than before; one that was renamed is."""
     known = set(before.files)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hpcdist.rehearsal.checkpoints import RESOLUTION, Write, Written, is_whole, numbered
+from hpcdist.rehearsal.checkpoints import RESOLUTION, Write, Written, numbered, whole
 from hpcdist.rehearsal.observed import Attempt, File
 from hpcdist.rehearsal.steps import Step, Steps
 
@@ -36,8 +36,9 @@ def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps:
     earlier, own = attempts[:place], attempts[place]
     metric = _most_tracked(steps.get(attempts[0].tracking, ()))
     tracked = [[step for step in steps.get(one.tracking, ()) if step.metric == metric] for one in attempts]
-    saved = _saved(earlier, written, tracked, margin=0)
-    surely = _saved(earlier, written, tracked, margin=RESOLUTION)
+    complete = whole(earlier, written)
+    saved = _saved(earlier, complete, tracked, margin=0)
+    surely = _saved(earlier, complete, tracked, margin=RESOLUTION)
     before, begun = tracked[place - 1], tracked[place]
     known = Resumption(
         reached=before[-1].step if before else None,
@@ -46,7 +47,7 @@ def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps:
     )
     for by, went_on in (
         ("steps", _by_steps(tracked[0], saved, surely, begun)),
-        ("names", _by_names([written[one.number] for one in attempts[: place + 1]], earlier[-1], own.found)),
+        ("names", _by_names([written[one.number] for one in attempts[: place + 1]], complete, own.found)),
         ("reading", _by_reading(own, has_saved=bool(written[own.number]))),
     ):
         if went_on is not None:
@@ -61,7 +62,7 @@ def _most_tracked(steps: Sequence[Step]) -> str:
 
 
 def _saved(
-    attempts: Sequence[Attempt], written: Written, tracked: Sequence[Sequence[Step]], margin: float
+    attempts: Sequence[Attempt], complete: Written, tracked: Sequence[Sequence[Step]], margin: float
 ) -> list[float]:
     """Return the steps that had been tracked so many seconds before each whole checkpoint was seen to begin.
 
@@ -70,8 +71,7 @@ def _saved(
     writes = [
         (write, own)
         for attempt, own in zip(attempts, tracked, strict=False)
-        for write in written[attempt.number]
-        if is_whole(write, attempt)
+        for write in complete[attempt.number]
     ]
     largest = max((write.bytes for write, _ in writes), default=0)
     reached = (
@@ -97,7 +97,7 @@ def _by_steps(
     return 2 * own[0].step > earlier + steps[-1]
 
 
-def _by_names(written: Sequence[Sequence[Write]], before: Attempt, found: Sequence[File]) -> bool | None:
+def _by_names(written: Sequence[Sequence[Write]], complete: Written, found: Sequence[File]) -> bool | None:
     """Return whether the first checkpoint that it wrote is no older than the last whole one that it found.
 
     Numbers count only where each checkpoint of the first attempt had a new and larger one: others are those
@@ -111,7 +111,8 @@ def _by_names(written: Sequence[Sequence[Write]], before: Attempt, found: Sequen
     begins, name = min(((number, stem) for stem, number in own if number), default=((), ""))
     if not begins or max((number for _, number in there), default=()) <= numbers[0]:
         return None
-    broken = {numbered(path) for write in written[-2] if not is_whole(write, before) for path in write.paths}
+    last_whole = complete[len(written) - 2]
+    broken = {numbered(path) for write in written[-2] if write not in last_whole for path in write.paths}
     last = max((number for stem, number in there - broken if stem == name), default=())
     return begins > numbers[0] and begins >= last
 

@@ -69,6 +69,15 @@ def saved(directory: RunDirectory, attempt: Numbered) -> float | None:
     return None
 
 
+def why(directory: RunDirectory, attempt: Numbered) -> str:
+    """Return why an attempt ended, as a script with restarts writes it; empty if that is not known."""
+    own = split_id(attempt.job)[1]
+    name = "/".join(filter(None, (FOLDER, own, f"{attempt.number}.why")))
+    with suppress(OSError):
+        return directory.read(name, _MAX_BYTES).decode("utf-8", "replace").strip()
+    return ""
+
+
 def check(directory: RunDirectory, number: int, element: str = "") -> None:
     """Check that an attempt with this number has begun.
 

@@ -229,11 +229,19 @@ def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: S
 
 
 def _of_training(run: Run, status: Status) -> Status:
-    """Return the end of a job; its training may have completed before the job met another end."""
+    """Return the end of a job; its training may have completed before the job met another end.
+
+    A job that begins when its run was cancelled ends itself, as if it had been cancelled with it.
+    """
     if not status.state.is_final or status.state is JobState.COMPLETED:
         return status
-    if not endings.has_completed(run.directory.events(), run.event_id):
-        return status
+    events = run.directory.events()
+    if not endings.has_completed(events, run.event_id):
+        own = [event for event in events if event.job_id == run.event_id]
+        is_cancelled = (
+            endings.cancelled_at(own) is not None and (status.state, status.exit_code) == _TERMINATED
+        )
+        return status._replace(state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
     return Status(JobState.COMPLETED, status.native, 0, reason, status.source)
 

@@ -382,12 +382,14 @@ def test_a_training_goes_on_in_the_jobs_behind_it(person: Person) -> None:
 
 
 def test_no_follower_runs_that_is_submitted_while_the_run_is_cancelled(person: Person) -> None:
-    """As by a qsub that takes long; it had the follower's script before, and answers after."""
+    """As by a qsub that takes long: it is called before, and answers after."""
     slow = person.directory / "qsub"
-    slow.write_text(f'#!/bin/bash\n[[ ! -e first ]] || sleep 3\ntouch first\nexec {FAKES}/qsub "$@"\n')
+    mark = person.directory / "runs" / "chain-1" / "cancelled"
+    waits = f"while [[ -e first && ! -e {mark} ]] && ((SECONDS < 120)); do sleep 0.1; done"
+    slow.write_text(f'#!/bin/bash\n{waits}\ntouch first\nexec {FAKES}/qsub "$@"\n')
     slow.chmod(0o755)
     file = person.write("chain", "echo program >>programs; sleep 60", walltime="2m")
-    words = [
+    words: list[str | Path] = [
         sys.executable,
         "-m",
         "hpcdist",
@@ -407,7 +409,7 @@ def test_no_follower_runs_that_is_submitted_while_the_run_is_cancelled(person: P
     ) as submit:
         until((person.directory / "programs").exists, "the first job to run")
         cancelled = person.hpcdist("cancel", "chain-1")
-        out, _ = submit.communicate(timeout=60)
+        out, _ = submit.communicate(timeout=240)
     assert "chain-1 was cancelled when it had 2 of 4 jobs" in out
     until(lambda: "fakepbs" not in person.run("qstat").stdout, "the follower to be deleted")
     assert (person.directory / "programs").read_text() == "program\n"

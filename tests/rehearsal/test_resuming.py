@@ -52,6 +52,16 @@ def test_a_checkpoint_that_was_cut_short_is_not_the_last_one() -> None:
     assert resumed([cut, attempt(1)], 1, tracked).went_on is True
 
 
+def test_a_checkpoint_that_was_not_renamed_yet_is_not_the_last_one() -> None:
+    """It waits for the disk when its rank gets KILL: for long its file does not grow."""
+    part = FOUR[0].looks[-1]._replace(at=1050.0, files=(*FOUR[0].looks[-1].files, file("new", 9, 9)))
+    waits = FOUR[0]._replace(looks=(*FOUR[0].looks, part), endings=(Ending(1060.0, "node", "n1", "0"),))
+    tracked = steps([float(step) for step in range(55)], [35.0])
+    assert resumed([waits, attempt(1)], 1, tracked) == Resumption(
+        went_on=True, by="steps", reached=54.0, began_at=35.0, saved=34.0
+    )
+
+
 def test_neither_epochs_nor_a_log_beside_the_checkpoints_count() -> None:
     """The program tracks a metric by epochs once more first, and its log grows after the last checkpoint."""
     log = [

@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
-from hpcdist.importers.polyaxon import contexts, search, services, variables
+from hpcdist.importers.polyaxon import contexts, search, services, termination, variables
 from hpcdist.importers.polyaxon import environment as environments
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
@@ -49,7 +49,7 @@ _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps":
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
 
-KEYS: Final = frozenset({*search.KEYS, *_REFUSED, "settings", "declarations"})
+KEYS: Final = frozenset({*search.KEYS, *_REFUSED, "settings", "declarations", "termination"})
 """Top-level keys that experiments had, or that are refused by name."""
 OF_REPLICAS: Final = environments.OF_REPLICAS
 
@@ -88,6 +88,7 @@ class Polyaxon:
         _logging(new, remarks)
         environments.as_list(new, "tags")
         variables.normalise(new, remarks)
+        termination.normalise(new, remarks)
         environments.normalise(new, remarks)
         _framework(new, remarks)
         _tensorflow(new, remarks)

@@ -209,12 +209,13 @@ def _plugins(read: Reading, path: Path) -> None:
 
 def _termination(read: Reading, path: Path) -> None:
     ignore_set_keys(read, _ENDS, *path)
-    retries = read.get(*path, "maxRetries")
-    if (number := _count_or_param(retries)) is not None:
-        read.put("environment.max_restarts", number, *path, "maxRetries")
-    elif retries is not None:
-        read.refuse(*path, "maxRetries", why=f"{retries!r} is not a number", hint="write a whole number")
-    for key in ("timeout", "activeDeadlineSeconds"):
+    for key in ("maxRetries", "max_retries"):
+        retries = read.get(*path, key)
+        if (number := _count_or_param(retries)) is not None:
+            read.put("environment.max_restarts", number, *path, key)
+        elif retries is not None:
+            read.refuse(*path, key, why=f"{retries!r} is not a number", hint="write a whole number")
+    for key in ("timeout", "activeDeadlineSeconds", "active_deadline_seconds"):
         seconds = read.get(*path, key)
         if (number := _count_or_param(seconds)) not in (None, 0):
             read.put("batch.walltime", f"{number}s", *path, key)

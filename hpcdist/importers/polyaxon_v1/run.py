@@ -49,7 +49,8 @@ _ENVIRONMENT: Final = {
          "securityContext", "imagePullSecrets", "hostNetwork", "hostPID", "dnsPolicy", "dnsConfig",
          "schedulerName", "priorityClassName", "priority"), "it is for Kubernetes",
     ),
-    "restartPolicy": "a program is started again as often as `termination: {maxRetries: ...}` permits",
+    **dict.fromkeys(("restartPolicy", "restart_policy"),
+                    "a program is started again as often as `termination: {maxRetries: ...}` permits"),
 }  # fmt: skip
 _RESOURCES: Final = "write `resources: {limits: {cpu: 4, memory: 8Gi, nvidia.com/gpu: 1}}`"
 _IN_ROLE: Final = {
