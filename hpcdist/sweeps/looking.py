@@ -60,8 +60,8 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
     at_once = plan.workers or (plan.array.at_once if plan.array else None)
     reached = trials.progress(found, at_once)
     waits_for = tuple(_waits_for(report, reached, at_once))
-    known = tuple(remarks(report, found))
-    return Look(report, found, reached, waits_for, _generation(report, found), known)
+    noted = tuple(remarks(report, found))
+    return Look(report, found, reached, waits_for, _generation(report, found), noted)
 
 
 def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
