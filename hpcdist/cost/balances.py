@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.cost.worst_case import Cost, number
+from hpcdist.cost.rates import number
+from hpcdist.cost.worst_case import Cost
 from hpcdist.host.command import Command
 from hpcdist.schedulers.balances import Left
 from hpcdist.site.charges import Balance

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hpcdist.cost.worst_case import Cost, number
+from hpcdist.cost.rates import number
+from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError, Problem
 from hpcdist.units import Walltime
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from hpcdist.host import untrusted
 from hpcdist.runs.attempt_files import Numbered
@@ -85,13 +84,18 @@ def _recorded(lines: Iterable[bytes]) -> Iterator[Point]:
 
 def _entry(line: bytes) -> Any:
     """Return what a line has; `json` also reads numbers that are not finite, in three times the time."""
+    decode, error = _decoder()
     try:
-        return _DECODER.decode(line)
-    except msgspec.DecodeError:
+        return decode(line)
+    except error:
         return json.loads(line)
 
 
-_DECODER: Final = msgspec.json.Decoder()
+@cache
+def _decoder() -> tuple[Callable[[bytes], Any], type[Exception]]:
+    import msgspec  # for runs whose ranks recorded anything
+
+    return msgspec.json.Decoder().decode, msgspec.DecodeError
 
 
 def _number(value: Any) -> float | None:

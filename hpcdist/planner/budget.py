@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcdist.cost.worst_case import amounts_of
+from hpcdist.cost.rates import amounts_of
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement

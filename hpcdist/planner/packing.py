@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from hpcdist.cost.worst_case import amounts_of
+from hpcdist.cost.rates import amounts_of
 from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.amounts import Resources
 from hpcdist.experiment.batch_specs import ArraySpec, IndexRange

@@ -177,6 +177,7 @@ hpcdist_links() {
   local line words word before is_first file
   [[ -r $2 ]] && (($3 < 3)) || return
   while IFS= read -r line || [[ $line ]]; do
+    [[ $line != 'trap '* ]] || continue # those before the command itself
     line=${line//[\"\']/} is_first=1 before=''
     read -ra words <<<"${line//[;&|()]/ ; }"
     for word in "${words[@]}"; do
@@ -190,7 +191,7 @@ hpcdist_links() {
       elif [[ $before == cd ]]; then
         [[ $word == /* ]] || word=${hpcdist_folders[-1]}/$word
         hpcdist_folders+=("$word")
-      elif file=$(hpcdist_program "$word"); then
+      elif file=$(hpcdist_program_of "$word"); then
         is_first=''
         if [[ $(head -c 2 -- "$file" | tr -d '\0') == '#!' || $word == *.sh ]]; then
           [[ $(head -n 1 -- "$file") == *python* ]] || { hpcdist_links "$1" "$file" $(($3 + 1)) && return; }
@@ -218,7 +219,7 @@ hpcdist_fill() {
   done
 }
 # Prints the file of a word that may be a program.
-hpcdist_program() {
+hpcdist_program_of() {
   local folder
   type -P -- "$1" && return
   for folder in "${hpcdist_folders[@]}"; do

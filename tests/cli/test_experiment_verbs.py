@@ -164,7 +164,7 @@ def test_plan_gives_long_values_lines_of_their_own(hpcdist: Hpcdist) -> None:
 
 def test_plan_as_json_has_the_cost_and_each_task(hpcdist: Hpcdist) -> None:
     shown = json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--json").out)
-    assert [*shown] == ["cost", "tasks"]
+    assert [*shown] == ["cost", "search", "tasks"]
     assert (
         shown["cost"] == json.loads(hpcdist("plan", "train.yml", *ON_TOY, "--balance", "--json").out)["cost"]
     )

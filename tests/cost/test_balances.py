@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.cost import balances
-from hpcdist.cost.worst_case import Cost, Rate
+from hpcdist.cost.rates import Rate
+from hpcdist.cost.worst_case import Cost
 from hpcdist.documents import fields
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.balances import Left

@@ -42,6 +42,10 @@ ELSEWHERE: Final = {
     ),
     "hpcdist sites check NAME --measured": ("tests/cli/test_sites_measured.py", "has a job that measured"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
+    "python -m benchmarks.scaling_images": (
+        "benchmarks/scaling_images.py",
+        "takes minutes, on a cluster of its own",
+    ),
     **dict.fromkeys(
         ("hpcdist exec", "hpcdist exec JOB", "hpcdist exec COMMAND", "hpcdist exec JOB COMMAND..."),
         ("tests/cli/test_exec.py", "has a job that runs"),

@@ -43,6 +43,6 @@ def test_a_program_is_found_as_the_command_finds_it(tmp_path: Path, command: str
     ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "command.sh").write_text(command)
+    (tmp_path / "command.sh").write_text(f"trap 'exit $(($? ? $? : 143))' TERM INT HUP\n{command}")
     line = f'cd "{tmp_path}"; TOP=$PWD; linked {LIBRARY} X 2>&1; echo $?'
     assert in_job(planned(), tmp_path, line).rstrip() == answer

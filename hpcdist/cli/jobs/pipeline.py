@@ -14,7 +14,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned
-from hpcdist.cost.worst_case import number
+from hpcdist.cost.rates import number
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.pipelines import looking, planning, reading, store, submitting
