@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hpcdist.errors import Key, Path, Place, Problem
@@ -148,3 +148,12 @@ def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:
     if isinstance(node, Seq) and isinstance(step, int) and 0 <= step < len(node):
         return node[step], node.place_of(step)
     return None
+
+
+def texts_in(node: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each text of a tree with its path."""
+    if isinstance(node, str):
+        yield path, node
+    entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for step, item in entries:
+        yield from texts_in(item, (*path, step))

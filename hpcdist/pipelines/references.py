@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import Path, Problem
 
 _REFERENCE: Final = re.compile(
@@ -25,19 +25,19 @@ Fill = Callable[["re.Match[str]"], object]
 
 def operations(data: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield the operations whose outputs are used, each with the path of the text that does."""
-    for where, text in _texts(data, path):
+    for where, text in texts_in(data, path):
         yield from ((where, match["op"]) for match in _REFERENCE.finditer(text) if match["op"])
 
 
 def params(data: object) -> Iterator[str]:
     """Yield the names of the params that are used, or would be if the pipeline has them."""
-    for _, text in _texts(data, ()):
+    for _, text in texts_in(data, ()):
         yield from (match["param"] for match in _REFERENCE.finditer(text) if match["param"])
 
 
 def problems(data: object, path: Path = ()) -> Iterator[Problem]:
     """Yield what is written like such a reference and is none."""
-    for where, text in _texts(data, path):
+    for where, text in texts_in(data, path):
         for match in _OF_OPS.finditer(text):
             if not _REFERENCE.fullmatch(match[0]):
                 yield Problem(f"{match[0]} is nothing that an operation has", where, _HINT)
@@ -60,11 +60,3 @@ def filled(data: Any, outputs: Callable[[str], str], params: Mapping[str, object
         return value(whole) if whole else _REFERENCE.sub(lambda match: str(value(match)), node)
 
     return fill(data)
-
-
-def _texts(node: object, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(node, str):
-        yield path, node
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, item in items:
-        yield from _texts(item, (*path, key))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
 from hpcdist.importers import Step
 from hpcdist.importers.azure.outputs import own_name
@@ -48,7 +48,7 @@ def _others(jobs: Map, runnable: dict[Path, str]) -> Iterator[Problem]:
 
 def _unknown(jobs: Map) -> Iterator[Problem]:
     """Yield what is written like the output of a step and is none; a component in a file is not read here."""
-    for path, text in _texts(jobs, ("jobs",)):
+    for path, text in texts_in(jobs, ("jobs",)):
         for match in _OF_JOBS.finditer(text):
             exact = _OUTPUT.fullmatch(match[0])
             if not exact:
@@ -68,14 +68,6 @@ def _outputs(step: Any) -> set[str] | None:
         return None
     declared = (part.get("outputs") for part in (step, component) if isinstance(part, Map))
     return {name for outputs in declared if isinstance(outputs, Map) for name in outputs}
-
-
-def _texts(node: object, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(node, str):
-        yield path, node
-    items = node.items() if isinstance(node, Map) else enumerate(node) if isinstance(node, Seq) else ()
-    for key, item in items:
-        yield from _texts(item, (*path, key))
 
 
 def _alone(part: Map, name: str) -> Map:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Path, Problem
 from hpcdist.importers import Imported
 from hpcdist.importers.kubeflow.katib_go import with_trial_spec
@@ -145,11 +145,8 @@ def _check_places(read: Reading, spec: Map) -> None:
 
 
 def _placeholders(node: object, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(node, str):
-        yield from ((path, match[1]) for match in _PLACEHOLDER.finditer(node))
-    items: Any = node.items() if isinstance(node, Map) else enumerate(node) if isinstance(node, Seq) else ()
-    for step, item in items:
-        yield from _placeholders(item, (*path, step))
+    for where, text in texts_in(node, path):
+        yield from ((where, match[1]) for match in _PLACEHOLDER.finditer(text))
 
 
 def _marked(node: Any, parameters: Mapping[str, str]) -> Any:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
@@ -254,7 +254,7 @@ def _templates(data: Map, remarks: list[Problem]) -> None:
     own = {*_entries(data.get("params")), *(str(item.get("name")) for item in _sections(data.get("inputs")))}
     own |= {*_entries(_entries(data.get("hptuning")).get("matrix"))}
     for key in data:
-        for path, text in contexts.texts_in(data[key], (key,)):
+        for path, text in texts_in(data[key], (key,)):
             if path[-1] == "description":
                 continue
             found = contexts.unknown_names(text, own, in_param=key in ("params", "inputs"))

@@ -10,8 +10,6 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path
-
 ARTIFACTS: Final = "artifacts_path"
 """The variable of the command for Polyaxon's folder of code, where the job was submitted."""
 
@@ -105,15 +103,6 @@ def unfilled(text: str) -> Unknown:
     """Return that a template in the value of a param is not filled in."""
     why = "a param is filled in once, and not the templates in its value"
     return Unknown(text, why, "write the value itself")
-
-
-def texts_in(node: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each text of a tree with its path."""
-    if isinstance(node, str):
-        yield path, node
-    entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for step, item in entries:
-        yield from texts_in(item, (*path, step))
 
 
 def _unknown(name: str, root: str, key: str) -> Unknown:

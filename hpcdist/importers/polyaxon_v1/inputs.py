@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hpcdist.documents.tree import texts_in
 from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_set_keys
 from hpcdist.importers.polyaxon import contexts
@@ -85,7 +86,7 @@ def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> 
     values: list[Path] = [(*base, "params", name) for name in read.keys(*base, "params")]
     values += [(*base, "inputs", index, "value") for index, _ in read.items(*base, "inputs")]
     for above in values:
-        for path, text in contexts.texts_in(read.peek(*above), above):
+        for path, text in texts_in(read.peek(*above), above):
             names = [*contexts.unknown_names(text, found.keys(), in_param=True)]
             if not names and "{{" in text:
                 names = [contexts.unfilled(text)]
@@ -169,7 +170,7 @@ def _is_from_run(param: object) -> bool:
     value = param.get("value") if isinstance(param, Mapping) else param
     if isinstance(param, Mapping) and (param.get("ref") or "value" not in param):
         return True
-    names = (name for _, text in contexts.texts_in(value, ()) for name in contexts.unknown_names(text))
+    names = (name for _, text in texts_in(value, ()) for name in contexts.unknown_names(text))
     return any(name.of_run for name in names)
 
 
