@@ -10,7 +10,6 @@ from hpcdist.host import locks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import accounting, code_record, control, elements, endings, job_files, rundir, stopping
-from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run
@@ -23,9 +22,6 @@ from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
-_OVER: Final = frozenset({JobState.COMPLETED.value, PRUNED})
-"""States of trials that are not resumed."""
-
 _FIRST: Final = "resume it without changes, which submits that one"
 
 Choose = Callable[[Report], Sequence[Planned]]
@@ -216,7 +212,7 @@ def _unfinished(report: Report, services: Services, known: trials.Params | None 
         SchedulerError: if the state of one is unknown.
     """
     found = trials.trials(report, accounting.of_jobs(report.run, services), services.now(), known)
-    ended = [trial for trial in found if trial.state not in _OVER]
+    ended = [trial for trial in found if not trial.is_good]
     waiting = {number for job in report.run.jobs if job.job is None for number in _numbers(job)}
     lost = [trial.number for trial in ended if trial.state == JobState.UNKNOWN.value]
     if unknown := [str(number) for number in lost if number not in waiting]:

@@ -14,6 +14,7 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.session import awaiting_in, pipeline_of
 from hpcdist.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
+from hpcdist.importers.polyaxon import services as serving
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.nodes import suspects
 from hpcdist.runs import requests, rundir, states
@@ -24,7 +25,6 @@ from hpcdist.scaling import sizes, study
 from hpcdist.scaling.study import FILE, Found, Member, Mode, Ranks, Study
 from hpcdist.schedulers import schedulers
 
-_SERVERS: Final = ("notebook", "tensorboard")
 _BUSY: Final = "another `hpcdist scale` of the same experiment is running; waiting for it to finish"
 
 Sizes = list[tuple[ExperimentOptions, Planned]]
@@ -55,7 +55,7 @@ def check_kind(options: ExperimentOptions) -> None:
     """
     document, is_pipeline = pipeline_of(options)
     kind = document.data.get("kind") if document else None
-    if document and (is_pipeline or kind in _SERVERS):
+    if document and (is_pipeline or kind in serving.KINDS):
         message = f"a {'pipeline' if is_pipeline else kind} has no throughput that could scale"
         hint = "study an experiment, such as that of one operation" if is_pipeline else "study an experiment"
         raise ConfigError(document.locate(Problem(message, ("kind",), hint)))
