@@ -25,6 +25,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 TASKS = (1, 2, 4)
 NODES = (1, 2)
 ROUNDS = 9
+ENVIRONMENT = {"PATH": f"{CHECKOUT}/.venv/bin:{SYSTEM_PATH}"}
 Way = Callable[[Cluster, Path], Sequence[float]]
 PROGRAM = """
 import statistics, time, torch
@@ -81,48 +82,66 @@ def images_per_second(directory: Path, tasks: int) -> float:
 
 
 def by_scale(cluster: Cluster, directory: Path) -> list[float]:
-    """Return the throughput of each size that `hpcdist scale` reports."""
-    python = CHECKOUT / ".venv" / "bin" / "python"
-    nodes = ",".join(map(str, NODES))
-    words = ["scale", "ours.yml", "--site=testbed", f"--nodes={nodes}", "--chain", "--wait", "--json"]
-    environment = {"PATH": f"{python.parent}:{SYSTEM_PATH}"}
-    argv = [str(python), "-m", "hpcdist", *words]
-    done = cluster.run(argv, cwd=directory, env=environment, check=True)
-    return [float(size["throughput"]["median"]) for size in json.loads(done.stdout)["sizes"]]
+    """Return the throughput of each size by `hpcdist scale`."""
+    return scaled(cluster, directory, NODES, "ours.yml")
 
 
 def by_hand(cluster: Cluster, directory: Path) -> list[float]:
     """Return the same of a script that is written by hand."""
-    environment = {"PATH": f"{CHECKOUT}/.venv/bin:{SYSTEM_PATH}"}
+    return started_by_hand(cluster, directory, NODES, _printed)
+
+
+def _printed(directory: Path) -> float:
+    found = re.search(r"speed ([0-9.]+)", (directory / "by-hand.out").read_text())
+    return float(found[1]) if found else 0.0
+
+
+def scaled(cluster: Cluster, directory: Path, nodes: Sequence[int], *experiment: str) -> list[float]:
+    """Return the throughput of each size that `hpcdist scale` reports of an experiment, with its options."""
+    sizes = f"--nodes={','.join(map(str, nodes))}"
+    words = ["scale", *experiment, "--site=testbed", sizes, "--chain", "--wait", "--json"]
+    argv = [str(CHECKOUT / ".venv/bin/python"), "-m", "hpcdist", *words]
+    done = cluster.run(argv, cwd=directory, env=ENVIRONMENT, check=True)
+    return [float(size["throughput"]["median"]) for size in json.loads(done.stdout)["sizes"]]
+
+
+def started_by_hand(
+    cluster: Cluster, directory: Path, nodes: Sequence[int], read: Callable[[Path], float]
+) -> list[float]:
+    """Return what each size of ``by-hand.sh`` left behind, as it is read there."""
     speeds = []
-    for nodes in NODES:
-        argv = ["sbatch", "--wait", f"--nodes={nodes}", "by-hand.sh"]
-        cluster.run(argv, cwd=directory, env=environment, check=True)
-        found = re.search(r"speed ([0-9.]+)", (directory / "by-hand.out").read_text())
-        speeds.append(float(found[1]) if found else 0.0)
+    for size in nodes:
+        argv = ["sbatch", "--wait", f"--nodes={size}", "by-hand.sh"]
+        cluster.run(argv, cwd=directory, env=ENVIRONMENT, check=True)
+        speeds.append(read(directory))
     return speeds
 
 
-def efficiency() -> None:
-    """Print the efficiency on two nodes by both ways, which take turns in being first.
+def in_turns(ways: Sequence[Way], rounds: int, prepare: Callable[[Path], object]) -> list[list[float]]:
+    """Return the median throughput of each size by each way, which take turns in being first.
 
-    What else runs on this machine slows some steps and some runs down: of each run the median step counts,
-    and of each size the median run.
+    What else runs on this machine slows some runs down: of each size the median run counts. ``prepare`` fills
+    the empty folder of the cluster's user in which all run.
     """
-    if problem := missing(accounting=False):
-        print(f"efficiency by `hpcdist scale`: not measured: {problem}")
-        return
-    speeds: dict[Way, list[Sequence[float]]] = {by_scale: [], by_hand: []}
+    speeds: dict[Way, list[Sequence[float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
         directory = cluster.home() / "bench"
         directory.mkdir()
         os.chown(directory, USERS["hu1"], USERS["hu1"])
-        for name, text in {"train.py": PROGRAM, "ours.yml": EXPERIMENT, "by-hand.sh": BY_HAND}.items():
-            (directory / name).write_text(text)
-        for turn in range(ROUNDS):
-            for way in [*speeds][:: -1 if turn % 2 else 1]:
+        prepare(directory)
+        for turn in range(rounds):
+            for way in [*ways][:: -1 if turn % 2 else 1]:
                 speeds[way].append(way(cluster, directory))
-    ours, theirs = map(_efficiency, speeds.values())
+                print(f"round {turn + 1}, {way.__name__}: {speeds[way][-1]}", file=sys.stderr, flush=True)
+    return [[*map(statistics.median, zip(*each, strict=True))] for each in speeds.values()]
+
+
+def efficiency() -> None:
+    """Print the efficiency on two nodes by both ways; of each run the median step counts."""
+    if problem := missing(accounting=False):
+        print(f"efficiency by `hpcdist scale`: not measured: {problem}")
+        return
+    ours, theirs = map(_efficiency, in_turns((by_scale, by_hand), ROUNDS, _prepare))
     print(
         f"efficiency on {NODES[-1]} nodes: by hpcdist scale {ours:.3f}, by hand {theirs:.3f}   "
         f"x{ours / theirs:.3f}   goal 0.98 to 1.02",
@@ -130,10 +149,14 @@ def efficiency() -> None:
     )
 
 
-def _efficiency(speeds: Sequence[Sequence[float]]) -> float:
-    """Return the efficiency on the last size against the first; each run of all sizes is a row."""
-    first, *_, last = map(statistics.median, zip(*speeds, strict=True))
-    return float(last / first / NODES[-1] * NODES[0])
+def _prepare(directory: Path) -> None:
+    for name, text in {"train.py": PROGRAM, "ours.yml": EXPERIMENT, "by-hand.sh": BY_HAND}.items():
+        (directory / name).write_text(text)
+
+
+def _efficiency(speeds: Sequence[float]) -> float:
+    """Return the efficiency on the last size against the first."""
+    return speeds[-1] / speeds[0] / NODES[-1] * NODES[0]
 
 
 def main() -> None:
