@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning as loading
 from hpcdist.loading import recognition
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.nodes import suspects
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.planning import Step
 from hpcdist.pipelines.submitting import PipelineRequest
@@ -95,7 +97,9 @@ class Pipeline:
     def _planned(self, runs_dir: Path) -> list[Step]:
         pipeline = reading.read(self._document, self._options)
         name = rundir.next_name(runs_dir, pipeline.name)
-        return planning.plan_all(pipeline, name, planning.expected(pipeline, name, runs_dir), _plan)
+        return planning.plan_all(
+            pipeline, name, planning.expected(pipeline, name, runs_dir), partial(_plan, runs_dir)
+        )
 
     def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> PipelineRun:
         """Plan all operations, then submit each exactly once, as `hpcdist submit`.
@@ -114,15 +118,16 @@ class Pipeline:
         this_machine.check(where)
         stored, _ = submitting.submit(
             PipelineRequest(reading.read(self._document, self._options), site, self._options),
-            where, services, _plan,
+            where, services, partial(_plan, where),
             lambda request, output: this_machine.submit(request, where, services, output),
             Output(note=notes.append), again=again,
         )  # fmt: skip
         return PipelineRun(stored, stored.name, tuple(notes))
 
 
-def _plan(options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
-    return loading.plan_experiment(options, document=document, awaiting=awaiting)
+def _plan(runs_dir: Path, options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
+    made = loading.plan_experiment(options, document=document, awaiting=awaiting)
+    return suspects.avoided(made, runs_dir)
 
 
 def load_pipeline(

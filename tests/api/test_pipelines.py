@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 import hpcdist
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Phase, Record
 from tests.docs.pages import block
 
 SLURM = {
@@ -44,6 +47,23 @@ def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def end(jobs: Path, job: str, state: str) -> None:
     token = (jobs / job).read_text().split()[1]
     (jobs / job).write_text(f"{state} {token}\n")
+
+
+def test_suspect_nodes_are_excluded_as_by_the_verbs(folder: Path) -> None:
+    directory = rundir.create(folder / "runs", "train")
+    record = Record("train", "t", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00")
+    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    began = int(time.time()) - 3600
+    (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} n1\n")
+    excluding = {"prep.batch.exclude_bad_nodes": True}
+    pipeline = hpcdist.load_pipeline("pipeline.yml", params={"size": 7}, settings=excluding, site="slurm")
+    scripts = {name: plan.render() for name, plan in pipeline.plan().items()}
+    pipeline.submit()
+    submitted = (folder / "runs/digits-1-prep-1/job.sh").read_text()
+    assert ["#SBATCH --exclude=n1\n" in each for each in (*scripts.values(), submitted)] == [
+        *(True, False, False, False),
+        True,
+    ]
 
 
 def test_a_pipeline_is_planned_and_submitted(slurm: Path) -> None:
