@@ -90,10 +90,9 @@ def request_of(step: Step, pipeline: str, services: Services) -> SubmitRequest:
     Raises:
         PlanError: as `requests.of`.
     """
-    name, made = step.operation.name, step.made
-    text = f"{step.text.rstrip(chr(10))}\n# operation {name} of {pipeline}\n"
-    made = made._replace(document=made.document._replace(text=text))
-    return requests.of(made, step.options, services.runner)._replace(operation=f"{pipeline}/{name}")
+    name, mark = step.operation.name, f"operation {step.operation.name} of {pipeline}"
+    request = requests.of(step.made, step.options, services.runner, text=step.text, mark=mark)
+    return request._replace(operation=f"{pipeline}/{name}")
 
 
 def submit(  # noqa: PLR0913, PLR0917 - as `control.submit`, and what submits a run

@@ -14,16 +14,20 @@ from hpcdist.runs import elements, job_code, job_files
 from hpcdist.runs.control import SubmitRequest
 
 
-def of(made: Planned, options: ExperimentOptions, runner: Runner, mark: str = "") -> SubmitRequest:
+def of(
+    made: Planned, options: ExperimentOptions, runner: Runner, *, text: str = "", mark: str = ""
+) -> SubmitRequest:
     """Return the submission request of this plan, with the code that its experiment asks for.
 
-    ``mark``: a comment behind its text, which tells it from another submission of the same experiment.
+    ``text``: its experiment's text, by default the document's. ``mark``: a comment behind it, which tells it
+    from another submission of the same experiment.
 
     Raises:
         PlanError: as `planning.in_jobs`.
     """
     jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
-    text = f"{made.document.text.rstrip(chr(10))}\n# {mark}\n" if mark else made.document.text
+    text = text or made.document.text
+    text = f"{text.rstrip(chr(10))}\n# {mark}\n" if mark else text
     trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
     return SubmitRequest(
         name=made.plan.identity.name,

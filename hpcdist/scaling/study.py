@@ -68,9 +68,9 @@ class Member(msgspec.Struct, frozen=True):
         return json.dumps(msgspec.to_builtins(self), indent=2) + "\n"
 
     @property
-    def remark(self) -> str:
+    def mark(self) -> str:
         """A comment for its experiment's text, which is then no other submission's."""
-        return f"# scaling study {self.study.token}: nodes {self.nodes}, repetition {self.repetition}\n"
+        return f"scaling study {self.study.token}: nodes {self.nodes}, repetition {self.repetition}"
 
 
 class Found(NamedTuple):

@@ -20,7 +20,7 @@ def test_all_sizes_come_once_before_any_is_repeated() -> None:
     assert [(member.nodes, member.repetition) for member in STUDY.members] == [
         (1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (4, 2),
     ]  # fmt: skip
-    assert len({member.remark for member in STUDY.members}) == 6
+    assert len({member.mark for member in STUDY.members}) == 6
 
 
 def test_the_runs_of_a_study_are_found_by_any_of_them(tmp_path: Path) -> None:

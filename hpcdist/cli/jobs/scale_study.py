@@ -150,9 +150,7 @@ def _last_job(last: Run | None, services: Services) -> str:
 
 def _request(member: Member, planned: Sizes, services: Services, after: str) -> SubmitRequest:
     options, made = planned[member.study.nodes.index(member.nodes)]
-    text = f"{made.document.text.rstrip(chr(10))}\n{member.remark}"
-    own = made._replace(document=made.document._replace(text=text))
-    request = requests.of(own, options, services.runner)
+    request = requests.of(made, options, services.runner, mark=member.mark)
     files = functools.partial(_files, request, member)
     return request._replace(files=files, after=after)
 
