@@ -162,20 +162,22 @@ def _overwritten(before: Look, after: Look) -> Iterator[str]:
 
 
 def unprotected(attempts: Sequence[Attempt], written: Written) -> str | None:
-    """Return a file of a whole checkpoint that was seen under its last name when it was not complete.
-
-    What is much smaller than the largest checkpoint is none.
-    """
-    largest = max((write.bytes for writes in written.values() for write in writes), default=0)
+    """Return a file of a whole checkpoint that was seen under its last name when it was not complete."""
+    least = fewest_bytes(written)
     found = (
         file
         for attempt in attempts
         for before, after in pairwise(attempt.looks)
         for file in _grown(before, after)
-        if 2 * file.bytes >= largest
+        if file.bytes >= least
         and _has_ended(file, after, [one for one in written[attempt.number] if is_whole(one, attempt)])
     )
     return next((file.path for file in found), None)
+
+
+def fewest_bytes(written: Written) -> float:
+    """Return below how many bytes a file is none of these checkpoints, but a log beside them."""
+    return max((write.bytes for writes in written.values() for write in writes), default=0) / 2
 
 
 def _grown(before: Look, after: Look) -> Iterator[File]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hpcdist.rehearsal.checkpoints import RESOLUTION, Write, Written, numbered, whole
+from hpcdist.rehearsal.checkpoints import RESOLUTION, Write, Written, fewest_bytes, numbered, whole
 from hpcdist.rehearsal.observed import Attempt, File
 from hpcdist.rehearsal.steps import Step, Steps
 
@@ -64,20 +64,17 @@ def _most_tracked(steps: Sequence[Step]) -> str:
 def _saved(
     attempts: Sequence[Attempt], complete: Written, tracked: Sequence[Sequence[Step]], margin: float
 ) -> list[float]:
-    """Return the steps that had been tracked so many seconds before each whole checkpoint was seen to begin.
-
-    What is much smaller than the largest checkpoint is none, but a log beside them.
-    """
+    """Return the steps that had been tracked so many seconds before each whole checkpoint began."""
     writes = [
         (write, own)
         for attempt, own in zip(attempts, tracked, strict=False)
         for write in complete[attempt.number]
     ]
-    largest = max((write.bytes for write, _ in writes), default=0)
+    least = fewest_bytes(complete)
     reached = (
         [step.step for step in own if step.at < write.began - margin][-1:]
         for write, own in writes
-        if 2 * write.bytes >= largest
+        if write.bytes >= least
     )
     return [step for steps in reached for step in steps]
 
