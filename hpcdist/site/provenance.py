@@ -63,9 +63,12 @@ def missing_keys(site: Site, data: Mapping[str, Any]) -> Iterator[Problem]:
 
 def read_on(source: Source | Published) -> date | None:
     """Return the day on which a page was read, the first of the month if it has none; None if no date."""
-    month_or_day = source.read if source.read.count("-") > 1 else f"{source.read}-01"
+    return _day(source.read if source.read.count("-") > 1 else f"{source.read}-01")
+
+
+def _day(text: str) -> date | None:
     try:
-        return date.fromisoformat(month_or_day)
+        return date.fromisoformat(text)
     except ValueError:
         return None
 
@@ -73,8 +76,8 @@ def read_on(source: Source | Published) -> date | None:
 def as_of(source: Source | Published) -> date | None:
     """Return the day of which a page says what is so: that on which it was read, or its own, if older."""
     read = read_on(source)
-    own = (date.fromisoformat(found) for found in _OWN_DAY.findall(source.where))
-    return read and min((read, *own))
+    own = map(_day, _OWN_DAY.findall(source.where))
+    return read and min((read, *filter(None, own)))
 
 
 def read_before(site: Site, day: date) -> Iterator[Source | Published]:

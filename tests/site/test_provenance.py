@@ -120,3 +120,8 @@ def test_what_users_wrote_has_no_address(name: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_page_of_a_shipped_site_has_a_date(name: str) -> None:
     assert [source.where for source in shipped_site(name).sources if read_on(source) is None] == []
+
+
+def test_what_only_looks_like_the_day_of_a_page_is_none() -> None:
+    [source] = site(sources=[{"where": "a script (2026-13-45)", "read": "2026-05"}]).sources
+    assert as_of(source) == date(2026, 5, 1)
