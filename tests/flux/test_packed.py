@@ -9,6 +9,9 @@ from tests.flux.test_end_to_end import write
 def test_trials_of_a_search(user: User) -> None:
     file = write(
         user,
+        # All six run at once: a worker whose trial is over would take another's.
+        "touch $HPCDIST_RUN_DIR/began-$HPCDIST_TRIAL; "
+        "until [ $(ls $HPCDIST_RUN_DIR/began-* | wc -l) = 6 ]; do sleep 0.1; done; "
         "echo trial $HPCDIST_TRIAL is {{ n }} on $(uname -n) with ${CUDA_VISIBLE_DEVICES}; exit {{ n }}",
         framework=None,
         environment={"resources": {"gpu": {"requests": 1}}},
