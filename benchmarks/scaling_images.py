@@ -19,11 +19,13 @@ from tests.slurm.requirements import missing
 NODES = (1, 2, 4)
 ROUNDS = 3
 PROGRAM = "examples/image_classification.py"
-PICTURES = 3
+PICTURES = 2
+EPOCHS = 7
+"""The program tells the speed of the median epoch: the first ones warm up."""
 BY_HAND = f"""#!/bin/bash
 #SBATCH --partition=gpu --ntasks-per-node=1 --cpus-per-task=1 --mem=1G --time=10 --output=by-hand.out
 export POLYAXON_RUN_OUTPUTS_PATH=$PWD/by-hand-$SLURM_JOB_ID OMP_NUM_THREADS=1 HOROVOD_GLOO_IFACE=eth0
-srun --mpi=pmix python {PROGRAM} --epochs=1 --pictures={PICTURES}
+srun --mpi=pmix python {PROGRAM} --epochs={EPOCHS} --pictures={PICTURES}
 cp "$POLYAXON_RUN_OUTPUTS_PATH/metrics.json" by-hand.json
 """
 
@@ -31,7 +33,7 @@ cp "$POLYAXON_RUN_OUTPUTS_PATH/metrics.json" by-hand.json
 def by_scale(cluster: Cluster, directory: Path) -> list[float]:
     """Return the throughput of each size by `hpcdist scale`."""
     settings = ["--set=batch.partition=gpu", "--set=environment.replicas.per_node=1"]
-    params = ["-p", "epochs=1", "-p", f"pictures={PICTURES}"]
+    params = ["-p", f"epochs={EPOCHS}", "-p", f"pictures={PICTURES}"]
     return scaled(cluster, directory, NODES, "examples/image_classification.yml", *settings, *params)
 
 
