@@ -62,6 +62,9 @@ TRAINS: Final = frozenset(
 )
 """Files whose jobs want all cores, and meet in /dev/shm."""
 
+LASTS: Final = frozenset({"test_attempts", "test_rehearse", "test_restarts", "test_resume", "test_sweeps"})
+"""Files whose jobs wait for limits, for grace times and for nodes that come back."""
+
 COMPARES: Final = frozenset({"test_cluster"})
 """Files that look whether this machine is as it was, which it is not while a training uses /dev/shm."""
 
@@ -72,7 +75,8 @@ ACCOUNTS: Final = frozenset({"test_states"})
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
     """Let pytest-xdist run side by side what does not disturb each other.
 
-    The real tests on clusters are two groups: jobs that mostly wait, and what needs the machine for itself.
+    The real tests on clusters are three groups: two of jobs that mostly wait, and what wants the machine's
+    cores.
     Each worker has clusters of its own, in namespaces. Other tests run wherever there is time: of the real
     ones each file, of the others each test. Marks of pytest-xdist would say the same, but its 3.8 does not
     read them under pytest 9.2.
@@ -96,6 +100,8 @@ def group_of(file: PurePath, *, real: bool) -> str:
         return file.stem if file.stem in BUILDS_ONCE else ""
     if file.stem in TRAINS | COMPARES | ACCOUNTS:
         return "machine"
+    if file.stem in LASTS:
+        return "long jobs"
     return "jobs" if file.parent.name in CLUSTERS else str(file)
 
 
