@@ -167,7 +167,8 @@ class Site(Model, frozen=True, kw_only=True):
     script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p``
     on a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
     ``published``: the centre's own examples, setting by setting. ``unpublished``: why it has no more of them,
-    in a sentence or one for each example. ``measured``: the bandwidths of its network, with the day and versions.
+    in a sentence or one for each example. ``measured``: the bandwidths of its network, with the day and
+    versions.
     """
 
     name: str

@@ -30,12 +30,13 @@ class Published(Model, frozen=True, kw_only=True):
 def problems_of(
     published: Sequence[Published], unpublished: str | Mapping[str, str] | None
 ) -> Iterator[Problem]:
-    """Yield the problems of published examples, and of reasons for others, that their types do not exclude."""
+    """Yield the problems of examples, and of reasons for others, that their types do not exclude."""
     compared = {entry.example for entry in published}
     for name in unpublished if isinstance(unpublished, Mapping) else ():
         path: Path = ("unpublished", name)
         if name not in get_args(Example):
-            yield Problem(f"there is no example {name!r}", path, f"write one of {', '.join(get_args(Example))}")
+            hint = f"write one of {', '.join(get_args(Example))}"
+            yield Problem(f"there is no example {name!r}", path, hint)
         elif name in compared:
             yield Problem(f"{name} is compared in `published`", path, "remove the reason")
     for index, entry in enumerate(published):
