@@ -88,8 +88,11 @@ def examples_of(site: Site) -> tuple[str, ...]:
 def uncompared(site: Site) -> dict[str, str]:
     """Return why each example is not compared that a site can run and for which it has no published one."""
     compared = {entry.example for entry in site.published}
+    left = [example for example in examples_of(site) if example not in compared]
+    if isinstance(site.unpublished, dict):
+        return {example: site.unpublished.get(example, NONE_READ) for example in left}
     reason = "no machine of its own" if site.name in NO_MACHINE else site.unpublished or NONE_READ
-    return {example: reason for example in examples_of(site) if example not in compared}
+    return dict.fromkeys(left, reason)
 
 
 def settings_of(site: Site, example: str, launch: str | None = None) -> Settings:

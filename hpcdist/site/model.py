@@ -166,8 +166,9 @@ class Site(Model, frozen=True, kw_only=True):
     ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
     script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p``
     on a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
-    ``published``: the centre's own examples, setting by setting. ``unpublished``: why it has no more of them.
-    ``measured``: the bandwidths of its network, with the day and versions.
+    ``published``: the centre's own examples, setting by setting. ``unpublished``: why it has no more of them,
+    in a sentence or one for each example. ``measured``: the bandwidths of its network, with the day and
+    versions.
     """
 
     name: str
@@ -211,7 +212,7 @@ class Site(Model, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
     published: tuple[Published, ...] = ()
-    unpublished: str | None = None
+    unpublished: str | dict[str, str] | None = None
     measured: tuple[Measured, ...] = ()
 
     def options(self, launcher: str) -> LauncherOptions:

@@ -39,7 +39,7 @@ def problems_of(site: Site) -> Iterator[Problem]:
                 yield from _missing("partition", chosen.partition, site.partitions, path)
     yield from _condition_problems(site)
     yield from fabric.problems_of(site.fabric)
-    yield from published.problems_of(site.published)
+    yield from published.problems_of(site.published, site.unpublished)
     yield from measured.problems_of(site.measured)
     for base, runtime in site.containers():
         yield from container.problems_of(runtime, base)

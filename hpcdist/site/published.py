@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, get_args
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
+
+Example = Literal["horovod", "pytorch", "mpi"]
 
 
 class Published(Model, frozen=True, kw_only=True):
@@ -18,17 +20,27 @@ class Published(Model, frozen=True, kw_only=True):
     in long form, each with the reason why hpcdist's script has another; without a value it has the same.
     """
 
-    example: Literal["horovod", "pytorch", "mpi"]
+    example: Example
     where: str
     read: str
     launch: Literal["env", "torchrun"] | None = None
     settings: dict[str, str | None]
 
 
-def problems_of(published: Sequence[Published]) -> Iterator[Problem]:
-    """Yield the problems of published examples that their types do not exclude."""
+def problems_of(
+    published: Sequence[Published], unpublished: str | Mapping[str, str] | None
+) -> Iterator[Problem]:
+    """Yield the problems of examples, and of reasons for others, that their types do not exclude."""
+    compared = {entry.example for entry in published}
+    for name in unpublished if isinstance(unpublished, Mapping) else ():
+        path: Path = ("unpublished", name)
+        if name not in get_args(Example):
+            hint = f"write one of {', '.join(get_args(Example))}"
+            yield Problem(f"there is no example {name!r}", path, hint)
+        elif name in compared:
+            yield Problem(f"{name} is compared in `published`", path, "remove the reason")
     for index, entry in enumerate(published):
-        path: Path = ("published", index, "settings")
+        path = ("published", index, "settings")
         if not entry.settings:
             yield Problem("an example must have settings", path, "write one a line: `--nodes=2:`")
         if entry.launch and entry.example != "pytorch":

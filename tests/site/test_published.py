@@ -11,6 +11,7 @@ from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.published import (
     NO_MACHINE,
+    NONE_READ,
     commands,
     examples_of,
     line,
@@ -30,9 +31,9 @@ ENTRY = {"example": "mpi", "where": "https://x.example/page", "read": "2026-11-2
 MOST_WORDS = 25
 
 
-def problems(**keys: Any) -> list[str]:
+def problems(unpublished: Any = None, **keys: Any) -> list[str]:
     base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
-    built, found = fields.build(Site, base | {"published": [ENTRY | keys]})
+    built, found = fields.build(Site, base | {"published": [ENTRY | keys], "unpublished": unpublished})
     return [str(problem) for problem in (*found, *(problems_of(built) if built else ()))]
 
 
@@ -82,6 +83,19 @@ def test_reasons_are_one_short_sentence_and_pages_have_a_day(name: str) -> None:
 )
 def test_problems_of_published_examples_have_their_place(keys: dict[str, Any], sentences: list[str]) -> None:
     assert problems(**keys) == [f"published[0].settings{sentence}" for sentence in sentences]
+
+
+def test_problems_of_reasons_have_their_place() -> None:
+    reasons = {"mpi": "none", "horovod": "none", "hvd": "none"}
+    assert problems(reasons, settings={"--nodes": None}) == [
+        "unpublished.mpi: mpi is compared in `published`; remove the reason",
+        "unpublished.hvd: there is no example 'hvd'; write one of horovod, pytorch, mpi",
+    ]
+
+
+def test_each_example_has_its_own_reason() -> None:
+    found = site(published=[ENTRY | {"settings": {"--nodes": None}}], unpublished={"horovod": "removed"})
+    assert uncompared(found) == {"horovod": "removed", "pytorch": NONE_READ}
 
 
 @pytest.mark.parametrize(

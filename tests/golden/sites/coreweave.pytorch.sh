@@ -99,11 +99,11 @@ launch() {
   # --mpi=pmix: site coreweave: launchers.srun.mpi
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,GLOO_SOCKET_IFNAME,OMP_NUM_THREADS: container pyxis
-  # --no-container-remap-root: site coreweave: container.args
+  # --no-container-remap-root --no-container-mount-home: site coreweave: container.args
   # "${hpcdist_task[@]}": task wrapper
   # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=60 --label --mpi=pmix --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,GLOO_SOCKET_IFNAME,OMP_NUM_THREADS --no-container-remap-root \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=60 --label --mpi=pmix --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,GLOO_SOCKET_IFNAME,OMP_NUM_THREADS --no-container-remap-root --no-container-mount-home \
     "${hpcdist_task[@]}" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -1,0 +1,81 @@
+#!/bin/bash
+# rule run directory
+#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+# horovod.yml name
+#SBATCH --job-name=horovod
+# default
+#SBATCH --no-requeue
+# site greatlakes: environment
+#SBATCH --export=ALL
+# horovod.yml batch.account
+#SBATCH --account=proj
+# site greatlakes: partitions.gpu
+#SBATCH --partition=gpu
+# horovod.yml batch.walltime
+#SBATCH --time=01:00:00
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --nodes=2
+# horovod.yml batch.nodes and horovod.yml environment.replicas.per_node
+#SBATCH --ntasks-per-node=2
+# site greatlakes: partitions.gpu
+#SBATCH --cpus-per-task=20
+# site greatlakes: request_memory
+#SBATCH --mem=122880M
+# site greatlakes: gpus
+#SBATCH --gpus-per-node=v100:2
+# Made by hpcdist 0.1.0 for site greatlakes. It needs no hpcdist on the nodes, and runs by hand as well: what is this
+# job's own comes first; the runtime below, the same in every job, then runs it.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
+trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
+set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+
+# What the runtime is told of this job.
+declare -A hpcdist=(
+  [job]='horovod: 4 tasks by srun, 2 nodes, 4 GPUs' [run_dir]=/scratch/me/runs/horovod-1
+  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
+  [nodes]=2 [tasks]=4 [tasks_per_node]='2(x2)' [threads]=default
+  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
+  [ports]=16
+)
+# Equal tasks on consecutive nodes, a row each, with the place of the first.
+hpcdist_tasks=(
+  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
+  " master 0     0    2     2           2        0    0          0   20   0   1    1       1"
+  " worker 0     2    2     2           2        1    0          0   20   0   1    1       1"
+)
+
+# The command.
+program() {
+  write_program <<'COMMAND'
+python train.py
+COMMAND
+}
+
+# The variables of all tasks.
+environment() {
+  export PYTHONUNBUFFERED=1  # default
+  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
+  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
+  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_DATA_PATHS='{}'  # polyaxon
+  export POLYAXON_PARAMS='{}'  # polyaxon
+  export POLYAXON_DECLARATIONS='{}'  # polyaxon
+  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
+}
+
+# The variables of each task.
+task_environment() {
+  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
+}
+
+# What starts them.
+launch() {
+  # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=20 --kill-on-bad-exit=1 --label: launcher srun
+  # "${hpcdist_task[@]}": task wrapper
+  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
+  exec srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=20 --kill-on-bad-exit=1 --label \
+    "${hpcdist_task[@]}" \
+    bash "$HPCDIST_JOB_DIR/command.sh"
+}
