@@ -2,7 +2,7 @@
 
 claims    which trials of a packed search are to be run again
 generations bayes    the next trials of an adaptive search
-standing    how far an adaptive search is
+to_the_end    waiting for runs, of an adaptive search for its last generation
 replanning    the plan of a search once more, for further jobs
 anew    a new run of the experiment that a run recorded
 continuing kept    further jobs of the same run, for what did not complete or in addition; what it keeps

@@ -9,7 +9,17 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import locks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
-from hpcdist.runs import accounting, code_record, control, elements, endings, job_files, rundir, stopping
+from hpcdist.runs import (
+    accounting,
+    code_record,
+    control,
+    elements,
+    endings,
+    job_files,
+    rundir,
+    standing,
+    stopping,
+)
 from hpcdist.runs.control import Output
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run
@@ -17,7 +27,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import claims, kept, replanning, standing, trials
+from hpcdist.sweeps import claims, kept, replanning, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import stopping
+from hpcdist.runs import standing, stopping
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.standing import Standing
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.sweeps import standing
-from hpcdist.sweeps.standing import Standing
 from tests.sweeps.test_trials import run
 
 DONE = Status(JobState.COMPLETED, "COMPLETED", 0)

@@ -44,6 +44,14 @@ def awaited(report: Report) -> Standing | None:
     return found if found and not found.why else None
 
 
+def expected(report: Report) -> Standing | None:
+    """Return how far a search is whose next generation is still to be submitted, also while one runs."""
+    if report.status.state.is_final:
+        return awaited(report)
+    found = of(report.run)
+    return found if found and not found.why else None
+
+
 def reason(run: Run) -> str:
     """Return why a search goes no further, if it was stopped or its end is recorded; or nothing."""
     if not stopping.is_requested(run.directory):
