@@ -17,11 +17,14 @@ hpcdist_run_all() {
     hpcdist_program=none
     if [[ ${hpcdist[rehearsal]:-} ]]; then
       hpcdist_rehearse_next || break
+    elif [[ ${hpcdist[packed]:-} ]]; then
+      hpcdist_choose_next_of_packed
+      break # each trial is run again by itself
     elif [[ ${hpcdist[restart]:-} ]]; then
       hpcdist_choose_next || break
     else
       ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try >= ${hpcdist[max_restarts]:-0})) && break
-      [[ -z ${hpcdist_told_to_end:-}${hpcdist[packed]:-} ]] || break # of packed trials each is run again by itself
+      [[ -z ${hpcdist_told_to_end:-} ]] || break
     fi
     hpcdist_log_event restarted "$hpcdist_status"
     hpcdist_try=$((hpcdist_try + 1))
