@@ -44,20 +44,6 @@ hpcdist_end_packed() {
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
 }
-# Where trials are left that may have other nodes or more time, this job goes into the queue again. What its workers had claimed,
-# and could not return, its next start returns.
-hpcdist_choose_next_of_packed() {
-  [[ ${hpcdist[restart]:-} == requeue ]] && ! hpcdist_is_stopped && hpcdist_has_left_trials || return 0
-  hpcdist_lost=() hpcdist_why=$(trap '' TERM && hpcdist_cause)
-  [[ $hpcdist_why != failure && " ${hpcdist[restart_on]} " == *" $hpcdist_why "* ]] || return 0
-  if ((hpcdist_restarts >= ${hpcdist[max_restarts]:-0})); then
-    echo "hpcdist: $hpcdist_why; no more than ${hpcdist[max_restarts]:-0} restarts: \`hpcdist sweep resume\` runs what is left" >&2
-    return
-  fi
-  hpcdist_log_event again "$hpcdist_why"
-  hpcdist_again=1
-}
-hpcdist_has_left_trials() { (hpcdist_has_trials) || hpcdist_lost_claims | grep -q "^${HPCDIST_JOB_ID//+/[+]} "; }
 # What a killed launcher or worker leaves runs on. A batch system ends it, with the job: until then its trials are not returned,
 # or they would run twice. Without one, this script does, a second after those that end by themselves.
 end_packed_local() {

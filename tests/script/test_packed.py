@@ -254,12 +254,16 @@ def test_a_stop_with_the_last_trial_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_further_job_starts_only_within_what_the_budget_has_left(tmp_path: Path) -> None:
-    """The first took 2 GPUs for 8 s: 12 GPU-seconds are left, and this job may take 20, the next one 6."""
+    """The first took 2 GPUs for 8 s in two starts: of 28 GPU-seconds 12 are left; this may take 20, others 6.
+
+    It wrote no end of the second, but the accounting had it.
+    """
     environment = {"resources": {"gpu": {"requests": 1}}}
     run = tmp_path / "run"
     (run / "jobs" / "9").mkdir(parents=True)
     (run / "jobs" / "9" / "cost").write_text("cost 9 2 20\n")
-    (run / "events").write_text("started 9 1 0\nstarted 9_1 2 0\nended 9_1 8 0\nended 9 9 0\n")
+    log = "started 9 1 0\nrequeued 9 5 143\nstarted 9 105 1\nended 9_1 108 0\naccounted 9 109 0\n"
+    (run / "events").write_text(log)
 
     def further(at_once: int, walltime: str) -> tuple[int, str]:
         data = search(tmp_path, "true", 2, at_once, environment=environment)
@@ -348,28 +352,31 @@ program() {
   requeue_local() { echo "$HPCDIST_JOB_ID" >>requeued; }
   hpcdist[restart]=requeue
 """
-LIMIT: dict[str, Any] = {"batch": {"walltime": "00:00:06"}}
 
 
-def requeueing(folder: Path, cmd: str, restart: dict[str, Any]) -> tuple[int, str]:
-    """Run a job of four trials that ends 3 s before its limit, on a machine that puts jobs into a queue."""
-    data = search(folder, cmd, 4, environment={"restart": {"notice": "3s", **restart}}, **LIMIT)
+def at_its_limit(folder: Path, cmd: str, restart: dict[str, Any], ready: int = 2) -> tuple[int, str]:
+    """Run a job of four trials on a machine that has a queue, with its notice when so many are ready."""
+    data = search(folder, cmd, 4, environment={"restart": restart})
     script = render(planned(ONE_PROCESS, **data), run_dir=str(folder / "run"))
     (folder / "job.sh").write_text(script.replace("program() {\n", QUEUE, 1))
-    words = ["env", "--default-signal", BASH, "job.sh"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.Popen(
+        ["env", "--default-signal", BASH, "job.sh"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    until(folder, ready)
+    process.send_signal(signal.SIGURG)
+    return ended(process)
 
 
 def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(tmp_path: Path) -> None:
-    cmd = "echo $N $HPCDIST_RESUMED >>ran; echo $N >>$HPCDIST_CHECKPOINTS/ran; (($N > 1)) || sleep 20"
-    code, out = requeueing(tmp_path, f"{cmd}; (($N < 4)) || sleep 20", {})
+    cmd = "echo $N >>$HPCDIST_CHECKPOINTS/ran; echo $N $HPCDIST_RESUMED >>ran; echo $N >>ready"
+    code, out = at_its_limit(tmp_path, f"{cmd}; (($N == 2 || $N == 3)) || exec sleep 20", {}, ready=4)
     assert (code, "hpcdist: timeout: this job is in the queue again\n" in out) == (143, True), out
     log = [line.split()[::3] for line in (tmp_path / "run" / "events").read_text().splitlines()]
     assert log == [["started", "0"], ["notice", "TERM"], ["again", "timeout"], ["requeued", "143"]]
     assert len((tmp_path / "requeued").read_text().split()) == 1
     assert names(tmp_path, "again") == ["1.1", "4.1"]
-    assert ended(job(tmp_path, cmd.replace("sleep 20", "true"), 4))[0] == 0
+    assert ended(job(tmp_path, cmd, 4))[0] == 0
     assert sorted((tmp_path / "ran").read_text().splitlines()) == ["1 0", "1 1", "2 0", "3 0", "4 0", "4 1"]
     kept = {name: (tmp_path / "run" / "checkpoints" / name / "ran").read_text() for name in ("1", "2")}
     assert kept == {"1": "1\n1\n", "2": "2\n"}
@@ -385,13 +392,13 @@ def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(
 def test_a_job_that_may_not_go_on_leaves_its_trials(
     tmp_path: Path, restart: dict[str, Any], said: str
 ) -> None:
-    code, out = requeueing(tmp_path, "echo $N >>ready; exec sleep 20", restart)
+    code, out = at_its_limit(tmp_path, WAIT, restart)
     assert (code, said in out, (tmp_path / "requeued").exists()) == (143, True, False), out
     assert names(tmp_path, "again") == ["1.1", "2.1"]
 
 
 def test_a_search_that_is_stopped_or_done_is_not_requeued(tmp_path: Path) -> None:
-    code, _ = requeueing(tmp_path, f"touch {tmp_path}/run/stop; exec sleep 20", {})
+    code, _ = at_its_limit(tmp_path, f"touch {tmp_path}/run/stop; {WAIT}", {})
     assert (code, (tmp_path / "requeued").exists()) == (143, False)
 
 
