@@ -345,3 +345,12 @@ def lines(step: planning.Step) -> Iterator[str]:
     from hpcdist.script.renderer import render_job
 
     yield from (line for line in render_job(step.made.plan).splitlines() if "depend" in line or "-w" in line)
+
+
+def test_a_search_that_goes_on_is_shown_so_when_one_generation_has_completed(tmp_path: Path) -> None:
+    person = Person(tmp_path / "runs", SEARCH.replace("    needs: {tune: afterany}\n", ""))
+    stored, _ = person.submit()
+    person.queue.jobs["100"] = "COMPLETED"
+    [tune, *_] = looking.look(stored, person.queue.services)
+    goes_on = "`hpcdist sweep advance diamond-1-tune-1 --wait` goes on"
+    assert tune.reason == f"2 of at most 4 trials; {goes_on}"
