@@ -64,7 +64,12 @@ class Run:
     def wait(self, timeout: float | None = None) -> Status:
         """Return how its job ended, when it has; ``timeout`` in seconds.
 
+        Of a search by hyperband or bo, each generation is submitted when the one before has ended, up to the
+        last, whose end it is.
+
         Raises:
+            ConfigError: if the next generation cannot be chosen, as a trial was lost or none has the metric.
+            SchedulerError: if it cannot be submitted.
             WaitTimeout: if it has not ended by then; the job goes on.
         """
         return waiting.wait([self._run], timeout)[0]

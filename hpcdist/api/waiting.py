@@ -7,11 +7,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
+from hpcdist.errors import HpcdistError
 from hpcdist.remotes import here
 from hpcdist.runs import waiting
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import Status
+from hpcdist.sweeps import to_the_end
 
 Sleep = Callable[[float], None]
 
@@ -21,16 +24,21 @@ class _Stopped(Exception):  # noqa: N818 - nobody waits any more
 
 
 def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None) -> list[Status]:
-    """Return the ends of these runs, which are queried together.
+    """Return the ends of these runs, which are queried together; of a search that of its last generation.
 
     Raises:
+        HpcdistError: if a generation cannot be submitted, when the others have ended.
         WaitTimeout: if they have not ended within so many seconds.
     """
     services = here.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
         services = waiting.with_time_limit(services, timeout)
-    return [report.status for report in waiting.wait([*map(renewed, runs)], services)]
+    stuck: list[HpcdistError] = []
+    reports = to_the_end.wait([*map(renewed, runs)], services, Output(), stuck.append)
+    for error in stuck:
+        raise error
+    return [report.status for report in reports]
 
 
 async def wait_async(runs: Sequence[Run], timeout: float | None) -> list[Status]:

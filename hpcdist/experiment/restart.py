@@ -27,9 +27,10 @@ class Restart(Model, frozen=True):
     important job, the loss of a node, and a failure of the program. ``max``: how many there may be after the
     first. ``notice``: how long before the time limit the program gets a signal to save its state; by default
     five minutes, and no more than a quarter of the time. ``signal``: which one; by default TERM where
-    torchrun starts the program, else USR1. ``no_progress``: after so many attempts in a row without progress
-    there is no further one; 0 for any number. Progress is a tracked step that no earlier attempt had reached;
-    of a program that tracks none, a new file in the checkpoints, or in the outputs without any.
+    torchrun starts the program and for packed trials, else USR1. ``no_progress``: after so many attempts in a
+    row without progress there is no further one; 0 for any number. Progress is a tracked step that no earlier
+    attempt had reached; of a program that tracks none, a new file in the checkpoints, or in the outputs
+    without any.
     ``stop_on_exit``: exit codes of the program after which there is none. ``stop_file``: a file, from the
     job's folder, after which there is none. ``spare_nodes``: further nodes of the job, which take the place
     of lost ones. ``exclude_bad_nodes``: a node that was lost, or on which the first task to fail was twice,
@@ -89,6 +90,20 @@ def _with_jobs(restart: Restart, batch: Batch, *, is_search: bool) -> Iterator[P
     if batch.requeue is False and restart.by == "requeue":
         yield Problem("the job may not be requeued", ("batch", "requeue"), "remove it, or write `by: follow`")
     if batch.pack:
-        yield Problem("packed trials are not restarted one by one", _PATH, "write `max_restarts`")
+        yield from of_packed(restart)
     if restart.by == "follow" and (batch.array is not None or is_search):
         yield Problem("elements of an array have no followers", (*_PATH, "by"), "write `by: requeue`")
+
+
+def of_packed(restart: Restart) -> Iterator[Problem]:
+    """Yield what restarts of trials that share the nodes of a job cannot do."""
+    each = "write `batch: {pack: false}` where the batch system has arrays"
+    if restart.stop_file is not None:
+        hint = "remove it; `hpcdist sweep stop` ends a search"
+        yield Problem("packed trials have no file that ends them", (*_PATH, "stop_file"), hint)
+    if restart.spare_nodes:
+        hint = f"remove it, or {each}: other jobs take the trials of a lost node"
+        yield Problem("packed trials have no spare nodes", (*_PATH, "spare_nodes"), hint)
+    if restart.signal not in {None, "TERM"}:
+        hint = f"write `signal: TERM`, or {each}"
+        yield Problem("the time limit of packed trials is announced by TERM", (*_PATH, "signal"), hint)

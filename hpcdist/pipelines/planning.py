@@ -57,8 +57,8 @@ def plan_all(pipeline: Pipeline, name: str, runs: Mapping[str, Path], plan: Plan
             steps.append(plan_one(pipeline, operation, name, runs, plan, _by_place(ids)))
         except (ConfigError, PlanError) as error:
             errors.append(error)
-    if apart := [*_apart(steps)]:
-        errors.append(PlanError(*apart))
+    if unfit := [*_apart(steps), *_too_early(steps)]:
+        errors.append(PlanError(*unfit))
     if errors:
         problems = (problem for error in errors for problem in error.problems)
         raise type(errors[0])(*(_with_names(problem, pipeline) for problem in problems))
@@ -76,6 +76,21 @@ def _apart(steps: Sequence[Step]) -> Iterator[Problem]:
                 message = f"{name} runs on {sites[name]}, and {need.operation}, which it needs, on {other}"
                 hint = "a batch system waits for its own jobs alone: give both the same `batch.site`"
                 yield Problem(message, hint=hint, place=need.place)
+
+
+def _too_early(steps: Sequence[Step]) -> Iterator[Problem]:
+    """Yield where an operation would begin after one generation of a search: the last one has no job yet."""
+    sweeps = {step.operation.name: step.made.plan.sweep for step in steps}
+    for step in steps:
+        for need in step.operation.needs:
+            sweep, name = sweeps.get(need.operation), step.operation.name
+            if sweep and sweep.generations > 1 and need.condition != "after":
+                message = f"{name} would begin after the first of {sweep.generations} generations"
+                hint = (
+                    f"submit {need.operation} alone, and the others after `hpcdist wait RUN`, which waits for"
+                    " its last generation; or choose another kind of search"
+                )
+                yield Problem(f"{message} of {need.operation}", hint=hint, place=need.place)
 
 
 def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:

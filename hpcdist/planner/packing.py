@@ -20,11 +20,11 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement, Row
 from hpcdist.plan.trials import Pack, Sweep
+from hpcdist.planner import restarts
 from hpcdist.planner.budget import check_packed
 from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.pools import UNLIMITED, pools
 from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
-from hpcdist.planner.restarts import no_restarts
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
@@ -57,7 +57,6 @@ def packed(
     per_node, most = _room(job, experiment, site)
     if experiment.batch.pack is None and origin.kind == "site" and per_node < 2:  # noqa: PLR2004 - no room
         return job
-    no_restarts(experiment, origin)
     pack = _pack(job.sweep, per_node, most, origin)
     array = ArraySpec((IndexRange(1, pack.nodes),)) if arrays else None
     group = _placement(job.placement, _need(job, experiment), 1, pack.per_node).groups[0]
@@ -70,6 +69,7 @@ def packed(
         sweep=replace(job.sweep, pack=pack, jobs=1, cost=_cost(job, gpus_of_job)),
         request=replace(job.request, array=array),
         gpus=gpus,
+        completion=restarts.of_packed(job.completion, experiment, origin),
         launch=replace(job.launch, mpi="none" if choice.launcher.provides_pmi else None),
     )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.restart import Restart
+from hpcdist.experiment.restart import of_packed as restart_problems
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.model import JobSpec, Restarts
+from hpcdist.plan.model import Completion, JobSpec, Restarts
 from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
 from hpcdist.schedulers import schedulers
@@ -65,16 +68,18 @@ def _spare_nodes(count: int, placement: Placement) -> int:
     return count
 
 
-def no_restarts(experiment: Experiment, packing: Origin) -> None:
-    """Check that trials that share the nodes of a job, for this reason, are not to be restarted one by one.
+def of_packed(completion: Completion, experiment: Experiment, packing: Origin) -> Completion:
+    """Return when the job of trials that share its nodes, for this reason, is over: they get TERM in time.
 
     Raises:
-        PlanError: if they are.
+        PlanError: if they are to be restarted in a way that they cannot be.
     """
-    if experiment.environment.restart is not None:
-        message = f"packed trials are not restarted one by one, and these are packed ({packing})"
-        hint = "write `max_restarts`, or `batch: {pack: false}` where the batch system has arrays"
-        raise PlanError(Problem(message, ("environment", "restart"), hint))
+    if completion.restarts is None or experiment.environment.restart is None:
+        return completion
+    if problems := [*restart_problems(experiment.environment.restart)]:
+        why = f", and these are packed ({packing})"
+        raise PlanError(*(problem._replace(message=problem.message + why) for problem in problems))
+    return replace(completion, restarts=replace(completion.restarts, signal="TERM"))
 
 
 def advice(job: JobSpec) -> Iterator[Problem]:
@@ -120,11 +125,14 @@ def _way(restart: Restart, experiment: Experiment, site: Site) -> Literal["reque
         message = f"{who} puts no job into the queue again by its own script"
         raise PlanError(Problem(message, ("environment", "restart", "by"), "write `by: follow`"))
     if experiment.batch.array is not None or experiment.hptuning:
-        return _way_of_elements(restart, site, can=can and experiment.batch.requeue is not False)
+        may = can and experiment.batch.requeue is not False
+        return _way_of_elements(restart, site, can=may, is_search=experiment.hptuning is not None)
     return restart.by or ("requeue" if can and experiment.batch.requeue is not False else "follow")
 
 
-def _way_of_elements(restart: Restart, site: Site, *, can: bool) -> Literal["requeue"] | None:
+def _way_of_elements(
+    restart: Restart, site: Site, *, can: bool, is_search: bool
+) -> Literal["requeue"] | None:
     """Return how an element of an array gets nodes: it has no followers, and so goes on in its own job alone.
 
     Raises:
@@ -133,7 +141,9 @@ def _way_of_elements(restart: Restart, site: Site, *, can: bool) -> Literal["req
     if can:
         return "requeue"
     if {*restart.on} != {"failure"}:
-        message = f"no job is requeued here (site {site.name}), and elements of an array have no followers"
-        hint = "write `on: [failure]`; `hpcdist resume RUN` goes on with those that ended otherwise"
+        what = "the jobs of a search" if is_search else "elements of an array"
+        message = f"no job is requeued here (site {site.name}), and {what} have no followers"
+        verb = "sweep resume" if is_search else "resume"
+        hint = f"write `on: [failure]`; `hpcdist {verb} RUN` goes on with those that ended otherwise"
         raise PlanError(Problem(message, ("environment", "restart"), hint))
     return None

@@ -4,7 +4,7 @@ rundir record stored_plan events finding    the files of a run, and runs by thei
 control submission interrupted cancelling stopping removing services    submit, stop, remove; their needs
 elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
 accounting attempt attempt_files attempts packed history    what happened to it
-awaited    the jobs of runs that a dependency names
+awaited standing    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 shells    runs whose job is a shell in this terminal
 inside stacks    where to run a command beside a job; the stacks of its ranks

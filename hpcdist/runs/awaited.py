@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hpcdist.errors import ConfigError, Problem, comma_list
 from hpcdist.experiment.batch_specs import AwaitedJob, Dependency, WaitCondition
 from hpcdist.experiment.model import Experiment
-from hpcdist.runs import elements, endings, finding
+from hpcdist.runs import elements, endings, finding, standing
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -46,6 +46,13 @@ class _Awaited(NamedTuple):
             ends, others = endings.read(self._job.job, _numbers(self._job)) if self._job.job else ({}, None)
             found = ends.get(int(self.element), others or found)
         return found if found.state.is_final else None
+
+    @property
+    def bad_end(self) -> Status | None:
+        """How a job of it ended that no other goes on with, so that the run will not have completed."""
+        counted = self.report.jobs[self.run.continued :] if not self.run.is_followed else ()
+        ends = (job.status for job in counted if job.status.state.is_final)
+        return next((end for end in ends if end.state is not JobState.COMPLETED), None)
 
     @property
     def _job(self) -> Run:
@@ -79,8 +86,31 @@ def resolved(
     if not names:
         return experiment
     found = _found(names, site, runs_dir, services, remote)
+    _check_last(waits, found)
     kept = [text for one in waits if (text := _text(one, found))]
     return replace(experiment, batch=replace(experiment.batch, dependency=tuple(kept)))
+
+
+def _check_last(waits: Sequence[Dependency], found: Mapping[str, _Awaited]) -> None:
+    """Check that each search whose end is waited for has its last job.
+
+    Raises:
+        ConfigError: of a search whose next generation is chosen when one has ended.
+    """
+    conditions = (wait for one in waits for wait in one.conditions if wait.awaited != "after")
+    names = {job.id for wait in conditions for job in wait.jobs if job.is_run}
+    whole = {name: one.report for name, one in found.items() if name in names and not one.element}
+    problems = [
+        _not_last(name, there.text) for name, one in whole.items() if (there := standing.expected(one))
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _not_last(name: str, trials: str) -> Problem:
+    message = f"{name} goes on in generations, and the last one is not submitted yet ({trials})"
+    hint = f"submit this after `hpcdist wait {name}`, which submits all of them and waits for the last"
+    return Problem(message, _PATH, hint, word=name)
 
 
 def _found(
@@ -179,16 +209,21 @@ def _joined(before: Sequence[WaitCondition], after: Sequence[WaitCondition]) -> 
 def _of_run(wait: WaitCondition, job: AwaitedJob, one: _Awaited) -> tuple[Alternatives, Problem | None]:
     """Return what waiting for a run comes to, or why that never ends."""
     kind, end = wait.awaited, one.end
+    if end is None and kind in _NEEDS_GOOD and not one.element:
+        end = one.bad_end
     if end is not None:
         is_good = end.state is JobState.COMPLETED
         never = (kind in _NEEDS_GOOD and not is_good) or (kind == "afternotok" and is_good)
         return ((), _never(wait, one, end)) if never else ([()], None)
     ids = [replace(each, delay=job.delay) for each in one.ids()]
-    if not one.run.is_followed or len(ids) == 1 or kind == "afterany":
+    if kind == "afternotok" and one.bad_end and not one.element:
+        return [(WaitCondition("afterany", tuple(ids)),)], None
+    if (kind != "afternotok" and not one.run.is_followed) or len(ids) == 1 or kind == "afterany":
         return [(WaitCondition(wait.kind, tuple(ids)),)], None
     if kind not in _NEEDS_GOOD:
         names = comma_list([each.id for each in ids])
-        message = f"{one.name} has several attempts as jobs ({names}): {kind} of them is no one condition"
+        several = "attempts as jobs" if one.run.is_followed else "jobs"
+        message = f"{one.name} has several {several} ({names}): {kind} of them is no one condition"
         return (), Problem(message, _PATH, f"write `afterany:{one.name}`, or the id of one", word=job.id)
     # The attempt that completes the training cancels those behind it: any one is enough.
     return [(WaitCondition(wait.kind, (each,)),) for each in ids], None

@@ -38,8 +38,16 @@ _LOG_INTERVAL: Final = 2.0
 """Seconds between checks of the event logs, each a stat(2) per run; the first check is after `_SOON`."""
 
 
+Further = Callable[[Report], Run | None]
+"""Adds jobs to a run that is over, if it has any; returns it with them, else None."""
+
+
 def wait(
-    runs: Sequence[Run], services: Services, *, on_change: Callable[[Report], None] | None = None
+    runs: Sequence[Run],
+    services: Services,
+    *,
+    on_change: Callable[[Report], None] | None = None,
+    further: Further = lambda _: None,
 ) -> list[Report]:
     """Return when all these jobs have ended, or the state of the others was unknown for a long time.
 
@@ -56,7 +64,7 @@ def wait(
             reports[report.run.directory.path] = report
             if on_change and (old is None or state_and_reason(old) != state_and_reason(report)):
                 on_change(report)
-        left = [run for report in now if (run := _unfinished(report))]
+        left = [run for report in now if (run := _unfinished(report) or further(report))]
         if not left or silence.has_expired(now, pauses.slept):
             break
         pauses.pause(left)

@@ -9,7 +9,17 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import locks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
-from hpcdist.runs import accounting, code_record, control, elements, endings, job_files, rundir, stopping
+from hpcdist.runs import (
+    accounting,
+    code_record,
+    control,
+    elements,
+    endings,
+    job_files,
+    rundir,
+    standing,
+    stopping,
+)
 from hpcdist.runs.control import Output
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run
@@ -17,7 +27,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import claims, kept, replanning, standing, trials
+from hpcdist.sweeps import claims, kept, replanning, spending, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import comparison
 
@@ -153,11 +163,13 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             if lifts_stop:
                 stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
+        sweep = jobs[0].plan.sweep if jobs else None
+        if sweep and sweep.budget:
+            spending.record(report, services)
         new = _added(report.run, jobs, services, goes_on=goes_on)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
         code = code_record.read(run.directory)
-        sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None
         return control.print_jobs(
             control.submit_jobs(new, code.job_folder, services, output, one_by_one=one_by_one),

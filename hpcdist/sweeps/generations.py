@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,14 +13,14 @@ from hpcdist.experiment.search.adaptive import Next, Reached
 from hpcdist.experiment.search.model import Hyperband, Search
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import accounting, stopping
+from hpcdist.runs import accounting, standing, stopping
 from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import bayes, continuing, replanning, standing, trials
+from hpcdist.sweeps import bayes, continuing, replanning, trials
 from hpcdist.sweeps.trials import Trial
 from hpcdist.tracking import comparison
 from hpcdist.tracking.comparison import Tracked
@@ -28,14 +28,11 @@ from hpcdist.tracking.comparison import Tracked
 _NOT_ADAPTIVE: Final = "only `hyperband` and `bo` have; `sweep extend` adds trials to a random search"
 
 
-Wait = Callable[[Sequence[Run], Services], Sequence[Report]]
-
-
-def advance(run: Run, services: Services, output: Output, *, wait: Wait | None = None) -> tuple[Run, str]:
+def advance(run: Run, services: Services, output: Output, *, only_if_over: bool = False) -> tuple[Run, str]:
     """Submit the next generation; return the run with it, and why there is none, if the search is over.
 
-    ``wait``: how to wait for the end of each generation; then all of them are submitted.
-    A search that was stopped is over until it is resumed.
+    A search that was stopped is over until it is resumed. ``only_if_over``: it is no error that another
+    process has submitted it meanwhile.
 
     It may be called at any time and by several processes: each generation is submitted once, when the one
     before has ended.
@@ -48,8 +45,8 @@ def advance(run: Run, services: Services, output: Output, *, wait: Wait | None =
 
     def choose(report: Report) -> Sequence[Planned]:
         nonlocal why
-        if wait and not report.is_over:
-            return ()  # another process has submitted it
+        if only_if_over and not report.is_over:
+            return ()
         continuing.check_over(report)
         if (why := standing.reason(report.run)) or not all(job.job for job in report.run.jobs):
             return ()
@@ -62,13 +59,8 @@ def advance(run: Run, services: Services, output: Output, *, wait: Wait | None =
             stopping.request(report.run.directory, f"as {why}")
         return _planned(report.run, found, state.search) if found else ()
 
-    while True:
-        if wait:
-            [report] = wait([run], services)
-            run = report.run
-        run = continuing.add_jobs(run, services, output, choose, goes_on=False, lifts_stop=False)
-        if why or not wait:
-            return run, why
+    run = continuing.add_jobs(run, services, output, choose, goes_on=False, lifts_stop=False)
+    return run, why
 
 
 class _State(NamedTuple):

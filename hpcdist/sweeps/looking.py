@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hpcdist.runs import accounting
+from hpcdist.runs import accounting, standing
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import standing, trials
+from hpcdist.sweeps import trials
 from hpcdist.sweeps.remarks import remarks
 from hpcdist.sweeps.single import LIVE
 from hpcdist.sweeps.trials import Params, Progress, Trial

@@ -141,6 +141,10 @@ def _trial(
     cancelled = state if state is JobState.CANCELLED else None
     is_over = found[-1].state == attempts.REQUEUED and (cancelled or report.status.state.is_final)
     shown = _not_started(cancelled, report) if is_over else found[-1].state
+    if shown == JobState.UNKNOWN.value and report.status.state.is_final:
+        # It wrote no end, as on a node that was lost, and no job of the run lives any more.
+        is_cancelled = report.status.state is JobState.CANCELLED
+        shown = JobState.CANCELLED.value if is_cancelled else JobState.VANISHED.value
     return Trial(number, params, shown, found[-1], whole)
 
 

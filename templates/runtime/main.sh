@@ -22,7 +22,7 @@ main() {
 hpcdist_finish_main() {
   [[ ! $hpcdist_setup ]] || hpcdist_end_setup
   hpcdist_call_if_there "begin_${hpcdist[scheduler]}"
-  if [[ ! ${hpcdist[restart]:-} ]] || hpcdist_may_begin; then
+  if [[ ! ${hpcdist[restart]:-} || ${hpcdist[packed]:-} ]] || hpcdist_may_begin; then
     ! hpcdist_prepare || hpcdist_run_beside
     hpcdist_clean_up
   elif hpcdist_was_finishing; then

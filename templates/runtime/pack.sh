@@ -1,6 +1,6 @@
 # --- Packed trials: each task of the job is a worker, which runs one trial after another until none is left
 
-hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_trial_failed hpcdist_can_write
+hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_may_try_again hpcdist_trial_failed hpcdist_can_write
   hpcdist_worker_returns hpcdist_return_trial hpcdist_log_trial hpcdist_prepare_trial hpcdist_forget_launcher trial environment found hpcdist_find_trial hpcdist_choose_trial
   hpcdist_export_trial trial_program write_program hpcdist_size_of hpcdist_write_file hpcdist_move_files hpcdist_unwritten hpcdist_fail
   hpcdist_open_logs hpcdist_open_log hpcdist_take_over hpcdist_lost_claims hpcdist_has_row hpcdist_begin_of
@@ -39,7 +39,7 @@ hpcdist_end_packed() {
   hpcdist_call_if_there "end_packed_${hpcdist[scheduler]}"
   ((hpcdist_code != 0)) || [[ ! -s $HPCDIST_JOB_DIR/failed ]] || read -r hpcdist_code <"$HPCDIST_JOB_DIR/failed"
   (hpcdist_has_trials) || return 0
-  [[ ${hpcdist_element:-} ]] || echo "hpcdist: some trials have not run to an end: \`hpcdist sweep resume\` runs what is left" >&2
+  [[ ${hpcdist_element:-} || ${hpcdist[restart]:-} == requeue ]] || echo "hpcdist: some trials have not run to an end: \`hpcdist sweep resume\` runs what is left" >&2
   hpcdist_is_stopped || return 0
   ((hpcdist_code != 0)) || hpcdist_code=85
   echo "hpcdist: no further trial starts: the search was stopped $(<"$HPCDIST_RUN_DIR/stop")" >&2
@@ -196,7 +196,7 @@ hpcdist_claim() {
     hpcdist_fail_task "cannot write to $HPCDIST_RUN_DIR/claims; is the disk full, or your quota used up?"
   fi
 }
-# Runs trial $1, which was returned $2 times, and again after a failure up to the experiment's max_restarts.
+# Runs trial $1, which was returned $2 times, and again after a failure as often as the experiment says.
 hpcdist_run_trial() {
   local id=${hpcdist_job}_$1 log=$HPCDIST_RUN_DIR/logs/job-$1.out end=ended why prepared
   hpcdist_try=0 hpcdist_code=143
@@ -214,6 +214,10 @@ hpcdist_run_trial() {
     [[ $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
+    if ((hpcdist_code == 0)) && [[ ${hpcdist_ended_by:-} && ${hpcdist[restart]:-} ]]; then
+      hpcdist_code=143
+      echo "hpcdist: trial $1 ended with exit code 0 when it was told to end; whether it had finished is unknown" >>"$log"
+    fi
     ((hpcdist_code != 0)) || break
     ! hpcdist_is_cancelled "$1" || break
     [[ ! -s $HPCDIST_RUN_DIR/jobs/$id/failure.$2.$hpcdist_try.pruned ]] || { end=pruned && break; }
@@ -224,12 +228,19 @@ hpcdist_run_trial() {
     ((hpcdist_oom_kills == hpcdist_oom_kills_before)) || why+="; the kernel killed a process on its node for lack of memory: ask for more by environment.resources.memory"
     echo "hpcdist: trial $1 failed on $HOSTNAME ($why)" >>"$log"
     [[ ! ${hpcdist_ended_by:-} ]] || { hpcdist_worker_returns "$1.$2" "$hpcdist_code" && return; }
-    ((hpcdist_code != 86 && hpcdist_code < 128 && hpcdist_try++ < ${hpcdist[max_restarts]:-0})) || break
+    hpcdist_may_try_again || break
     hpcdist_log_trial "restarted $id" "$hpcdist_code"
   done
   ((hpcdist_code == 0)) || ! hpcdist_is_cancelled "$1" || end=cancelled
   hpcdist_log_trial "$end $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
   [[ $hpcdist_code == 0 || $end != ended ]] || hpcdist_trial_failed "$1"
+}
+hpcdist_may_try_again() {
+  local code
+  ((hpcdist_code != 86 && hpcdist_code < 128 && hpcdist_try < ${hpcdist[max_restarts]:-0})) || return
+  [[ ! ${hpcdist[restart]:-} || " ${hpcdist[restart_on]} " == *" failure "* ]] || return
+  for code in ${hpcdist[stop_on_exit]:-}; do ((code != hpcdist_code)) || return; done
+  hpcdist_try=$((hpcdist_try + 1))
 }
 hpcdist_worker_returns() { hpcdist_return_trial "$@" || hpcdist_fail_task "trial ${1%.*} cannot be returned: cannot write to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"; }
 # Into a new file: one that is there has its space.

@@ -17,11 +17,14 @@ hpcdist_run_all() {
     hpcdist_program=none
     if [[ ${hpcdist[rehearsal]:-} ]]; then
       hpcdist_rehearse_next || break
+    elif [[ ${hpcdist[packed]:-} ]]; then
+      hpcdist_choose_next_of_packed
+      break # each trial is run again by itself
     elif [[ ${hpcdist[restart]:-} ]]; then
       hpcdist_choose_next || break
     else
       ((hpcdist_status == 0 || hpcdist_status == 86 || hpcdist_status > 127 || hpcdist_try >= ${hpcdist[max_restarts]:-0})) && break
-      [[ -z ${hpcdist_told_to_end:-}${hpcdist[packed]:-} ]] || break # of packed trials each is run again by itself
+      [[ -z ${hpcdist_told_to_end:-} ]] || break
     fi
     hpcdist_log_event restarted "$hpcdist_status"
     hpcdist_try=$((hpcdist_try + 1))
@@ -129,6 +132,20 @@ hpcdist_choose_next() {
   fi
   return 1
 }
+# Where trials are left that may have other nodes or more time, this job goes into the queue again. What its workers had claimed,
+# and could not return, its next start returns.
+hpcdist_choose_next_of_packed() {
+  [[ ${hpcdist[restart]:-} == requeue ]] && ! hpcdist_is_stopped && hpcdist_has_left_trials || return 0
+  hpcdist_lost=() hpcdist_why=$(trap '' TERM && hpcdist_cause)
+  [[ $hpcdist_why != failure && " ${hpcdist[restart_on]} " == *" $hpcdist_why "* ]] || return 0
+  if ((hpcdist_restarts >= ${hpcdist[max_restarts]:-0})); then
+    echo "hpcdist: $hpcdist_why; no more than ${hpcdist[max_restarts]:-0} restarts: \`hpcdist sweep resume\` runs what is left" >&2
+    return
+  fi
+  hpcdist_log_event again "$hpcdist_why"
+  hpcdist_again=1
+}
+hpcdist_has_left_trials() { (hpcdist_has_trials) || hpcdist_lost_claims | grep -q "^${HPCDIST_JOB_ID//+/[+]} "; }
 # Many programs end with exit code 0 when they get TERM or HUP: whether they had finished is unknown.
 hpcdist_doubt_success() {
   ((hpcdist_status == 0)) && [[ ${hpcdist_told_to_end:-}${hpcdist_got_term:-} ]] || return 0

@@ -56,7 +56,8 @@ hpcdist_check_limits() {
 }
 # Prints why this trial, or job of packed trials, may not start within budget $1, by the event log, in which its own start
 # stands already. Those that started before it and have not ended may take their whole cost, as it may itself: of two that
-# start at once one comes first. What wrote no end counts as if it ran. A job of packed trials has its cost in a file.
+# start at once one comes first. What wrote no end counts as if it ran, unless the accounting had one when further jobs were
+# submitted. A job of packed trials has its cost in a file.
 hpcdist_over_limits() {
   awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${1:-0}" -v most="${hpcdist[max_failures]:-0}" \
     -v gpus="${hpcdist[trial_gpus]:-0}" -v packed="${hpcdist[packed]:-0}" '
@@ -69,7 +70,7 @@ hpcdist_over_limits() {
       start[$2] = $3
       if ($2 == me) { split("", before); for (id in start) before[id] = 1 }
     }
-    $1 == "ended" && $2 in start {
+    $1 ~ /^(ended|requeued|accounted)$/ && $2 in start {
       spent += ($2 in gpus_of ? gpus_of[$2] : gpus) * ($3 - start[$2])
       delete start[$2]
     }

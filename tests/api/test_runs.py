@@ -160,6 +160,28 @@ def test_runs_are_found_again_restarted_and_shown(folder: Path) -> None:
     )
 
 
+def adaptive(cmd: str) -> hpcdist.Run:
+    search = {"n_initial_trials": 2, "n_iterations": 2, "metric": {"name": "loss"}}
+    matrix = {"lr": {"uniform": [0, 1]}}
+    return small(
+        cmd,
+        hptuning={"concurrency": 2, "matrix": matrix, "bo": search},
+        tracking={"metrics": {"loss": "loss=(.*)"}},
+    ).submit()
+
+
+def test_the_end_of_a_search_is_that_of_its_last_generation() -> None:
+    run = adaptive("echo loss={{ lr }}")
+    assert run.wait().state is hpcdist.JobState.COMPLETED
+    assert (len(run.job_ids), [trial.state for trial in run.trials()]) == (2, ["completed"] * 4)
+
+
+def test_a_search_that_cannot_go_on_has_no_end() -> None:
+    run = adaptive("echo nothing of {{ lr }}")
+    with pytest.raises(hpcdist.ConfigError, match="no trial of small-1 that completed recorded the metric"):
+        run.wait()
+
+
 def test_a_search_and_its_trials() -> None:
     run = small(
         "echo loss={{ lr }}",

@@ -42,7 +42,8 @@ def test_all_generations_of_a_packed_search_are_shown_with_what_they_cost(
         "at most 8 trials of lr in 3 generations, 4 of them in the first, 2 at once (x.yml:1)",
         (
             "packed (x.yml:1): 2 at once on 1 node, in one job; "
-            "each worker runs about 2 trials one after another within 01:00:00"
+            "each worker runs about 2 trials one after another within 01:00:00; "
+            "`hpcdist sweep resume RUN` runs those that are left"
         ),
         f"goes on: {GOES_ON}",
         "cost: at most 12 GPU-hours, 3 node-hours (1 node with 4 GPUs for 01:00:00, 3 of them)",

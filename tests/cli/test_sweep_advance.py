@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +25,12 @@ HYPERBAND: Final = {
     }
 }  # fmt: skip
 ADVANCE: Final = "`hpcdist sweep advance x-1 --wait` goes on"
+HPCDIST: Final = [sys.executable, "-m", "hpcdist"]
+MADE_BY: Final = re.compile(r"(?<=job )[0-9]+")
+NEXT: Final = [
+    "note: x-1: a generation has ended; job  runs trials 3-4",
+    "note: x-1: a generation has ended; job  runs trials 5-6",
+]
 KEPT: Final = "echo {{ epochs }} >> $HPCDIST_CHECKPOINTS/epochs; echo loss={{ lr }}"
 
 
@@ -47,8 +57,9 @@ def test_submit_names_what_goes_on_and_what_waits_does_not_take_a_generation_for
     done = submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
     next_step = "then       hpcdist sweep advance x-1 --wait  # submits the next generations"
     assert (done.code, done.out.splitlines()[-1]) == (0, next_step)
-    waited = hpcdist("wait", "x-1")
-    assert (waited.code, f"2 of at most 6 trials; {ADVANCE}" in waited.out) == (82, True)
+    followed = hpcdist("sweep", "status", "x-1", "-f")
+    assert (followed.code, "2 of at most 6 trials: 2 completed" in followed.err + followed.out) == (82, True)
+    assert f"2 of at most 6 trials; {ADVANCE}" in hpcdist("status", "x-1").out
     shown = hpcdist("sweep", "status", "x-1").out.splitlines()[0]
     assert shown == f"x-1: 2 of at most 6 trials: 2 completed; generation 1 of at most 3; {ADVANCE}"
     found = of_status(hpcdist)
@@ -62,18 +73,42 @@ def test_submit_names_what_goes_on_and_what_waits_does_not_take_a_generation_for
 
 def test_submit_that_waits_submits_all_generations(hpcdist: Hpcdist, folder: Path) -> None:
     done = submitted(hpcdist, folder, BO, "echo loss={{ lr }}", "--wait")
-    assert (done.code, done.err.splitlines()[-2:]) == (
-        0,
-        ["note: the search of x-1 is over: all its generations have ended", "note: x-1 completed"],
-    )
+    assert (done.code, MADE_BY.sub("", done.err).splitlines()) == (0, [*NEXT, "note: x-1 completed"])
     assert of_status(hpcdist)["states"] == {"completed": 6}
+
+
+def test_wait_ends_with_the_last_generation_whoever_else_submits_one(hpcdist: Hpcdist, folder: Path) -> None:
+    submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
+    with ThreadPoolExecutor() as pool:
+        waits = [
+            pool.submit(subprocess.run, [*HPCDIST, "wait", "x-1", "--json"], capture_output=True, text=True)
+            for _ in range(2)
+        ]
+    for done in (wait.result() for wait in waits):
+        [state] = json.loads(done.stdout)
+        assert (done.returncode, state["state"], len(state["job_ids"]), state["reason"]) == (
+            0,
+            "completed",
+            3,
+            "",
+        ), done.stderr
+    assert of_status(hpcdist)["states"] == {"completed": 6}
+
+
+def test_wait_waits_for_others_when_a_search_cannot_go_on(hpcdist: Hpcdist, folder: Path) -> None:
+    submitted(hpcdist, folder, BO, "echo nothing of {{ lr }}")
+    submitted(hpcdist, folder, {"random_search": {"n_experiments": 1}}, "sleep 1; echo loss={{ lr }}")
+    done = hpcdist("wait", "x-1", "x-2")
+    why = "error: no trial of x-1 that completed recorded the metric 'loss'; they recorded none\n"
+    assert (done.code, why in done.err) == (82, True), done.err
+    assert [row.split()[2] for row in done.out.splitlines()[1:]] == ["completed", "completed"]
 
 
 def test_a_search_that_is_stopped_between_generations_stays_so_until_it_is_resumed(
     hpcdist: Hpcdist, folder: Path
 ) -> None:
     submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
-    hpcdist("wait", "x-1")
+    hpcdist("sweep", "status", "x-1", "-f")
     assert hpcdist("sweep", "stop", "x-1").out == "x-1: no further trial starts\n"
     for words in ((), ("--wait",)):
         done = hpcdist("sweep", "advance", "x-1", *words)
@@ -113,7 +148,7 @@ def test_only_with_resume_a_trial_of_hyperband_has_the_checkpoints_of_the_one_be
 def test_a_trial_that_failed_does_not_go_on_whatever_it_recorded(hpcdist: Hpcdist, folder: Path) -> None:
     cmd = "[ $HPCDIST_TRIAL = 1 ] && echo loss=-9 && exit 7; echo loss={{ lr }} # {{ epochs }}"
     submitted(hpcdist, folder, HYPERBAND, cmd)
-    hpcdist("wait", "x-1")
+    hpcdist("sweep", "status", "x-1", "-f")
     hpcdist("sweep", "advance", "x-1", "--wait")
     trials = of_status(hpcdist)["trials"]
     failed = trials[0]["params"]["lr"]
@@ -134,7 +169,7 @@ def test_a_search_ends_when_all_that_its_values_give_was_tried(hpcdist: Hpcdist,
 
 def test_what_would_start_later_by_itself_needs_a_batch_system(hpcdist: Hpcdist, folder: Path) -> None:
     submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
-    hpcdist("wait", "x-1")
+    hpcdist("sweep", "status", "x-1", "-f")
     done = hpcdist("sweep", "advance", "x-1", "--by-job")
     message = "error: x-1 has no batch system, which would start the small job later; use --wait\n"
     assert (done.code, done.out, done.err) == (2, "", message)

@@ -9,6 +9,12 @@ import pytest
 
 from tests.experiment.test_problems import found
 
+PACKED: dict[str, Any] = {
+    "hptuning": {"matrix": {"lr": {"values": [1, 2]}}},
+    "batch": {"pack": True},
+    "run": {"cmd": "echo {{ lr }}"},
+}
+
 
 @pytest.mark.parametrize(
     ("restart", "others", "problem"),
@@ -29,8 +35,12 @@ from tests.experiment.test_problems import found
          "batch.requeue: the job may not be requeued; remove it, or write `by: follow`"),
         ({"by": "follow"}, {"batch": {"array": "0-3"}},
          "environment.restart.by: elements of an array have no followers; write `by: requeue`"),
-        ({}, {"hptuning": {"matrix": {"lr": {"values": [1, 2]}}}, "batch": {"pack": True}, "run": {"cmd": "echo {{ lr }}"}},
-         "environment.restart: packed trials are not restarted one by one; write `max_restarts`"),
+        ({"stop_file": "STOP"}, PACKED,
+         "environment.restart.stop_file: packed trials have no file that ends them; remove it; `hpcdist sweep stop` ends a search"),
+        ({"spare_nodes": 1}, PACKED,
+         "environment.restart.spare_nodes: packed trials have no spare nodes; remove it, or write `batch: {pack: false}` where the batch system has arrays: other jobs take the trials of a lost node"),
+        ({"signal": "USR1"}, PACKED,
+         "environment.restart.signal: the time limit of packed trials is announced by TERM; write `signal: TERM`, or write `batch: {pack: false}` where the batch system has arrays"),
     ],
 )  # fmt: skip
 def test_restarts_that_cannot_be(restart: dict[str, Any], others: dict[str, Any], problem: str) -> None:

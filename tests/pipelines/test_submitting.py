@@ -275,6 +275,37 @@ def test_what_needs_each_other_is_on_one_machine(tmp_path: Path) -> None:
     ]
 
 
+SEARCH = """\
+kind: pipeline
+operations:
+  - name: tune
+    run: {cmd: "train {{ lr }}"}
+    hptuning:
+      matrix: {lr: {uniform: [0, 1]}}
+      bo: {n_initial_trials: 2, n_iterations: 2, metric: {name: loss}}
+  - name: report
+    needs: {tune: afterany}
+    run: {cmd: "report"}
+  - {name: watch, needs: {tune: after}, run: {cmd: watch}}
+"""
+
+
+def test_what_would_begin_after_one_generation_of_a_search_is_refused_at_the_need(tmp_path: Path) -> None:
+    pipeline = reading.read(source.parse(SEARCH, "d.yml"), OPTIONS)
+    runs = planning.expected(pipeline, "d-1", tmp_path)
+    with pytest.raises(PlanError) as error:
+        planning.plan_all(pipeline, "d-1", runs, plan)
+    [problem] = error.value.problems
+    assert str(problem) == (
+        "d.yml:9:19: report would begin after the first of 3 generations of tune; submit tune alone, and "
+        "the others after `hpcdist wait RUN`, which waits for its last generation; or choose another kind of "
+        "search"
+    )
+    without = SEARCH.replace("    needs: {tune: afterany}\n", "")
+    alone = reading.read(source.parse(without, "d.yml"), OPTIONS)
+    assert len(planning.plan_all(alone, "d-1", runs, plan)) == 3
+
+
 def test_params_of_a_file_keep_their_types(tmp_path: Path) -> None:
     (tmp_path / "x.yml").write_text("params: {note: 1, size: 1, rate: 1, data: 1}\nrun: {cmd: x}\n")
     text = """\
@@ -314,3 +345,12 @@ def lines(step: planning.Step) -> Iterator[str]:
     from hpcdist.script.renderer import render_job
 
     yield from (line for line in render_job(step.made.plan).splitlines() if "depend" in line or "-w" in line)
+
+
+def test_a_search_that_goes_on_is_shown_so_when_one_generation_has_completed(tmp_path: Path) -> None:
+    person = Person(tmp_path / "runs", SEARCH.replace("    needs: {tune: afterany}\n", ""))
+    stored, _ = person.submit()
+    person.queue.jobs["100"] = "COMPLETED"
+    [tune, *_] = looking.look(stored, person.queue.services)
+    goes_on = "`hpcdist sweep advance diamond-1-tune-1 --wait` goes on"
+    assert tune.reason == f"2 of at most 4 trials; {goes_on}"

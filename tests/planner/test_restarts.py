@@ -123,15 +123,26 @@ def test_an_element_of_an_array_goes_on_by_requeue_or_in_its_own_job() -> None:
     assert [one and one.by for one in ways] == ["requeue", None]
 
 
-def test_trials_that_are_packed_by_rule_are_not_restarted() -> None:
-    data: dict[str, Any] = {
-        "hptuning": {"matrix": {"n": {"values": [1, 2, 3]}}},
-        "environment": {"restart": {"on": ["failure"]}},
-        "run": {"cmd": "train {{ n }}"},
-    }
-    message = r"packed trials are not restarted one by one, and these are packed \(rule local has no arrays\)"
+PACKED: dict[str, Any] = {
+    "hptuning": {"matrix": {"n": {"values": [1, 2, 3]}}},
+    "run": {"cmd": "train {{ n }}"},
+}
+
+
+def test_packed_trials_get_term_before_the_time_limit_of_their_job() -> None:
+    environment = {"resources": {"gpu": {"requests": 1}}, "restart": {}}
+    batch = {"pack": True, "walltime": "1h"}
+    found = planned(site_named("testbed"), **PACKED, environment=environment, batch=batch).completion.restarts
+    assert found
+    assert (found.by, found.signal, found.notice) == ("requeue", "TERM", 300)
+
+
+def test_trials_that_are_packed_by_rule_get_no_other_signal() -> None:
+    message = (
+        r"the time limit of packed trials is announced by TERM, and these are packed \(rule local has no "
+    )
     with pytest.raises(PlanError, match=message):
-        planned(site_named("local"), **data)
+        planned(site_named("local"), **PACKED, environment={"restart": {"signal": "USR1"}})
 
 
 @pytest.mark.parametrize(
@@ -141,6 +152,8 @@ def test_trials_that_are_packed_by_rule_are_not_restarted() -> None:
         ({"notice": "40m"}, {"batch": {"walltime": "1h"}}, "testbed",
          "00:40:00 before its end is more than half of a job of 01:00:00"),
         ({}, {"batch": {"array": "0-3"}}, "pbs", "elements of an array have no followers"),
+        ({}, {"hptuning": {"matrix": {"n": {"values": [1, 2]}}}, "run": {"cmd": "{{ n }}"}}, "pbs",
+         "the jobs of a search have no followers; write `on: .failure.`; `hpcdist sweep resume RUN` goes on"),
         ({"on": ["timeout"]}, {"batch": {"array": "0-3", "requeue": False}}, "testbed",
          "no job is requeued here"),
     ],

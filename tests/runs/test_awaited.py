@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
-from hpcdist.runs import awaited, control
+from hpcdist.runs import awaited, control, stopping
 from hpcdist.runs.rundir import Run
 from tests.experiments import experiment
 from tests.runs.test_control import REQUEST, Queue
@@ -72,6 +72,44 @@ def test_all_jobs_of_a_run_count(tmp_path: Path) -> None:
     )
     queue.jobs["102"] = queue.jobs["103"] = "TIMEOUT"
     assert resolved(queue, tmp_path, "afterok:long-1") == ("afterok:104",)
+
+
+def test_of_several_arrays_one_that_failed_is_the_end_of_all(tmp_path: Path) -> None:
+    queue = Queue()
+    submitted(queue, tmp_path, "tune", jobs=("1-2", "3-4"))
+    [problem] = refused(queue, tmp_path, "afternotok:tune-1")
+    assert problem.message == "tune-1 has several jobs (100, 101): afternotok of them is no one condition"
+    queue.jobs["100"] = "TIMEOUT"
+    [problem] = refused(queue, tmp_path, "afterok:tune-1")
+    assert problem.message == "the job would never start: tune-1 is timeout, and this waits for its success"
+    assert resolved(queue, tmp_path, "afternotok:tune-1", "afterany:tune-1") == (
+        "afterany:101",
+        "afterany:101",
+    )
+    queue.jobs["100"] = "COMPLETED"
+    assert resolved(queue, tmp_path, "afterok:tune-1", "afternotok:tune-1") == (
+        "afterok:101",
+        "afternotok:101",
+    )
+
+
+def test_a_search_whose_last_generation_is_not_submitted_yet_is_not_waited_for(tmp_path: Path) -> None:
+    queue = Queue()
+    run = submitted(queue, tmp_path, "tune", '{"sweep": {"trials": 2, "most_trials": 6}}')
+    run.directory.write("trials.tsv", "")
+    expected = Problem(
+        "tune-1 goes on in generations, and the last one is not submitted yet (2 of at most 6 trials)",
+        ("batch", "dependency"),
+        "submit this after `hpcdist wait tune-1`, which submits all of them and waits for the last",
+        word="tune-1",
+    )
+    for state in ("RUNNING", "COMPLETED"):
+        queue.jobs["100"] = state
+        for text in ("tune-1", "afterany:7:tune-1", "afternotok:tune-1?afterok:7"):
+            assert refused(queue, tmp_path, text) == (expected,)
+    assert resolved(queue, tmp_path, "after:tune-1") == ()
+    stopping.request(run.directory, "as a trial has reached loss 1")
+    assert resolved(queue, tmp_path, "afterok:tune-1") == ()
 
 
 def test_what_has_ended_is_left_out_or_refused(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.script.renderer import render
 from hpcdist.script.trial_table import table
-from tests.script.jobs import ONE_PROCESS, started
+from tests.plans import planned
+from tests.script.jobs import BASH, ONE_PROCESS, started
 
 TWO_GPUS = {"CUDA_VISIBLE_DEVICES": "0,1"}
 WAIT = "echo $HPCDIST_TRIAL >>ready; exec sleep 20"
@@ -252,12 +254,16 @@ def test_a_stop_with_the_last_trial_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_further_job_starts_only_within_what_the_budget_has_left(tmp_path: Path) -> None:
-    """The first took 2 GPUs for 8 s: 12 GPU-seconds are left, and this job may take 20, the next one 6."""
+    """The first took 2 GPUs for 8 s in two starts: of 28 GPU-seconds 12 are left; this may take 20, others 6.
+
+    It wrote no end of the second, but the accounting had it.
+    """
     environment = {"resources": {"gpu": {"requests": 1}}}
     run = tmp_path / "run"
     (run / "jobs" / "9").mkdir(parents=True)
     (run / "jobs" / "9" / "cost").write_text("cost 9 2 20\n")
-    (run / "events").write_text("started 9 1 0\nstarted 9_1 2 0\nended 9_1 8 0\nended 9 9 0\n")
+    log = "started 9 1 0\nrequeued 9 5 143\nstarted 9 105 1\nended 9_1 108 0\naccounted 9 109 0\n"
+    (run / "events").write_text(log)
 
     def further(at_once: int, walltime: str) -> tuple[int, str]:
         data = search(tmp_path, "true", 2, at_once, environment=environment)
@@ -339,3 +345,79 @@ def test_a_program_that_cannot_be_started_is_no_failure_of_the_trial_and_ends_th
 def test_a_job_whose_failures_cannot_be_written_does_not_complete(tmp_path: Path) -> None:
     cmd = "ln -s missing/file $HPCDIST_RUN_DIR/jobs/${HPCDIST_JOB_ID%_*}/failed; exit 3"
     assert ended(job(tmp_path, cmd, 1))[0] == 86
+
+
+QUEUE = """\
+program() {
+  requeue_local() { echo "$HPCDIST_JOB_ID" >>requeued; }
+  hpcdist[restart]=requeue
+"""
+
+
+def at_its_limit(folder: Path, cmd: str, restart: dict[str, Any], ready: int = 2) -> tuple[int, str]:
+    """Run a job of four trials on a machine that has a queue, with its notice when so many are ready."""
+    data = search(folder, cmd, 4, environment={"restart": restart})
+    script = render(planned(ONE_PROCESS, **data), run_dir=str(folder / "run"))
+    (folder / "job.sh").write_text(script.replace("program() {\n", QUEUE, 1))
+    process = subprocess.Popen(
+        ["env", "--default-signal", BASH, "job.sh"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    until(folder, ready)
+    process.send_signal(signal.SIGURG)
+    return ended(process)
+
+
+def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(tmp_path: Path) -> None:
+    cmd = "echo $N >>$HPCDIST_CHECKPOINTS/ran; echo $N $HPCDIST_RESUMED >>ran; echo $N >>ready"
+    code, out = at_its_limit(tmp_path, f"{cmd}; (($N == 2 || $N == 3)) || exec sleep 20", {}, ready=4)
+    assert (code, "hpcdist: timeout: this job is in the queue again\n" in out) == (143, True), out
+    log = [line.split()[::3] for line in (tmp_path / "run" / "events").read_text().splitlines()]
+    assert log == [["started", "0"], ["notice", "TERM"], ["again", "timeout"], ["requeued", "143"]]
+    assert len((tmp_path / "requeued").read_text().split()) == 1
+    assert names(tmp_path, "again") == ["1.1", "4.1"]
+    assert ended(job(tmp_path, cmd, 4))[0] == 0
+    assert sorted((tmp_path / "ran").read_text().splitlines()) == ["1 0", "1 1", "2 0", "3 0", "4 0", "4 1"]
+    kept = {name: (tmp_path / "run" / "checkpoints" / name / "ran").read_text() for name in ("1", "2")}
+    assert kept == {"1": "1\n1\n", "2": "2\n"}
+
+
+@pytest.mark.parametrize(
+    ("restart", "said"),
+    [
+        ({"max": 0}, "hpcdist: timeout; no more than 0 restarts: `hpcdist sweep resume` runs what is left\n"),
+        ({"on": ["preempt"]}, ""),
+    ],
+)
+def test_a_job_that_may_not_go_on_leaves_its_trials(
+    tmp_path: Path, restart: dict[str, Any], said: str
+) -> None:
+    code, out = at_its_limit(tmp_path, WAIT, restart)
+    assert (code, said in out, (tmp_path / "requeued").exists()) == (143, True, False), out
+    assert names(tmp_path, "again") == ["1.1", "2.1"]
+
+
+def test_a_search_that_is_stopped_or_done_is_not_requeued(tmp_path: Path) -> None:
+    code, _ = at_its_limit(tmp_path, f"touch {tmp_path}/run/stop; {WAIT}", {})
+    assert (code, (tmp_path / "requeued").exists()) == (143, False)
+
+
+def test_a_restarted_trial_that_ends_well_after_term_has_not_ended(tmp_path: Path) -> None:
+    """As any program that is restarted: many end so without having finished."""
+    cmd = "trap 'kill $!; exit 0' TERM; echo $N >>ready; sleep 20 & wait"
+    process = job(tmp_path, cmd, 2, 1, environment={"restart": {"on": ["failure"]}})
+    until(tmp_path, 1)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 143
+    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("returned", 1, "143"): 1})
+
+
+def test_a_failing_trial_is_restarted_where_that_is_an_end_for_it(tmp_path: Path) -> None:
+    cmd = "echo $N >>ran; exit $((N + 3))"
+    restart = {"on": ["failure"], "max": 2, "stop_on_exit": [4]}
+    assert ended(job(tmp_path, cmd, 2, 1, environment={"restart": restart}))[0] == 4
+    assert (tmp_path / "ran").read_text().split() == ["1", "2", "2", "2"]
+    (tmp_path / "other").mkdir()
+    only = {"on": ["timeout"], "max": 2}
+    assert ended(job(tmp_path / "other", cmd, 1, 1, environment={"restart": only}))[0] == 4
+    assert (tmp_path / "other" / "ran").read_text().split() == ["1"]

@@ -121,6 +121,36 @@ def test_trials_of_a_node_that_crashes_and_of_a_requeued_job_run_again(user: Use
     assert list(overlaps([span for own in spans(user, "lost-1").values() for span in own])) == []
 
 
+STEPS = """\
+steps=$(cat $HPCDIST_CHECKPOINTS/steps 2>/dev/null) || steps=0
+echo "from $steps"
+while ((steps++ < {{ steps }})); do
+  sleep 0.5
+  echo $steps >$HPCDIST_CHECKPOINTS/new && mv $HPCDIST_CHECKPOINTS/new $HPCDIST_CHECKPOINTS/steps
+done"""
+
+
+def test_a_packed_search_outlives_its_time_limit(user: User) -> None:
+    experiment = {
+        "environment": {
+            "resources": {"gpu": {"requests": 1}}, "restart": {"on": ["timeout"], "notice": "29s", "max": 2}
+        },
+        "hptuning": {"concurrency": 2, "mapping": [{"steps": steps} for steps in (1, 80, 80)]},
+        "run": {"cmd": STEPS},
+        "batch": {"pack": True, "partition": "v100", "walltime": "1m"},
+    }  # fmt: skip
+    done = user.hpcdist("submit", user.write("longer", experiment), "--wait", timeout=300)
+    assert done.returncode == 0, done.stderr
+    shown = user.json("sweep", "status", "longer-1")
+    assert (shown["states"], len(shown["jobs"])) == ({"completed": 3}, 1)
+    assert (events(user, "longer-1", "ended"), events(user, "longer-1", "returned")) == ([1, 2, 3], [2, 3])
+    logs = user.directory / "runs" / "longer-1" / "logs"
+    begins = [re.findall("(?m)^from (.+)", (logs / f"job-{trial}.out").read_text()) for trial in (1, 2, 3)]
+    assert [len(own) for own in begins] == [1, 2, 2]
+    assert all(30 < int(own[-1]) < 80 for own in begins[1:]), begins
+    assert ("again", "timeout") in user.events("longer-1")
+
+
 def test_cancelled_trials_are_returned_and_nothing_has_completed_that_has_not(user: User) -> None:
     experiment = {
         "environment": {"resources": {"gpu": {"requests": 1}}},

@@ -68,6 +68,20 @@ def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_
     assert trials.trials(Report(ended, cancelled), lambda _: usage, 200)[3].state == "cancelled"
 
 
+def test_a_trial_that_wrote_no_end_is_lost_once_its_array_is_over(tmp_path: Path) -> None:
+    """Without accounting nobody else says how it ended; until then it may live."""
+    searched = run(tmp_path, "started 12_1 100 0", "started 12_2 100 0", "ended 12_2 160 0", count=2)
+    lost = Status(JobState.NODE_FAIL, source="scontrol")
+    ended = searched._replace(record=searched.record._replace(ended=lost))
+    for status, state in (
+        (lost, "vanished"),
+        (Status(JobState.CANCELLED), "cancelled"),
+        (RUNNING, "unknown"),
+    ):
+        found = trials.trials(Report(ended, status), lambda _: (), 200)
+        assert [one.state for one in found] == [state, "completed"]
+
+
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.UNSUBMITTED, JobState.UNKNOWN])
 def test_a_trial_that_may_start_is_not_lost_and_where_nothing_is_known_is_unknown(
     state: JobState, tmp_path: Path

@@ -57,7 +57,17 @@ def _packing(plan: Plan, sweep: Sweep, pack: Pack) -> str:
     limit = f" within {plan.request.walltime}" if plan.request.walltime else ""
     rounds = pack.rounds(sweep.trials)
     what = f"about {rounds} trials one after another{limit}" if rounds > 1 else f"one trial{limit}"
-    return f"packed ({pack.origin}): {pack.workers} at once on {nodes}, {jobs}; each worker runs {what}"
+    left = f"; {_left(plan)}" if plan.request.walltime else ""
+    return f"packed ({pack.origin}): {pack.workers} at once on {nodes}, {jobs}; each worker runs {what}{left}"
+
+
+def _left(plan: Plan) -> str:
+    """Return what becomes of packed trials that do not end within the time limit of their job."""
+    restarts = plan.completion.restarts
+    if restarts and restarts.by and restarts.max and "timeout" in restarts.on:
+        times = f"at most {restarts.max} times" if restarts.max > 1 else "once"
+        return f"for those that are left a job goes into the queue again, {times}"
+    return "`hpcdist sweep resume RUN` runs those that are left"
 
 
 def _not_packed(made: Planned) -> str:

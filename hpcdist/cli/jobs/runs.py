@@ -188,7 +188,7 @@ def next_generation(report: Report) -> str:
     """Return that a search whose generation has ended has further ones, and how it goes on; or nothing."""
     if not report.status.state.is_final:
         return ""
-    from hpcdist.sweeps import standing
+    from hpcdist.runs import standing
 
     found = standing.awaited(report)
     return f"{found.text}; {standing.go_on(report.run)}" if found else ""

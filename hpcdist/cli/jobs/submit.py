@@ -12,16 +12,15 @@ import click
 from hpcdist.cli import balances, costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
-from hpcdist.cli.jobs.wait import wait
+from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
 from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_of
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.runs import control, job_code, requests, rundir, states, this_machine
+from hpcdist.runs import control, job_code, requests, rundir, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers import Submission, schedulers
 from hpcdist.words import quote
 
@@ -157,31 +156,14 @@ def _print_id_as_note(run: Run) -> None:
 def _follow_or_wait(ctx: click.Context, run: Run, *, following: bool, json: bool) -> None:
     services = runs.services()
     report = follow(run, services) if following else wait([run], services)[0]
-    if runs.next_generation(report):
-        report = _to_the_end(report, services, json=json)
+    if following and runs.next_generation(report):
+        [report] = wait([report.run], services)
+    print_reasons([report])
     if json:
         show.as_json(runs.report_of(report))
     else:
         note(runs.sentence(report))
     ctx.exit(runs.exit_code_of(report))
-
-
-def _to_the_end(report: Report, services: Services, *, json: bool) -> Report:
-    """Submit the further generations of an adaptive search as well, and wait for all of them.
-
-    Raises:
-        ConfigError: if a trial is to be resumed first, or none recorded the metric.
-    """
-    from hpcdist.sweeps import generations  # it plans
-
-    run = report.run
-    if run.record.remote:
-        return report
-    note(f"a generation of {run.name} has ended; its next ones are submitted, and waited for")
-    output = Output(note=note) if json else runs.added(run, json=False)
-    run, why = generations.advance(run, services, output, wait=wait)
-    note(f"the search of {run.name} is over: {why}")
-    return states.status([run], services)[0]
 
 
 def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:

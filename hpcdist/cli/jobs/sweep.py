@@ -13,11 +13,11 @@ from hpcdist.cli.jobs.comparing import as_data, print_table, text_of
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import control, finding, states, stopping
+from hpcdist.errors import ConfigError, HpcdistError, Problem
+from hpcdist.runs import control, finding, standing, states, stopping
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers import schedulers
-from hpcdist.sweeps import looking, standing, trials
+from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import comparison
@@ -173,7 +173,9 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
         raise ConfigError(Problem(message, hint="use --wait"))
     if not by_job or states.status([run], services)[0].is_over:
         added = runs.added(run, json=json)
-        run, why = generations.advance(run, services, added, wait=wait if waiting else None)
+        if waiting:
+            run = wait([run], services, added, _stop)[0].run
+        run, why = generations.advance(run, services, added, only_if_over=waiting)
     if why:
         note(f"the search of {run.name} is over: {why}")
     elif by_job:
@@ -181,6 +183,10 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
         from hpcdist.sweeps import replanning
 
         sweep_job.follow(run, *replanning.batch_of(run), services)
+
+
+def _stop(error: HpcdistError) -> None:
+    raise error
 
 
 def _trials_of(run: Run) -> Params:

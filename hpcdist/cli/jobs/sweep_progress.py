@@ -10,11 +10,11 @@ import click
 from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import one_line, printable
 from hpcdist.errors import comma_list
-from hpcdist.runs import elements
+from hpcdist.runs import elements, standing
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.sweeps import looking, standing
+from hpcdist.sweeps import looking
 from hpcdist.sweeps.looking import Look
 
 if TYPE_CHECKING:

@@ -8,15 +8,18 @@ from pathlib import Path
 import click
 
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.messages import note
+from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ExitCode, WaitTimeout
-from hpcdist.runs import control, logs
+from hpcdist.errors import ExitCode, HpcdistError, WaitTimeout
+from hpcdist.runs import logs, standing
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers.job import JobState
+from hpcdist.sweeps import to_the_end
+from hpcdist.sweeps.to_the_end import Stuck
 
 
 @click.command("wait")
@@ -33,6 +36,7 @@ def command(
 ) -> None:
     """Wait for jobs to end, and exit with their exit code.
 
+    Of a search by hyperband or bo, the next generation is submitted when one has ended, up to the last one.
     Of several jobs, it is that of the first one that failed; an operation of a pipeline that was not needed,
     as it waited for a failure that did not come, counts as none.
     """
@@ -42,6 +46,7 @@ def command(
     except WaitTimeout:
         note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
+    print_reasons(reports)
     runs.show_states([*map(runs.report_of, reports)], runs_dir, json=json)
     ctx.exit(exit_code(reports) or code)
 
@@ -57,13 +62,35 @@ def exit_code(reports: Sequence[Report]) -> int:
     return next(filter(None, map(runs.exit_code_of, needed)), 0)
 
 
-def wait(found: Sequence[Run], services: Services) -> list[Report]:
-    """Wait for these jobs to end; on Ctrl-C, print that they keep running."""
+def wait(
+    found: Sequence[Run], services: Services, output: Output | None = None, on_stuck: Stuck | None = None
+) -> list[Report]:
+    """Wait for these jobs to end, of searches for their last generations; on Ctrl-C, print that they go on.
+
+    ``output``, ``on_stuck``: as `to_the_end.wait`; by default they print notes and errors.
+    """
+    output = output or Output(_print_generation, note)
     try:
-        return control.wait(found, services, on_change=_explain)
+        return to_the_end.wait(found, services, output, on_stuck or _print_why, _explain)
     except KeyboardInterrupt:
         note(f"not cancelled: {', '.join(run.name for run in found)}")
         raise
+
+
+def print_reasons(reports: Sequence[Report]) -> None:
+    """Print why searches ended before the last of their generations."""
+    for report in reports:
+        if (found := standing.of(report.run)) and found.why:
+            note(f"the search of {report.run.name} is over: {found.why}")
+
+
+def _print_generation(run: Run) -> None:
+    last = run.jobs[-1].record
+    note(f"{run.name}: a generation has ended; job {last.job_id} runs trials {last.trials}")
+
+
+def _print_why(error: HpcdistError) -> None:
+    print_problems(error.problems)
 
 
 def _explain(report: Report) -> None:

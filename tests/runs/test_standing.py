@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import stopping
+from hpcdist.runs import standing, stopping
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.standing import Standing
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.sweeps import standing
-from hpcdist.sweeps.standing import Standing
 from tests.sweeps.test_trials import run
 
 DONE = Status(JobState.COMPLETED, "COMPLETED", 0)
@@ -49,7 +48,12 @@ def test_other_runs_have_none_and_a_damaged_plan_counts_as_no_trials(tmp_path: P
 )
 def test_a_search_that_was_stopped_waits_for_no_generation(tmp_path: Path, text: str, why: str) -> None:
     found = searched(tmp_path)
-    assert standing.awaited(Report(found, DONE)) == Standing(3, 7)
+    for state in (JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY):
+        report = Report(found, Status(state))
+        assert standing.awaited(report) == standing.expected(report) == Standing(3, 7)
+    assert standing.expected(Report(found, Status(JobState.RUNNING))) == Standing(3, 7)
+    assert standing.awaited(Report(found, Status(JobState.RUNNING))) is None
+    assert standing.expected(Report(found, Status(JobState.NODE_FAIL))) is None
     assert standing.awaited(Report(found, Status(JobState.CANCELLED))) is None
     stopping.request(found.directory, text)
     assert standing.of(found) == Standing(3, 7, why)

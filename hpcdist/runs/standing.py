@@ -13,6 +13,9 @@ from hpcdist.schedulers.job import JobState
 _TABLE: Final = "trials.tsv"
 """As `trial_table.FILE`, without the models that it imports: `status` looks at many runs."""
 
+_RAN: Final = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY})
+"""The ends of a generation whose trials ran, be it not well: those that did well go on."""
+
 
 class Standing(NamedTuple):
     """How many trials there are, and how many all generations have at most; ``why``: it goes no further."""
@@ -38,8 +41,16 @@ def of(run: Run) -> Standing | None:
 
 def awaited(report: Report) -> Standing | None:
     """Return how far a search is whose generation has ended, if the next one is to be submitted."""
-    if report.status.state not in (JobState.COMPLETED, JobState.FAILED):
+    if report.status.state not in _RAN:
         return None  # it runs, or is to be resumed first
+    found = of(report.run)
+    return found if found and not found.why else None
+
+
+def expected(report: Report) -> Standing | None:
+    """Return how far a search is whose next generation is still to be submitted, also while one runs."""
+    if report.status.state.is_final:
+        return awaited(report)
     found = of(report.run)
     return found if found and not found.why else None
 
