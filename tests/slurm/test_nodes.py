@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.process import until
+from tests.slurm.quota import slowed
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -58,35 +61,49 @@ def test_a_node_that_crashed_twice_is_left_out_until_it_is_forgotten(cluster: Cl
 
 
 TRAIN = """\
-import os, pathlib, socket, time
+import os, pathlib, time
 from hpcdist_tracking import log_metrics
-own = 0.15 if socket.gethostname() == "n2" else 0.01
-for step in range(1, 41):
-    begun = time.time()
-    time.sleep(own)
-    log_metrics(step=step, compute_seconds=time.time() - begun, all_ranks=True)
-pathlib.Path("done." + os.environ["HPCDIST_RANK"]).touch()
-while len(list(pathlib.Path().glob("done.*"))) < 4:
-    time.sleep(0.1)
-if os.environ["HPCDIST_RANK"] == "2":
+rank = os.environ["HPCDIST_RANK"]
+pathlib.Path("met").mkdir(exist_ok=True)
+def meet(step):
+    pathlib.Path(f"met/{step}.{rank}").touch()
+    while not all(os.path.exists(f"met/{step}.{other}") for other in range(4)):
+        time.sleep(0.005)
+meet(0)
+for step in range(1, 33):
+    begun = time.monotonic()
+    sum(range(1_000_000))  # some periods of the quota
+    log_metrics(step=step, compute_seconds=time.monotonic() - begun, all_ranks=True)
+    meet(step)
+if rank == "2":
     raise SystemExit(7)
 time.sleep(30)
 """
-"""On one node each step takes far longer; a rank fails when all have done theirs."""
+"""Synchronous steps of real work, the same on each node; a rank fails when all have done theirs."""
 
 
-def test_the_slow_node_and_the_first_task_to_fail_are_named(cluster: Cluster, workdir: Path) -> None:
+def test_a_node_with_less_cpu_and_the_first_task_to_fail_are_named(cluster: Cluster, workdir: Path) -> None:
     user = User(cluster, workdir)
     (user.directory / "train.py").write_text(TRAIN)
     environment = {"replicas": {"n_workers": 3, "per_node": 1}}
     batch = {"partition": "gpu"}
     command = {"run": {"cmd": "python3 train.py"}, "environment": environment, "batch": batch}
     file = user.write("slow", {"framework": "pytorch", **command})
-    assert user.hpcdist("submit", file, "--wait").returncode == 7
+    assert user.hpcdist("submit", file).returncode == 0
+    until((user.directory / "met" / "1.1").exists, "the training to begin")
+    with slowed(cluster, "n2", 0.04):
+        assert user.hpcdist("wait", "slow-1").returncode == 7
     found = user.json("describe", "slow-1")
     slowness, failure = found["slowness"], found["first_failure"]
     assert (slowness["by"], [each["host"] for each in slowness["slow"]]) == ("compute_seconds", ["n2"])
+    assert slowness["slow"][0]["excess"] > 1, slowness["text"]
     assert (failure["rank"], failure["host"], failure["code"]) == (2, "n3", 7)
-    assert "rank 1 on n2 is slower than its peers by" in user.hpcdist("describe", "slow-1").stdout
+    evidence = re.compile(
+        r"rank 1 on n2 is slower than its peers by \d+%: compute_seconds is \S+, "
+        r"that of the other 3 ranks \S+ \(medians of the last \d+ records\)"
+    )
+    assert evidence.search(user.hpcdist("describe", "slow-1").stdout)
+    assert user.hpcdist("report", "slow-1").returncode == 0
+    assert evidence.search((user.directory / "report.html").read_text())
     [node] = user.json("nodes")
     assert (node["node"], [one["kind"] for one in node["evidence"]]) == ("n2", ["slow"])
