@@ -153,6 +153,8 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             if lifts_stop:
                 stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
+        for problem in jobs[0].problems if jobs else ():
+            output.note(str(problem))
         new = _added(report.run, jobs, services, goes_on=goes_on)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
