@@ -142,7 +142,7 @@ def test_two_users_share_a_ledger_in_which_neither_loses_lines(cluster: Cluster,
     cluster.crash("n1")
     for user in users:
         assert user.hpcdist("wait", f"of-{user.name}-1", env=env).returncode != 0
-    words = [PYTHON, "-m", "hpcdist", "nodes"]
+    words: list[str | Path] = [PYTHON, "-m", "hpcdist", "nodes"]
     at_once = [
         cluster.popen(words, user=user.name, cwd=user.directory, env=ENVIRONMENT | env) for user in users * 3
     ]

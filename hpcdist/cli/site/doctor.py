@@ -107,7 +107,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
         own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
         further = ((*own, *settings), timeout, tried, on.names)
-        wanted = CheckJobOptions(site, site_path, on.count, gpus, partition, *further)
+        wanted = CheckJobOptions(site, site_path, on.number, gpus, partition, *further)
         found = merged(found, [*run_check_job(chosen.site, wanted, runs_dir, services)])
     if json:
         show.as_json([{**item._asdict(), "numbers": dict(item.numbers)} for item in found])

@@ -20,7 +20,7 @@ Setting = tuple[str, str]
 class WantedNodes(NamedTuple):
     """How many nodes a job is to have, and their names where it wants these alone."""
 
-    count: int
+    number: int
     names: tuple[str, ...] = ()
 
 
@@ -39,14 +39,18 @@ def read(text: str) -> WantedNodes:
         names = hostlist.expand(text)
     except ValueError as error:
         raise ConfigError(Problem(str(error), hint=_WRITE, place=place)) from None
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    problems = [one._replace(path=(), place=place) for one in text_checks.node_problems(names, ())]
-    if twice:
-        message = f"{comma_list(twice)} {'is' if len(twice) == 1 else 'are'} in it twice"
-        problems.append(Problem(message, hint="name each node once", place=place))
-    if not names or problems:
-        raise ConfigError(*problems or [Problem("there is no node in it", hint=_WRITE, place=place)])
+    if problems := [problem._replace(path=(), place=place) for problem in _problems(names)]:
+        raise ConfigError(*problems)
     return WantedNodes(len(names), tuple(names))
+
+
+def _problems(names: Sequence[str]) -> Iterator[Problem]:
+    if not names:
+        yield Problem("there is no node in it", hint=_WRITE)
+    yield from text_checks.node_problems(names, ())
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        message = f"{comma_list(twice)} {'is' if len(twice) == 1 else 'are'} in it twice"
+        yield Problem(message, hint="name each node once")
 
 
 def settings(wanted: WantedNodes, site: Site, resources: str, others: Sequence[Setting]) -> Iterator[Setting]:
