@@ -39,6 +39,7 @@ def _by_flux(names: Sequence[str]) -> NodeRequest:
 
 
 def _by_grid_engine(names: Sequence[str]) -> NodeRequest:
+    """Name the candidates, of which its parallel environment takes so many (tried on 8.1.9)."""
     return NodeRequest(f"-l h={'|'.join(names)}")
 
 
