@@ -1,4 +1,4 @@
-"""The ledger of nodes: taking up what many runs recorded; and who is slow among the ranks of a large run."""
+"""The ledger of nodes: taking up what many runs recorded; and a large run: who is slow, and its report."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import time
 from pathlib import Path
 
 from hpcdist.nodes import known, slowness
+from hpcdist.report import page
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, RunDirectory
+from hpcdist.runs.rundir import Phase, Run, RunDirectory
+from hpcdist.runs.states import Report
+from hpcdist.schedulers.job import JobState, Status
 from tests.nodes import records
 
 RUNS = 10_000
@@ -46,7 +49,7 @@ def main() -> None:
 
 
 def ranks() -> None:
-    """Print the CPU time to find the slow one among the ranks of one attempt."""
+    """Print the CPU time to find the slow one among the ranks of one attempt, and that of a report of it."""
     with tempfile.TemporaryDirectory() as name:
         names = tuple(f"n{node}" for node in range(NODES))
         directory = records.run(Path(name), tasks=NODES * RANKS, nodes=names)
@@ -57,8 +60,23 @@ def ranks() -> None:
         begun = time.process_time()
         found = slowness.of_attempt(directory, directory.plan(), records.ATTEMPT, ())
         spent = time.process_time() - begun
+        page_spent, size = report_of(directory)
     named = found.text.partition(" is slower")[0] if found else "nobody"
     print(
-        f"{NODES:,} nodes of {RANKS} ranks compared ({named}): {spent:.1f} s of a core   goal <= 10",
+        f"{NODES:,} nodes of {RANKS} ranks compared ({named}): {spent:.1f} s of a core   goal <= 10; "
+        f"their report: {page_spent:.1f} s of a core, {size / 1e6:.1f} MB   goal <= 10 s, 10 MB",
         flush=True,
     )
+
+
+def report_of(directory: RunDirectory) -> tuple[float, int]:
+    """Return the CPU time of a report of this run, and its size."""
+    ended, at = Status(JobState.COMPLETED, "COMPLETED", 0), "2026-01-01T00:00:00+00:00"
+    record = Record("train-1", "t", "slurm", "slurm", "d", at, Phase.SUBMITTED, "12", at, ended=ended)
+    rundir.save(directory, record)
+    began = int(records.BEGAN)
+    (directory.path / "events").write_text(f"started 12 {began} 0\nended 12 {began + STEPS} 0\n")
+    begun = time.process_time()
+    shown = page.content([Report(Run(directory, record), ended)], time.time())
+    text = page.html(shown, page.library()).encode()
+    return time.process_time() - begun, len(text)

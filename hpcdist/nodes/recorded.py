@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from math import isfinite
@@ -44,7 +44,7 @@ def read(directory: RunDirectory, attempt: Numbered) -> tuple[Rank, ...]:
     """Return the ranks that recorded anything in an attempt; what cannot be read is left out."""
     files = _files(directory.path / _FOLDER / attempt.job / attempt.name) if attempt.name else {}
     size = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES // max(1, len(files))))
-    found = (Rank(rank, host, (*_points(path, size),)) for rank, (host, path) in sorted(files.items()))
+    found = (Rank(rank, host, tuple(_points(path, size))) for rank, (host, path) in sorted(files.items()))
     return tuple(rank for rank in found if rank.points)
 
 
@@ -64,38 +64,56 @@ def _size(file: tuple[str, Path]) -> int:
     return 0
 
 
-def _points(file: Path, size: int) -> Iterator[Point]:
+def _points(file: Path, size: int) -> Sequence[Point]:
     with suppress(OSError), untrusted.open_regular(file) as stream:
         begin = stream.seek(max(0, stream.seek(0, 2) - size))
-        lines = stream.read(size).split(b"\n")
-        yield from _recorded(lines[1:] if begin else lines)
+        text = stream.read(size)
+        return _recorded(text[text.find(b"\n") + 1 :] if begin else text)
+    return ()
 
 
-def _recorded(lines: Iterable[bytes]) -> Iterator[Point]:
+def _recorded(text: bytes) -> Sequence[Point]:
+    """Return what these lines have: all at once where each is as `hpcdist_tracking` writes them."""
+    decode, error = _decoder()
+    try:
+        lines = decode(text)
+    except (error, RecursionError):
+        return [*_one_by_one(text.split(b"\n"))]
+    return [
+        Point(
+            line.at, line.step, line.metrics if all(line.metrics.values()) else _other_than_zero(line.metrics)
+        )
+        for line in lines
+        if line.metrics is not None and line.at is not None
+    ]
+
+
+def _one_by_one(lines: Iterable[bytes]) -> Iterator[Point]:
     """Yield what these lines have; one that is cut or damaged has nothing."""
     for line in filter(None, lines):
         with suppress(ValueError, RecursionError, AttributeError):
-            entry = _entry(line)
+            entry = json.loads(line)
             metrics, at = entry.get("metrics"), _number(entry.get("at"))
             if isinstance(metrics, dict) and at is not None:
                 numbers = {name: number for name, value in metrics.items() if (number := _number(value))}
                 yield Point(at, _number(entry.get("step")), numbers)
 
 
-def _entry(line: bytes) -> Any:
-    """Return what a line has; `json` also reads numbers that are not finite, in three times the time."""
-    decode, error = _decoder()
-    try:
-        return decode(line)
-    except error:
-        return json.loads(line)
+def _other_than_zero(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: value for name, value in metrics.items() if value}
 
 
 @cache
 def _decoder() -> tuple[Callable[[bytes], Any], type[Exception]]:
+    """Return what decodes all lines at once, in a tenth of the time, and its error; numbers are finite."""
     import msgspec  # for runs whose ranks recorded anything
 
-    return msgspec.json.Decoder().decode, msgspec.DecodeError
+    class Line(msgspec.Struct, gc=False):
+        at: float | None = None
+        step: float | None = None
+        metrics: dict[str, float] | None = None
+
+    return msgspec.json.Decoder(Line).decode_lines, msgspec.DecodeError
 
 
 def _number(value: Any) -> float | None:

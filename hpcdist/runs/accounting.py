@@ -33,6 +33,7 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
     "cpu_seconds": (float, 1 << 53),
     "cpus": (int, 1 << 31),
     "gpus": (int, 1 << 31),
+    "elapsed": (float, events.LATEST),
 }
 """The type of each field that may be null, and a number that is too large."""
 

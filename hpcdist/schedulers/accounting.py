@@ -21,7 +21,9 @@ class Usage(NamedTuple):
     ``max_memory`` in bytes is that of the whole job where the batch system adds it up, else of a process;
     ``total_memory`` in bytes is what all processes together can have used at most. ``cpu_seconds`` is the
     time that they computed, user and system. ``cpus`` and ``gpus`` are those that the job had and is charged
-    for, which are more than it asked for where it had whole nodes.
+    for, which are more than it asked for where it had whole nodes. ``elapsed``: for how many seconds it ran,
+    where the batch system counts them itself, without the time for which the job was suspended; 0 of one that
+    never started.
     """
 
     element: int | None = None
@@ -36,6 +38,7 @@ class Usage(NamedTuple):
     cpu_seconds: float | None = None
     cpus: int | None = None
     gpus: int | None = None
+    elapsed: float | None = None
 
 
 class Accounting(Protocol):

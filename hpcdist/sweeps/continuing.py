@@ -166,6 +166,8 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
         sweep = jobs[0].plan.sweep if jobs else None
         if sweep and sweep.budget:
             spending.record(report, services)
+        for problem in jobs[0].problems if jobs else ():
+            output.note(str(problem))
         new = _added(report.run, jobs, services, goes_on=goes_on)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)

@@ -54,9 +54,12 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
 
 
 def _plan(run: Run, options: ExperimentOptions, awaiting: Awaiting | None = None) -> Planned:
-    """Return the plan without the nodes that are suspect now, where the experiment wants that."""
+    """Return the plan without the nodes that are suspect now, where the experiment wants that.
+
+    Its warnings are about those alone: `submit` has printed the others.
+    """
     made = planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
-    return suspects.avoided(made, run.directory.path.parent)
+    return suspects.avoided(made._replace(problems=()), run.directory.path.parent)
 
 
 def _awaiting(run: Run) -> Awaiting:

@@ -92,10 +92,12 @@ def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consump
     began, ended = first.started, last.ended
     if usage.started is not None:
         began, ended = usage.started, ended if usage.ended is None else usage.ended
+    elif usage.elapsed == 0:  # it waited until it was cancelled
+        began = ended = usage.ended
     if ended is None and last.state == JobState.RUNNING.value:
         ended = now
     queued = first.queued if usage.queued is None else usage.queued
-    elapsed = _span(began, ended)
+    elapsed = _span(began, ended) if usage.elapsed is None else usage.elapsed
     gpus = plan.gpus if usage.gpus is None else usage.gpus
     return Consumption(
         last.job,

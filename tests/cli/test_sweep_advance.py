@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from hpcdist.runs import rundir
+from hpcdist.runs.record import Phase, Record
 from tests.chaos import slurm
 
 from .conftest import Hpcdist, Result
@@ -215,3 +218,20 @@ def test_the_job_that_extends_a_packed_search_begins_when_the_one_before_has_end
     hpcdist("sweep", "extend", "x-1", "--trials", "2")
     first, second = (folder / "slurm" / "words").read_text().splitlines()
     assert ("--dependency" in first, "--dependency=afterany:100" in second) == (False, True)
+
+
+def test_a_job_that_is_added_names_the_suspect_nodes_that_it_does_without(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{slurm.make(folder / 'slurm')}:{os.environ['PATH']}")
+    (folder / "sites" / "toy.yaml").write_text(slurm.SITE)
+    batch = {"site": "toy", "walltime": "1h", "exclude_bad_nodes": True}
+    submitted(hpcdist, folder, RANDOM, "x {{ lr }}", "--site-path=sites", f"--set=batch={json.dumps(batch)}")
+    other, at = rundir.create(folder / "runs", "other"), int(time.time()) - 3600
+    record = Record("other-1", "t", "toy", "slurm", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "7")
+    rundir.save(other, record)
+    (other.path / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n1\n")
+    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    excluded = "note: excluded as suspect: n1 (1.00: lost 1h ago in other-1); "
+    assert (done.code, excluded in done.err) == (0, True), done.err
+    assert "#SBATCH --exclude=n1" in (folder / "runs" / "x-1" / "job.2.sh").read_text()

@@ -35,6 +35,14 @@ Project         Description                  Balance (Hours)    Deposited (Hours
 --------------  ---------------------------  -----------------  -------------------
 physics         staff allocation             100                5000000
 """
+TACCINFO = """\
+--------------------- Project balances for user bjones ------------------------
+| Name           Avail SUs     Expires | Name           Avail SUs     Expires |
+| A-ccsc            342808  2030-09-30 | physics           4828  2026-09-30 |
+------------------------ Disk quotas for user bjones --------------------------
+| Disk         Usage (GB)     Limit    %Used   File Usage       Limit   %Used |
+| /scratch            6.6       0.0     0.00        22742           0    0.00 |
+"""
 ASSOCIATIONS = """\
 Current Association Manager state
 Association Records
@@ -196,6 +204,7 @@ def test_a_charge_without_a_rate_is_a_problem() -> None:
     [
         ("polaris", SBANK, Left(1999.4, "node-hours")),
         ("delta", ACCOUNTS, Left(100, "SU", 5000000)),
+        ("lonestar6", TACCINFO, Left(4828, "SU")),
     ],
 )
 def test_shipped_sites_read_what_their_centres_show_as_an_example(site: str, text: str, left: Left) -> None:

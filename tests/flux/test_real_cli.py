@@ -17,6 +17,7 @@ from hpcdist.plan.values import Directive
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, RESERVED, SHORT
 from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.node_requests import node_requests
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
@@ -186,3 +187,12 @@ def test_its_flags_are_known() -> None:
 def test_a_script_in_which_it_finds_directives_is_refused_before() -> None:
     with pytest.raises(Exception, match=r"run.cmd: Flux would take a line of the command for a directive"):
         FLUX.directives(plans.plan(command="true\n# flux: hi"), plans.site(scheduler="flux"))
+
+
+def test_nodes_by_name_are_a_list_of_hosts(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    request = node_requests.get("flux")(("n1", "n2", "n4"))
+    plan = planned(site(scheduler="flux", launcher="flux"), batch={"constraint": f"a&{request.constraint}"})
+    script.write_text(render(plan, run_dir=str(tmp_path)))
+    constraints = jobspec("batch", script)["attributes"]["system"]["constraints"]
+    assert constraints == {"and": [{"properties": ["a"]}, {"hostlist": ["n1,n2,n4"]}]}

@@ -20,15 +20,15 @@ from .test_history import log
 from .test_rundir import made
 
 ROWS = (
-    "12|NODE_FAIL|1:0|90|98|150||n[1-2]|00:30.500|cpu=8,gres/gpu=8,node=2|\n"
-    "12.0|FAILED|0:9|100|100|150|4K|n1|00:30.500|cpu=8|cpu=00:00:30,mem=7K\n"
-    "12|COMPLETED|0:0|155|199|230||n3|00:00:00|cpu=8,node=1|\n12.0|COMPLETED|0:0|200|200|230|3K|n3|||\n"
+    "12|NODE_FAIL|1:0|90|98|150||n[1-2]|00:30.500|cpu=8,gres/gpu=8,node=2||52\n"
+    "12.0|FAILED|0:9|100|100|150|4K|n1|00:30.500|cpu=8|cpu=00:00:30,mem=7K|50\n"
+    "12|COMPLETED|0:0|155|199|230||n3|00:00:00|cpu=8,node=1||31\n12.0|COMPLETED|0:0|200|200|230|3K|n3||||30\n"
 )
 RUNNING = ROWS.replace("|230|", "|Unknown|").replace("COMPLETED", "RUNNING")
 COMPLETED = Status(JobState.COMPLETED)
 USAGE = (
-    Usage(None, JobState.NODE_FAIL, 90.0, 98.0, 150.0, None, ("n1", "n2"), 4096, 7168, 30.5, 8, 8),
-    Usage(None, JobState.COMPLETED, 155.0, 199.0, 230.0, 0, ("n3",), 3072, cpus=8),
+    Usage(None, JobState.NODE_FAIL, 90.0, 98.0, 150.0, None, ("n1", "n2"), 4096, 7168, 30.5, 8, 8, 52.0),
+    Usage(None, JobState.COMPLETED, 155.0, 199.0, 230.0, 0, ("n3",), 3072, cpus=8, elapsed=31.0),
 )
 
 
@@ -160,7 +160,7 @@ def test_the_accounting_of_jobs_that_run_on_is_not_queried_for_many(tmp_path: Pa
 
 
 def test_a_time_beyond_all_calendars_is_not_taken(tmp_path: Path) -> None:
-    rows = "12|COMPLETED|0:0|155|199|999999999999||n3|||\n"
+    rows = "12|COMPLETED|0:0|155|199|999999999999||n3||||9\n"
     assert accounting.query(slurm(tmp_path), Services(Sacct(rows), now=lambda: 300.0)) == ()
 
 
@@ -190,11 +190,11 @@ def test_all_jobs_of_a_run_are_one_query(tmp_path: Path) -> None:
     """Job 12 and 123 are told apart; each has the starts of its own."""
     run = slurm(tmp_path, "started 12 100 0", "started 123 200 0")
     second = Run(run.directory._replace(number=2), run.record._replace(job_id="123"))
-    other = "123|RUNNING|0:0|90|98|Unknown||n9|00:00:00||\n"
+    other = "123|RUNNING|0:0|90|98|Unknown||n9|00:00:00|||2\n"
     sacct = Sacct(ROWS + other)
     usage = accounting.of_jobs(run._replace(later=(second,)), Services(sacct, now=lambda: 300.0))
     assert (usage(run), usage(second), sacct.calls) == (
         USAGE,
-        (Usage(None, JobState.RUNNING, 90.0, 98.0, hosts=("n9",)),),
+        (Usage(None, JobState.RUNNING, 90.0, 98.0, hosts=("n9",), elapsed=2.0),),
         1,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -31,45 +32,60 @@ def local(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+def of_slurm(name: str) -> list[Usage]:
+    text = (PLACE / "slurm" / f"{name}.22.05.8.txt").read_text()
+    return read("slurm", text.partition("|")[0], text)
+
+
+AT: Final = 1795866736
+
+
 def test_slurm_shows_each_start_of_a_requeued_job() -> None:
-    at = 1795462000
-    assert read("slurm", "2", (PLACE / "slurm" / "requeued.22.05.8.txt").read_text()) == [
+    assert of_slurm("requeued") == [
         Usage(
-            None, JobState.PENDING, at + 64, at + 65, at + 66, None, ("n1",), 15692 << 10,
-            (15692 + 8464) << 10, 0.055, 1,
+            None, JobState.PENDING, AT, AT, AT + 2, None, ("n3",), 12724 << 10, (12724 + 1624) << 10, 0.005,
+            1, elapsed=2,
         ),
         Usage(
-            None, JobState.COMPLETED, at + 66, at + 72, at + 81, 0, ("n1",), 219908 << 10,
-            (16280 + 219908 + 219544) << 10, 0.431, 1,
+            None, JobState.COMPLETED, AT + 3, AT + 9, AT + 17, 0, ("n3",), 215916 << 10,
+            (12696 + 215916 + 212808) << 10, 0.359, 1, elapsed=8,
         ),
     ]  # fmt: skip
 
 
 def test_slurm_shows_the_gpus_and_what_all_tasks_used() -> None:
-    [found] = read("slurm", "1", (PLACE / "slurm" / "gpus.22.05.8.txt").read_text())
-    assert found[7:] == (117752 << 10, (15416 + 586340) << 10, 10.59, 8, 8)
+    [found] = of_slurm("gpus")
+    assert found[7:] == (110632 << 10, (12552 + 883996) << 10, 4.991, 8, 8, 14)
+
+
+def test_slurm_counts_no_time_for_which_a_job_did_not_run() -> None:
+    [suspended] = of_slurm("suspended")
+    assert (suspended.started, suspended.ended, suspended.elapsed) == (AT, AT + 9, 4)
+    assert of_slurm("cancelled") == [
+        Usage(None, JobState.CANCELLED, AT, None, AT + 9, cpus=0, gpus=0, elapsed=0)
+    ]
 
 
 def test_slurm_joins_components_and_parts_elements() -> None:
     answer = (
-        "24+0|FAILED|5:0|10|20|30||n[1-2]|00:04.500|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,node=2|\n"
-        "24+0.batch|FAILED|5:0|20|20|30|100K|n1|00:04.500|cpu=2|cpu=00:00:04,mem=100K,pages=0\n"
-        "24+1|COMPLETED|0:0|10|20|40||n5|01:00:01|billing=4,cpu=2,node=1|\n"
-        "24+1.0|COMPLETED|0:0|20|20|40|2M|n5|01:00:01|cpu=2|cpu=01:00:01,mem=4M,pages=0\n"
-        "24+1.1|COMPLETED|0:0|20|20|40|1M|n5|||mem=1M\n24+1.2|COMPLETED|0:0|20|20|40||n5|||\n"
+        "24+0|FAILED|5:0|10|20|30||n[1-2]|00:04.500|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,node=2||10\n"
+        "24+0.batch|FAILED|5:0|20|20|30|100K|n1|00:04.500|cpu=2|cpu=00:00:04,mem=100K,pages=0|10\n"
+        "24+1|COMPLETED|0:0|10|20|40||n5|01:00:01|billing=4,cpu=2,node=1||20\n"
+        "24+1.0|COMPLETED|0:0|20|20|40|2M|n5|01:00:01|cpu=2|cpu=01:00:01,mem=4M,pages=0|20\n"
+        "24+1.1|COMPLETED|0:0|20|20|40|1M|n5|||mem=1M|20\n24+1.2|COMPLETED|0:0|20|20|40||n5||||20\n"
     )
     hosts, memory = ("n1", "n2", "n5"), (100 << 10) + (5 << 20)
     assert read("slurm", "24", answer) == [
-        Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20, memory, 3605.5, 6, 2)
+        Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20, memory, 3605.5, 6, 2, 20)
     ]
     answer = (
-        "7_0|CANCELLED by 5|0:0|10|None|15||None assigned|00:00:00||\n"
-        "7_3|NODE_FAIL|1:0|10|20|Unknown||n1|00:00:00|cpu=1,mem=9M|\n7_3.extern|CANCELLED|0:0|20|20|30|0|n1|||\n"
-        "7_[4-5%2]|PENDING|0:0|10|Unknown|Unknown||None assigned|||\n"
+        "7_0|CANCELLED by 5|0:0|10|None|15||None assigned|00:00:00|||0\n"
+        "7_3|NODE_FAIL|1:0|10|20|Unknown||n1|00:00:00|cpu=1,mem=9M||8\n7_3.extern|CANCELLED|0:0|20|20|30|0|n1||||10\n"
+        "7_[4-5%2]|PENDING|0:0|10|Unknown|Unknown||None assigned||||0\n"
     )
     assert read("slurm", "7;alpha", answer) == [
-        Usage(0, JobState.CANCELLED, 10, None, 15),
-        Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",), cpus=1),
+        Usage(0, JobState.CANCELLED, 10, None, 15, cpus=0, gpus=0, elapsed=0),
+        Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",), cpus=1, elapsed=8),
     ]
 
 
@@ -92,7 +108,7 @@ def test_pbs_shows_the_last_start() -> None:
     assert (short.exit_code, short.max_memory) == (37, None)  # it writes 0kb where it measured nothing
     used = "resources_used.cput=1:02:03|resources_used.mem=5kb|resources_used.ncpus=64|Resource_List.ngpus=8"
     [large] = read("pbs", "1.head", f"Job Id: 1.head|job_state=F|Exit_status=0|{used}\n")  # of qstat(1B)
-    assert large[7:] == (5 << 10, 5 << 10, 3723, 64, 8)
+    assert large[7:12] == (5 << 10, 5 << 10, 3723, 64, 8)
     elements = read("pbs", "35[].head", answer)
     assert [each.element for each in elements] == [0, 1, 2, 3, 4, 5]
     assert [each.started is None for each in elements] == [False, False, True, True, True, True]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.users import User
+from tests.slurm.config import USERS
+from tests.slurm.process import until
+from tests.slurm.quota import slowed
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
 
@@ -58,35 +68,101 @@ def test_a_node_that_crashed_twice_is_left_out_until_it_is_forgotten(cluster: Cl
 
 
 TRAIN = """\
-import os, pathlib, socket, time
+import os, pathlib, time
 from hpcdist_tracking import log_metrics
-own = 0.15 if socket.gethostname() == "n2" else 0.01
-for step in range(1, 41):
-    begun = time.time()
-    time.sleep(own)
-    log_metrics(step=step, compute_seconds=time.time() - begun, all_ranks=True)
-pathlib.Path("done." + os.environ["HPCDIST_RANK"]).touch()
-while len(list(pathlib.Path().glob("done.*"))) < 4:
-    time.sleep(0.1)
-if os.environ["HPCDIST_RANK"] == "2":
+rank = os.environ["HPCDIST_RANK"]
+pathlib.Path("met").mkdir(exist_ok=True)
+def meet(step):
+    pathlib.Path(f"met/{step}.{rank}").touch()
+    while not all(os.path.exists(f"met/{step}.{other}") for other in range(4)):
+        time.sleep(0.005)
+meet(0)
+for step in range(1, 33):
+    begun = time.monotonic()
+    sum(range(1_000_000))  # some periods of the quota
+    log_metrics(step=step, compute_seconds=time.monotonic() - begun, all_ranks=True)
+    meet(step)
+if rank == "2":
     raise SystemExit(7)
 time.sleep(30)
 """
-"""On one node each step takes far longer; a rank fails when all have done theirs."""
+"""Synchronous steps of real work, the same on each node; a rank fails when all have done theirs."""
 
 
-def test_the_slow_node_and_the_first_task_to_fail_are_named(cluster: Cluster, workdir: Path) -> None:
+def test_a_node_with_less_cpu_and_the_first_task_to_fail_are_named(cluster: Cluster, workdir: Path) -> None:
     user = User(cluster, workdir)
     (user.directory / "train.py").write_text(TRAIN)
     environment = {"replicas": {"n_workers": 3, "per_node": 1}}
     batch = {"partition": "gpu"}
     command = {"run": {"cmd": "python3 train.py"}, "environment": environment, "batch": batch}
     file = user.write("slow", {"framework": "pytorch", **command})
-    assert user.hpcdist("submit", file, "--wait").returncode == 7
+    assert user.hpcdist("submit", file).returncode == 0
+    until((user.directory / "met" / "1.1").exists, "the training to begin")
+    with slowed(cluster, "n2", 0.04):
+        assert user.hpcdist("wait", "slow-1").returncode == 7
     found = user.json("describe", "slow-1")
     slowness, failure = found["slowness"], found["first_failure"]
     assert (slowness["by"], [each["host"] for each in slowness["slow"]]) == ("compute_seconds", ["n2"])
+    assert slowness["slow"][0]["excess"] > 1, slowness["text"]
     assert (failure["rank"], failure["host"], failure["code"]) == (2, "n3", 7)
-    assert "rank 1 on n2 is slower than its peers by" in user.hpcdist("describe", "slow-1").stdout
+    evidence = re.compile(
+        r"rank 1 on n2 is slower than its peers by \d+%: compute_seconds is \S+, "
+        r"that of the other 3 ranks \S+ \(medians of the last \d+ records\)"
+    )
+    assert evidence.search(user.hpcdist("describe", "slow-1").stdout)
+    assert user.hpcdist("report", "slow-1").returncode == 0
+    assert evidence.search((user.directory / "report.html").read_text())
     [node] = user.json("nodes")
     assert (node["node"], [one["kind"] for one in node["evidence"]]) == ("n2", ["slow"])
+
+
+@pytest.fixture
+def lab(cluster: Cluster) -> Iterator[Path]:
+    """A folder of a group with both users, in which what they make belongs to the group."""
+    root = partial(cluster.run, user="root", check=True)
+    folder = cluster.settings.directory / "lab"
+    root(["bash", "-c", 'echo lab:x:21100:hu1,hu2 >>/etc/group; install -d -g lab -m 2770 "$0"', folder])
+    yield folder
+    root(["bash", "-c", 'sed -i /^lab:/d /etc/group; rm -r "$0"', folder])
+
+
+def test_two_users_share_a_ledger_in_which_neither_loses_lines(cluster: Cluster, lab: Path) -> None:
+    ledger, config = lab / "nodes.jsonl", lab / "config.yml"
+    config.write_text(f"nodes_ledger: {ledger}\n")
+    env = {"HPCDIST_CONFIG": str(config)}
+    folders = [Path(tempfile.mkdtemp(dir=cluster.home(name), prefix="lab-")) for name in USERS]
+    for name, folder in zip(USERS, folders, strict=True):
+        os.chown(folder, USERS[name], USERS[name])
+    one, two = users = [User(cluster, folder, name) for name, folder in zip(USERS, folders, strict=True)]
+    batch = {"partition": "a100", "requeue": False, "directives": ["--nodelist=n1"]}
+    for user in users:
+        file = user.write(f"of-{user.name}", {"run": {"cmd": "echo up; sleep 600"}, "batch": batch})
+        assert user.hpcdist("submit", file, env=env).returncode == 0
+        assert node_of(user, f"of-{user.name}-1") == "n1"
+    cluster.crash("n1")
+    for user in users:
+        assert user.hpcdist("wait", f"of-{user.name}-1", env=env).returncode != 0
+    words: list[str | Path] = [PYTHON, "-m", "hpcdist", "nodes"]
+    at_once = [
+        cluster.popen(words, user=user.name, cwd=user.directory, env=ENVIRONMENT | env) for user in users * 3
+    ]
+    assert [process.communicate(timeout=100)[1] for process in at_once] == [""] * 6
+    for user in users:
+        [node] = json.loads(user.hpcdist("nodes", "--json", env=env).stdout)
+        assert node["node"] == "n1"
+        assert sorted((each["kind"], each["run"]) for each in node["evidence"]) == [
+            ("lost", "of-hu1-1"),
+            ("lost", "of-hu2-1"),
+        ]
+    known, shown = ledger.read_text(), ledger.stat()
+    assert (stat.S_IMODE(shown.st_mode), shown.st_gid) == (0o660, 21100)
+    assert two.hpcdist("nodes", "forget", "n1", env=env).stdout == "forgotten: n1\n"
+    assert ledger.read_text().startswith(known)
+    assert one.hpcdist("nodes", "--json", env=env).stdout.strip() == "[]"
+
+    secret = one.directory / "secret"
+    cluster.run(["bash", "-c", "echo mine >secret"], cwd=one.directory, check=True)
+    cluster.run(["bash", "-c", "mv $0 $0.old; ln -s $1 $0", ledger, secret], user="hu2", check=True)
+    done = one.hpcdist("nodes", env=env)
+    assert (done.returncode, f"warning: {ledger}: it is a symbolic link; " in done.stderr) == (0, True)
+    assert secret.read_text() == "mine\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from tests.slurm.users import ENVIRONMENT, User
 
 pytestmark = pytest.mark.real
 
-COLUMNS: Final = "Submit,Start,End,ElapsedRaw,TotalCPU,AllocCPUS,AllocTRES,MaxRSS,TRESUsageInTot"
+COLUMNS: Final = "JobID,Submit,Start,End,ElapsedRaw,TotalCPU,AllocTRES,MaxRSS,TRESUsageInTot"
 COMMAND: Final = """\
 until [[ -s $HPCDIST_JOB_DIR/gpu_usage/0.0.0 && -s $HPCDIST_JOB_DIR/gpu_usage/0.0.1 ]]; do sleep 0.2; done
 python3 -c 'held = bytearray(100 << 20); sum(range(10_000_000))'
@@ -35,9 +36,48 @@ echo '0, GPU-a, 37, 8192, 81559'
 """A stand-in for nvidia-smi, which writes what its manual describes."""
 
 
-def kept(user: User) -> bool:
-    assert user.hpcdist("describe", "used-1").returncode == 0
-    return (user.directory / "runs" / "used-1" / "accounting.json").exists()
+def kept(user: User, run: str) -> bool:
+    assert user.hpcdist("describe", run).returncode == 0
+    return (user.directory / "runs" / run / "accounting.json").exists()
+
+
+def starts(user: User, run: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = user.json("describe", run)["cost"]["starts"]
+    return found
+
+
+def _without_place(cost: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in cost.items() if key not in ("job_id", "start")}
+
+
+def of_sacct(user: User, number: str) -> list[dict[str, Any]]:
+    """The cost of each start of a job, or of the elements of an array, from sacct's own columns."""
+    words = ["sacct", "-D", "-n", "-P", "-j", number, "-o", COLUMNS]
+    shown = user.cluster.run(words, env={"SLURM_TIME_FORMAT": "%s"}, check=True).stdout.splitlines()
+    rows = [dict(zip(COLUMNS.split(","), line.split("|"), strict=True)) for line in shown]
+    begins = [place for place, row in enumerate(rows) if "." not in row["JobID"]]
+    return [_of_rows(*rows[begin:end]) for begin, end in pairwise([*begins, len(rows)])]
+
+
+def _of_rows(job: dict[str, str], *steps: dict[str, str]) -> dict[str, Any]:
+    had = dict(item.split("=") for item in job["AllocTRES"].split(",") if item)
+    elapsed, cpus, gpus = int(job["ElapsedRaw"]), int(had.get("cpu", 0)), int(had.get("gres/gpu", 0))
+    cpu = seconds(job["TotalCPU"])
+    used = [dict(item.split("=") for item in step["TRESUsageInTot"].split(",") if item) for step in steps]
+    began = job["Start"] if job["Start"].isdecimal() else job["End"]
+    return {
+        "queue_seconds": int(began) - int(job["Submit"]),
+        "elapsed_seconds": elapsed,
+        "cpus": cpus,
+        "gpus": gpus,
+        "gpu_hours": gpus * elapsed / 3600,
+        "cpu_hours_had": cpus * elapsed / 3600,
+        "cpu_hours": cpu and cpu / 3600,
+        "cpu_share": cpu / (cpus * elapsed) if cpu and elapsed else None,
+        "max_memory": max((size(step["MaxRSS"]) or 0 for step in steps), default=0) or None,
+        "total_memory": sum(size(step.get("mem", "")) or 0 for step in used) or None,
+        "is_measured": True,
+    }
 
 
 def test_the_figures_are_those_of_sacct(accounting_cluster: Cluster, workdir: Path) -> None:
@@ -48,33 +88,13 @@ def test_the_figures_are_those_of_sacct(accounting_cluster: Cluster, workdir: Pa
     tool.chmod(0o755)
     path = {"PATH": f"{tool.parent}:{ENVIRONMENT['PATH']}"}
     assert user.hpcdist("submit", user.write("used", EXPERIMENT), "--wait", env=path).returncode == 0
-    until(partial(kept, user), "sacct to know the end")
+    until(partial(kept, user, "used-1"), "sacct to know the end")
 
     number = user.json("status", "used-1")[0]["job_id"]
-    words = ["sacct", "-n", "-P", "-j", number, "-o", COLUMNS]
-    shown = user.cluster.run(words, env={"SLURM_TIME_FORMAT": "%s"}, check=True).stdout.splitlines()
-    job, *steps = [dict(zip(COLUMNS.split(","), line.split("|"), strict=True)) for line in shown]
-    had = dict(item.split("=") for item in job["AllocTRES"].split(","))
-    elapsed, cpus = int(job["ElapsedRaw"]), int(job["AllocCPUS"])
-    cpu = seconds(job["TotalCPU"])
-    used = [dict(item.split("=") for item in step["TRESUsageInTot"].split(",")) for step in steps]
-    assert cpu is not None
-    [cost] = user.json("describe", "used-1")["cost"]["starts"]
-    assert cost == {
-        "job_id": number,
-        "start": 0,
-        "queue_seconds": int(job["Start"]) - int(job["Submit"]),
-        "elapsed_seconds": elapsed,
-        "cpus": cpus,
-        "gpus": int(had["gres/gpu"]),
-        "gpu_hours": int(had["gres/gpu"]) * elapsed / 3600,
-        "cpu_hours_had": cpus * elapsed / 3600,
-        "cpu_hours": cpu / 3600,
-        "cpu_share": cpu / (cpus * elapsed),
-        "max_memory": max(size(step["MaxRSS"]) or 0 for step in steps),
-        "total_memory": sum(size(step["mem"]) or 0 for step in used),
-        "is_measured": True,
-    }
+    [cost] = starts(user, "used-1")
+    [accounted] = of_sacct(user, number)
+    assert (cost["gpus"], cost["elapsed_seconds"] > 0, cost["total_memory"] > 100 << 20) == (6, True, True)
+    assert cost == {**accounted, "job_id": number, "start": 0}
     [listed] = user.json("list", "--cost")
     per_start = {"job_id": None, "start": None, "cpus": None, "gpus": None}
     assert {**per_start, **listed["cost"]} == {**cost, **per_start}
@@ -86,6 +106,42 @@ def test_the_figures_are_those_of_sacct(accounting_cluster: Cluster, workdir: Pa
         "0.0.1": "# n2 nvidia-smi",
     }
     assert all(line.split()[4:] == ["0:37:8192:81559"] for lines in files.values() for line in lines[1:])
+
+
+ENDS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
+    "again": ("a100", "echo up; [[ $SLURM_RESTART_COUNT ]] || sleep 600", {"requeue": True}),
+    "array": ("a100", "sleep $SLURM_ARRAY_TASK_ID", {"array": "1-2"}),
+    "lost": ("v100", "echo up; sleep 600", {"requeue": False, "directives": ["--nodelist=n4"]}),
+    "never": ("a100", "true", {"directives": ["--begin=now+3600"]}),
+    "stopped": ("v100", "echo up; sleep 600", {"directives": ["--nodelist=n3"]}),
+}
+"""Jobs by their names, each with its partition and its command; what becomes of them is below."""
+
+
+def test_the_figures_are_those_of_sacct_however_a_job_ends(
+    accounting_cluster: Cluster, workdir: Path
+) -> None:
+    user, numbers = User(accounting_cluster, workdir), {}
+    slurm = partial(user.cluster.run, user="root", check=True)
+    for name, (partition, command, batch) in ENDS.items():
+        batch |= {"partition": partition}
+        file = user.write(name, {"run": {"cmd": command}, "environment": NODE, "batch": batch})
+        assert user.hpcdist("submit", file).returncode == 0
+        numbers[name] = user.json("status", f"{name}-1")[0]["job_id"]
+    for name in ("again", "lost", "stopped"):
+        user.await_log(f"{name}-1", "up")
+    slurm(["scontrol", "suspend", numbers["stopped"]])
+    slurm(["scontrol", "requeue", numbers["again"]])
+    user.cluster.crash("n4")
+    assert user.hpcdist("cancel", "never-1").returncode == 0
+    assert user.hpcdist("wait", "lost-1").returncode != 0
+    slurm(["scontrol", "resume", numbers["stopped"]])
+    assert user.hpcdist("cancel", "stopped-1").returncode == 0
+    user.hpcdist("wait", *(f"{name}-1" for name in ENDS))
+    for name in numbers:
+        until(partial(kept, user, f"{name}-1"), f"sacct to know the end of {name}")
+    found = {name: [_without_place(cost) for cost in starts(user, f"{name}-1")] for name in numbers}
+    assert found == {name: of_sacct(user, number) for name, number in numbers.items()}
 
 
 def test_without_an_accounting_database_it_is_what_the_event_log_has(cluster: Cluster, workdir: Path) -> None:

@@ -79,6 +79,10 @@ def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
 def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Path) -> None:
     run = recorded(tmp_path, "--set", "batch.exclude_bad_nodes=true")
     other = made(tmp_path, site="toy").directory.path
-    (other / "events").write_text(f"started 7 {int(time.time())} 0\nlost 7 {int(time.time())} n1\n")
+    at = int(time.time()) - 3600
+    (other / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n1\n")
     found = replanning.changed(run, Changes())
     assert [line.value for line in found.plan.directives if line.flag == "--exclude"] == ["n1"]
+    assert [problem.message for problem in found.problems] == [
+        f"excluded as suspect: n1 (1.00: lost 1h ago in {other.name})"
+    ]

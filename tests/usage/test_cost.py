@@ -48,3 +48,18 @@ def test_what_the_accounting_lacks_is_taken_from_the_event_log() -> None:
     [found] = starts([Attempt("12", (0, 0), "completed", 90.0, 100.0, 110.0, usage=lsf)], PLAN, 0.0)
     assert found == Consumption("12", 0, 10, 10, 2, 4, 40, 20, 3.0, 7, 7, is_measured=True)
     assert found.cpu_share == 0.15
+
+
+def test_time_for_which_a_job_did_not_run_costs_nothing() -> None:
+    suspended = USAGE._replace(elapsed=60.0)
+    never = Usage(None, JobState.CANCELLED, 90, None, 95, cpus=0, gpus=0, elapsed=0.0)
+    found = [
+        Attempt("12_1", (0, 0), "completed", 90.0, 100.0, 200.0, usage=suspended),
+        Attempt("12_2", (0, 0), "cancelled", 90.0, None, 95.0, usage=never),
+    ]
+    costs = starts(found, PLAN, 1e3)
+    assert costs == (
+        Consumption("12_1", 0, 10, 60, 2, 8, 480, 120, 150.0, 5, 9, is_measured=True),
+        Consumption("12_2", 0, 5, 0, 0, 0, 0, 0, is_measured=True),
+    )
+    assert (total(costs).elapsed, total(costs).gpu_seconds) == (60, 480)

@@ -2,5 +2,5 @@
 
 sites sites_check sites_measured sites_init sites_lint site_text    `sites` and its verbs
 nodes    which nodes failed or were slow
-doctor doctor_job doctor_launches lint_env    checks of a machine and of its environment
+doctor doctor_job doctor_launches doctor_nodes lint_env    checks of a machine and of its environment
 """

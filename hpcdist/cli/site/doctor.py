@@ -25,6 +25,7 @@ from hpcdist.cli.options import (
     site_path_option,
 )
 from hpcdist.cli.session import machine_of
+from hpcdist.cli.site import doctor_nodes
 from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job
 from hpcdist.cli.site.lint_env import FOUND, lint_variables
 from hpcdist.cli.site.sites_init import LoginNode, run_survey
@@ -48,7 +49,8 @@ _MOST_NODES: Final = 16
 @site_path_option
 @runs_dir_option
 @click.option("--job", is_flag=True, help="Also submit a short job that checks its nodes and the network.")
-@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, help="Nodes of the job.")
+@click.option("--nodes", metavar="N|LIST", default="2", show_default=True,
+              help="Nodes of the job: how many, or which, such as n[1-4,7].")  # fmt: skip
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs on each node of the job; default: all.")
 @click.option("--account", metavar="NAME", help="Account to charge.")
 @click.option("--partition", metavar="NAME", help="Partition of the job.")
@@ -79,7 +81,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     site_path: tuple[str, ...],
     runs_dir: Path,
     job: bool,
-    nodes: int,
+    nodes: str,
     gpus: int | None,
     account: str | None,
     partition: str | None,
@@ -97,14 +99,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """
     if not job:
         _refuse_job_options(ctx)
-    tried = candidates.grid(tries)
+    tried, on = candidates.grid(tries), doctor_nodes.read(nodes)
     chosen = _chosen(site, site_path)
     services = runs.services()
     found = [*_login(chosen, runs_dir, services)]
     if job:
         batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
         own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
-        wanted = CheckJobOptions(site, site_path, nodes, gpus, partition, (*own, *settings), timeout, tried)
+        further = ((*own, *settings), timeout, tried, on.names)
+        wanted = CheckJobOptions(site, site_path, on.number, gpus, partition, *further)
         found = merged(found, [*run_check_job(chosen.site, wanted, runs_dir, services)])
     if json:
         show.as_json([{**item._asdict(), "numbers": dict(item.numbers)} for item in found])

@@ -11,7 +11,8 @@ from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
-from hpcdist.cli.site import doctor_launches
+from hpcdist.cli.site import doctor_launches, doctor_nodes
+from hpcdist.cli.site.doctor_nodes import WantedNodes
 from hpcdist.code.prepare import Code
 from hpcdist.doctor import records, tasks
 from hpcdist.doctor.candidates import Candidate
@@ -46,7 +47,10 @@ _RECORD_TIMEOUT: Final = 10
 
 
 class CheckJobOptions(NamedTuple):
-    """The options of the job; ``settings`` of ``--set``, ``tried`` of ``--try``, ``timeout`` in seconds."""
+    """The options of the job; ``settings`` of ``--set``, ``tried`` of ``--try``, ``timeout`` in seconds.
+
+    ``names``: the nodes that it is to have, as many as ``nodes``; empty for any.
+    """
 
     site: str | None
     site_path: tuple[str, ...]
@@ -56,17 +60,22 @@ class CheckJobOptions(NamedTuple):
     settings: tuple[tuple[str, str], ...]
     timeout: float
     tried: tuple[Candidate, ...] = ((),)
+    names: tuple[str, ...] = ()
 
 
 def run_check_job(
     site: Site, wanted: CheckJobOptions, runs_dir: Path, services: Services
 ) -> Iterator[Finding]:
-    """Submit the job, wait for it, and yield the findings of its tasks; a refused job is a finding, too."""
+    """Submit the job, wait for it, and yield the findings of its tasks; a refused job is a finding, too.
+
+    Raises:
+        ConfigError: if it cannot have nodes by name.
+    """
     options = ExperimentOptions(
         str(resources.shipped("templates") / "doctor.yml"),
         wanted.site,
         wanted.site_path,
-        settings=(*sizes(site, wanted), *_pmi(site), *_walltime(wanted.tried), *wanted.settings),
+        settings=(*settings(site, wanted), *wanted.settings),
     )
     try:
         made = planned(options)
@@ -94,6 +103,18 @@ def _submit(plain: SubmitRequest, tried: Sequence[Candidate], runs_dir: Path, se
 
 def _print_id(run: Run) -> None:
     note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
+
+
+def settings(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the job that its options make.
+
+    Raises:
+        ConfigError: as `doctor_nodes.settings`.
+    """
+    own = dict(sizes(site, wanted))
+    yield from (*own.items(), *_pmi(site), *_walltime(wanted.tried))
+    nodes = WantedNodes(wanted.nodes, wanted.names)
+    yield from doctor_nodes.settings(nodes, site, own["environment.resources"], wanted.settings)
 
 
 def sizes(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one node.
 ``TRESUsageInTot``: with ``mem`` the sum of that over the tasks of a step. ``TotalCPU`` of a job is that of
-its steps. ``AllocTRES`` is what the job had, and is charged for.
+its steps. ``AllocTRES`` is what the job had, and is charged for. ``ElapsedRaw`` is without the time for which
+it was suspended (tried).
 Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued job
 has a submit time of its own.
 """
@@ -19,7 +20,9 @@ from hpcdist.schedulers.accounting import Usage, count, seconds, size
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import by_cluster, command, status
 
-_COLUMNS: Final = "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot"
+_COLUMNS: Final = (
+    "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot,elapsedraw"
+)
 _ID: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+[0-9]+)?(?P<step>\..+)?")
 Number = TypeVar("Number", int, float)
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
@@ -59,10 +62,10 @@ class Sacct:
 
 
 def _usage(element: int | None, columns: list[str]) -> Usage:
-    _, state, code, submitted, start, end, memory, nodes, cpu, allocated, _ = columns
+    _, state, code, submitted, start, end, memory, nodes, cpu, allocated, _, ran = columns
     said = status(state, code)
-    queued, started, ended = (
-        float(text) if _EPOCH.fullmatch(text) else None for text in (submitted, start, end)
+    queued, started, ended, elapsed = (
+        float(text) if _EPOCH.fullmatch(text) else None for text in (submitted, start, end, ran)
     )
     try:
         hosts = tuple(hostlist.expand(nodes)) if nodes != "None assigned" else ()
@@ -72,7 +75,9 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
     had = _tres(allocated)
     # without gres/gpu in AccountingStorageTRES no job has any there
     cpus, gpus = (count(had.get(name, "")) for name in ("cpu", "gres/gpu"))
-    return usage._replace(cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus)
+    if started is None:
+        return usage._replace(cpus=0, gpus=0, elapsed=0.0) if said.state.is_final else usage
+    return usage._replace(cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus, elapsed=elapsed)
 
 
 def _tres(text: str) -> dict[str, str]:
@@ -98,6 +103,7 @@ def _joined(one: Usage, other: Usage) -> Usage:
         cpu_seconds=_sum(one.cpu_seconds, other.cpu_seconds),
         cpus=_sum(one.cpus, other.cpus),
         gpus=_sum(one.gpus, other.gpus),
+        elapsed=_most(one.elapsed, other.elapsed),
     )
 
 
@@ -106,5 +112,5 @@ def _sum(one: Number | None, other: Number | None) -> Number | None:
     return other if one is None else one if other is None else one + other
 
 
-def _most(one: int | None, other: int | None) -> int | None:
+def _most(one: Number | None, other: Number | None) -> Number | None:
     return max((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,91 @@
+"""`hpcdist doctor --job --nodes LIST`: what is read, and how each batch system is asked for the nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from hpcdist.cli.site import doctor_nodes
+from hpcdist.cli.site.doctor_job import CheckJobOptions, settings
+from hpcdist.cli.site.doctor_nodes import WantedNodes
+from hpcdist.errors import ConfigError
+from hpcdist.host import resources
+from hpcdist.loading.planning import ExperimentOptions, plan_experiment
+from hpcdist.schedulers import schedulers
+from tests.plans import LOCAL, TESTBED
+from tests.sites import shipped_site
+
+from .conftest import Hpcdist
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("4", WantedNodes(4)),
+        ("n4", WantedNodes(1, ("n4",))),
+        ("n[1-2,07],gpu3.cluster", WantedNodes(4, ("n1", "n2", "n07", "gpu3.cluster"))),
+    ],
+)
+def test_a_number_or_names(text: str, wanted: WantedNodes) -> None:
+    assert doctor_nodes.read(text) == wanted
+
+
+WRITE: Final = "write a number, such as 4, or names, such as n[1-4,7]"
+CHUNK: Final = "1:ncpus=1:mpiprocs=1:host="
+NAME: Final = "is not the name of a node; write the name of one node, as the batch system lists it"
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("0", [f"no job has 0 nodes; {WRITE}"]),
+        ("", [f"there is no node in it; {WRITE}"]),
+        ("n[3-1]", [f"'n[3-1]': the range 3-1 goes down; {WRITE}"]),
+        ("n[1-3],n2", ["n2 is in it twice; name each node once"]),
+        ("-n1,$(id)", [f"'-n1' {NAME}", f"'$(id)' {NAME}"]),
+    ],
+)
+def test_what_is_neither_is_an_error_at_its_place(text: str, problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        doctor_nodes.read(text)
+    assert [*map(str, caught.value.problems)] == [f"--nodes={text}: {problem}" for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("slurm", ['#SBATCH --nodelist="n[1-2,4]"']),
+        ("pbs", [f"#PBS -l select={CHUNK}n1+{CHUNK}n2+{CHUNK}n4"]),
+        ("lsf", ["#BSUB -n 3", '#BSUB -R "span[ptile=1]"', '#BSUB -m "n1 n2 n4"']),
+        ("flux", ["#flux: --requires=host:n1,n2,n4", "#flux: --nodes=3"]),
+        ("sge", ["#$ -pe mpi 3", '#$ -l "h=n1|n2|n4"']),
+    ],
+)
+def test_the_batch_system_is_asked_for_them(name: str, lines: list[str]) -> None:
+    wanted = CheckJobOptions(name, (), 3, None, None, (), 60, names=("n1", "n2", "n4"))
+    file = str(resources.shipped("templates") / "doctor.yml")
+    own = (*settings(shipped_site(name), wanted), ("batch.walltime", "00:05:00"))
+    plan = plan_experiment(ExperimentOptions(file, name, settings=own), {}).plan
+    written = [line for line, _ in schedulers.get(name).header(plan, None)]
+    assert (plan.placement.nodes, [line for line in written if line in lines]) == (3, lines)
+
+
+def test_where_they_cannot_be_asked_for_is_an_error(hpcdist: Hpcdist) -> None:
+    result = hpcdist("doctor", "--job", "--site", "local", "--nodes", "n[1-2]")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: --nodes=n[1-2]: all jobs of site local run on this machine; give --nodes a number\n"
+    )
+
+
+def test_a_setting_that_replaces_the_request_is_an_error() -> None:
+    own = (("batch.account", "x"), ("batch.directives", "[--mem=0]"))
+    wanted = CheckJobOptions(None, (), 1, None, None, own, 60, names=("n1",))
+    with pytest.raises(ConfigError) as caught:
+        [*settings(TESTBED, wanted)]
+    assert str(caught.value.problems[0]) == (
+        "--set batch.directives: it replaces how slurm is asked for the nodes of --nodes; remove it, or give "
+        "--nodes a number"
+    )
+    assert [*settings(LOCAL, wanted._replace(names=()))][:1] == [("environment.replicas.n_workers", "0")]
