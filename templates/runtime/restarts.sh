@@ -89,6 +89,7 @@ hpcdist_may_begin() {
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
   hpcdist_blame_earlier
+  [[ ${hpcdist[restart]} != follow ]] || hpcdist_exclude_from_followers
   hpcdist_check_owner
   ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
 }
@@ -125,7 +126,7 @@ hpcdist_choose_next() {
     fi
     [[ $hpcdist_why != failure ]] || return 0
     hpcdist_log_event again "$hpcdist_why"
-    [[ ${hpcdist[restart]} != requeue ]] || hpcdist_again=1
+    if [[ ${hpcdist[restart]} == requeue ]]; then hpcdist_again=1; else hpcdist_exclude_from_followers; fi
   fi
   return 1
 }
