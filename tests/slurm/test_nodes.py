@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.partitions import administer
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -90,3 +92,19 @@ def test_the_slow_node_and_the_first_task_to_fail_are_named(cluster: Cluster, wo
     assert "rank 1 on n2 is slower than its peers by" in user.hpcdist("describe", "slow-1").stdout
     [node] = user.json("nodes")
     assert (node["node"], [one["kind"] for one in node["evidence"]]) == ("n2", ["slow"])
+
+
+def test_followers_that_wait_do_without_a_node_that_went_bad(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    lost = 'echo "lost $SLURM_JOB_ID $(date +%s) $(uname -n)" >>"$HPCDIST_RUN_DIR/events"'
+    command = f"{lost}; echo ran on $(uname -n); [ $HPCDIST_ATTEMPT = 1 ] || sleep 600"
+    restart = {"by": "follow", "max": 1, "notice": "1m"}
+    experiment = {"environment": {"restart": restart}, "run": {"cmd": command}, "batch": {"walltime": "10m"}}
+    done = user.hpcdist("submit", user.write("chain", experiment))
+    assert done.returncode == 0, done.stderr
+    user.await_log("chain-1", "ran on")
+    [job] = (workdir / "runs/chain-1/jobs").iterdir()
+    administer(cluster, "scancel", "--batch", "--signal=URG", job.name)  # as the clock before the limit
+    assert user.hpcdist("wait", "chain-1").returncode == 0, user.log("chain-1")
+    first, second = re.findall(r"ran on (\S+)", user.hpcdist("logs", "chain-1").stdout)
+    assert first != second
