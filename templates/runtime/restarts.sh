@@ -89,7 +89,6 @@ hpcdist_may_begin() {
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
   hpcdist_blame_earlier
-  [[ ${hpcdist[restart]} != follow ]] || hpcdist_exclude_from_followers
   hpcdist_check_owner
   ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
 }

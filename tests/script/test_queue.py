@@ -249,6 +249,20 @@ for bad in '' n1,n2 n3 ''; do (exclude_$name "$bad"); done
     assert said(tmp_path, lines)[1].splitlines() == expected
 
 
+def test_what_the_user_excluded_is_kept_where_the_batch_system_does_not_answer(tmp_path: Path) -> None:
+    lines = """\
+HPCDIST_JOB_DIR=. SLURM_JOB_ID=7 JOB_ID=7
+exec() { echo "$*"; }
+squeue() { return 1; }
+qstat() { return 1; }
+(exclude_slurm n1)
+(exclude_sge n1)
+squeue() { echo n9; }
+(exclude_slurm n1)
+"""
+    assert said(tmp_path, lines) == (0, "scontrol update JobId=7 ExcNodeList=n1,n9\n")
+
+
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
@@ -271,12 +285,12 @@ def test_followers_that_wait_do_without_what_went_bad_meanwhile(
 ) -> None:
     for number, job in enumerate((7, 8, 9), 1):
         (tmp_path / f"record.{number}.json").write_text(f'{{\n  "job_id": "{job}",\n}}\n')
-    (tmp_path / "job.sh").write_text("#BSUB -R \"select[hname!='n9']\"\n#BSUB -R 'span[ptile=4]'\ntrue\n")
+    (tmp_path / "job.2.sh").write_text("#BSUB -R \"select[hname!='n9']\"\n#BSUB -R 'span[ptile=4]'\ntrue\n")
     (tmp_path / "calls").touch()
     lines = f"""\
 {own}
 hpcdist_bad_nodes() {{ printf '%s\\n' n1 n2; }}
-HPCDIST_RUN_DIR=. HPCDIST_JOB_DIR=. hpcdist_attempts=. HPCDIST_JOB_ID=7
+HPCDIST_RUN_DIR=. HPCDIST_JOB_DIR=. hpcdist_attempts=. HPCDIST_JOB_ID=7 hpcdist[number]=2
 hpcdist_exclude_from_followers
 """
     assert said(tmp_path, lines) == (0, "")
