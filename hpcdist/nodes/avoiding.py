@@ -12,7 +12,9 @@ from hpcdist.errors import Place
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.nodes.suspicion import Node
 from hpcdist.plan.model import Plan
-from hpcdist.schedulers import ExcludesNodes, schedulers
+from hpcdist.planner.request import cannot_exclude
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.exclusion import names_nodes
 from hpcdist.site.model import Site
 
 _ORIGIN: Final = Place("hpcdist nodes", 0, 0)
@@ -56,15 +58,17 @@ def avoiding(made: Planned, nodes: Sequence[Node]) -> Avoiding:
 def _why_not(made: Planned) -> str:
     """Return why no node is to be excluded; empty if suspect ones are."""
     batch, restart = made.experiment.batch, made.experiment.environment.restart
-    scheduler = schedulers.get(made.plan.identity.scheduler)
-    if not isinstance(scheduler, ExcludesNodes):
-        return f"hpcdist cannot exclude nodes from a job of {scheduler.name}"
+    if why := cannot_exclude(made.machine.site):
+        return why
     by_restart = restart is not None and restart.exclude_bad_nodes
     if not (by_restart if batch.exclude_bad_nodes is None else batch.exclude_bad_nodes):
         return "`batch: {exclude_bad_nodes: true}` excludes them"
     texts = (*batch.directives, *made.machine.site.directives.mandatory)
-    if flags := [flag for text in texts for flag in scheduler.node_flags if text.startswith(flag)]:
-        return f"the directive {flags[0]} names the nodes already"
+    flags = getattr(schedulers.get(made.plan.identity.scheduler), "node_flags", ())
+    if found := [flag for text in texts for flag in flags if text.startswith(flag)]:
+        return f"the directive {found[0].rstrip('=')} names the nodes already"
+    if any(names_nodes(group.constraint) for group in made.plan.placement.groups):
+        return "the constraint names the nodes already"
     return ""
 
 

@@ -65,7 +65,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         *advice(experiment, site, trial, choice),
         *accounts.advice(experiment, site, job.facts),
         *packing.advice(trial, experiment),
-        *restarts.advice(trial),
+        *restarts.advice(trial, experiment, site),
         *choice.framework.advice(trial, experiment, site),
     )
     with with_places(_of_search if job.sweep else lambda problem: problem):

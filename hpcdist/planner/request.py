@@ -66,11 +66,18 @@ def _excluded(experiment: Experiment, site: Site) -> tuple[str, ...]:
     Raises:
         PlanError: where the batch system cannot be told.
     """
-    names, scheduler = experiment.batch.exclude_nodes, schedulers.get(site.scheduler)
-    if names and not isinstance(scheduler, ExcludesNodes):
-        message = f"hpcdist cannot exclude nodes from a job of {site.scheduler}"
-        raise PlanError(Problem(message, ("batch", "exclude_nodes"), "remove it"))
+    names = experiment.batch.exclude_nodes
+    if names and (why := cannot_exclude(site)):
+        raise PlanError(Problem(why, ("batch", "exclude_nodes"), "remove it"))
     return tuple(dict.fromkeys(names))
+
+
+def cannot_exclude(site: Site) -> str:
+    """Return why jobs get whatever nodes there are on this site; empty where they can do without some."""
+    scheduler = schedulers.get(site.scheduler)
+    if isinstance(scheduler, ExcludesNodes):
+        return scheduler.cannot_exclude(site)
+    return f"hpcdist cannot exclude nodes from a job of {site.scheduler}"
 
 
 def _is_exclusive(experiment: Experiment, site: Site, placement: Placement) -> bool:

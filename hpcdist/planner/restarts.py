@@ -46,10 +46,11 @@ def restarts_of(
         raise PlanError(
             Problem(message, path, "write a shorter notice, or a longer `batch: {walltime: ...}`")
         )
+    way = _way(restart, experiment, site)
     return Restarts(
-        by=_way(restart, experiment, site),
+        by=way,
         on=restart.on,
-        max=restart.max,
+        max=_most(restart, site) if way == "follow" else restart.max,
         notice=notice,
         signal=restart.signal or ("TERM" if topology.task == "node" or topology.spread else "USR1"),
         no_progress=restart.no_progress,
@@ -58,6 +59,11 @@ def restarts_of(
         spare_nodes=_spare_nodes(restart.spare_nodes, placement),
         exclude_bad_nodes=restart.exclude_bad_nodes,
     )
+
+
+def _most(restart: Restart, site: Site) -> int:
+    """Return how many jobs follow the first one: no more than the queue takes."""
+    return restart.max if site.max_queued_jobs is None else max(0, min(restart.max, site.max_queued_jobs - 1))
 
 
 def _spare_nodes(count: int, placement: Placement) -> int:
@@ -82,10 +88,10 @@ def of_packed(completion: Completion, experiment: Experiment, packing: Origin) -
     return replace(completion, restarts=replace(completion.restarts, signal="TERM"))
 
 
-def advice(job: JobSpec) -> Iterator[Problem]:
+def advice(job: JobSpec, experiment: Experiment, site: Site) -> Iterator[Problem]:
     """Yield warnings of what the restarts cannot do in this job."""
-    restarts = job.completion.restarts
-    if restarts is None:
+    restarts, asked = job.completion.restarts, experiment.environment.restart
+    if restarts is None or asked is None:
         return
     scheduler = schedulers.get(job.identity.scheduler)
     if job.request.walltime is None and scheduler.is_batch_system and scheduler.name != "slurm":
@@ -94,7 +100,11 @@ def advice(job: JobSpec) -> Iterator[Problem]:
     if restarts.by is None and restarts.on and "failure" not in restarts.on:
         message = f"there is no further attempt: {job.identity.scheduler} gives a job no other nodes or time"
         yield warning(message, (*_PATH, "on"), "write `failure` among the ends, or choose another site")
-    if restarts.is_followed and restarts.max >= _MANY_JOBS:
+    if restarts.max < asked.max:
+        queue = f"the queue of site {site.name} takes {site.max_queued_jobs} jobs of a user at once"
+        message = f"{queue}, so that there are {restarts.max + 1} attempts and not {asked.max + 1}"
+        yield warning(message, (*_PATH, "max"), "`hpcdist resume RUN` goes on later")
+    elif restarts.is_followed and restarts.max >= _MANY_JOBS and site.max_queued_jobs is None:
         message = f"{restarts.max + 1} jobs are submitted at once; what the queue refuses of them is left out"
         yield warning(message, (*_PATH, "max"), "write less; `hpcdist resume RUN` goes on later")
 

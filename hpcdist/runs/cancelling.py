@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hpcdist.errors import Problem, SchedulerError
+from hpcdist.host.command import Command
 from hpcdist.runs import endings, stopping
-from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
@@ -27,7 +28,7 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
     """
     whole = status(runs, services)
     reports = [job for report in whole for job in report.jobs]
-    marked = _mark(whole)  # first: a follower may begin at once
+    marked = _mark(whole, services)  # first: a follower may begin at once
     problems: list[Problem] = []
     ended: list[Run] = []
     for group in _groups(reports):
@@ -36,8 +37,10 @@ def cancel(runs: Sequence[Run], services: Services) -> list[Run]:
         ended += [] if found else [report.run for report in group]
     problems += _no_reply(reports)
     cancelled = [report.run for report in whole if any(job.run in ended for job in report.jobs)]
-    for run in (run for run in marked if run not in cancelled):
+    left = [run for run in marked if run not in cancelled]
+    for run in left:
         stopping.unmark_cancelled(run.directory)
+    _do_there(stopping.command_to_unmark_cancelled, left, services)
     if problems:
         raise SchedulerError(*problems)
     return cancelled
@@ -68,7 +71,7 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
     return True
 
 
-def _mark(whole: Sequence[Report]) -> list[Run]:
+def _mark(whole: Sequence[Report], services: Services) -> list[Run]:
     """Mark the runs of which a job can be cancelled; return those that were not marked before."""
     alive = [
         report.run for report in whole if any(job.run.job and _can_be_cancelled(job) for job in report.jobs)
@@ -76,7 +79,20 @@ def _mark(whole: Sequence[Report]) -> list[Run]:
     marked = [run for run in alive if not stopping.is_cancelled(run.directory)]
     for run in marked:
         stopping.mark_cancelled(run.directory)
+    _do_there(stopping.command_to_mark_cancelled, marked, services)
     return marked
+
+
+def _do_there(
+    command: Callable[[Sequence[RunDirectory]], Command], runs: Sequence[Run], services: Services
+) -> None:
+    """Run the command for the runs of each remote: a job looks at the files that are where it runs.
+
+    A remote that does not answer refuses to cancel as well, and says why then.
+    """
+    for remote in dict.fromkeys(run.record.remote for run in runs if run.record.remote):
+        theirs = [run for run in runs if run.record.remote == remote]
+        services.at(theirs).runner.run(command([run.directory for run in theirs]))
 
 
 def _groups(reports: Sequence[Report]) -> list[list[Report]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
+from hpcdist.host.command import Command
 from hpcdist.runs.rundir import RunDirectory
 
 FILE: Final = "stop"
 _MOST: Final = 4096
+_BY_CANCEL: Final = "by hpcdist cancel\n"
 _CANCELLED: Final = "cancelled"
 """The file of a run whose user cancelled it: a job that is submitted at this moment begins no attempt."""
 
@@ -38,7 +41,18 @@ def reason(directory: RunDirectory) -> str:
 def mark_cancelled(directory: RunDirectory) -> None:
     """Let no further job of the run be submitted and no attempt begin, as far as the disk permits."""
     with contextlib.suppress(OSError):
-        directory.write(_CANCELLED, "by `hpcdist cancel`\n")
+        directory.write(_CANCELLED, _BY_CANCEL)
+
+
+def command_to_mark_cancelled(directories: Sequence[RunDirectory]) -> Command:
+    """Return the command that does so on another machine."""
+    script = f'for run; do (umask 077 && echo "{_BY_CANCEL.strip()}" >"$run/{_CANCELLED}"); done'
+    return Command(("sh", "-c", script, "hpcdist", *(str(one.path) for one in directories)))
+
+
+def command_to_unmark_cancelled(directories: Sequence[RunDirectory]) -> Command:
+    """Return the command that undoes that there: the batch system refused to cancel these runs."""
+    return Command(("rm", "-f", "--", *(str(one.path / _CANCELLED) for one in directories)))
 
 
 def unmark_cancelled(directory: RunDirectory) -> None:

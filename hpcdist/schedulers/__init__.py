@@ -214,6 +214,10 @@ class ExcludesNodes(Protocol):
         """The flags that name the nodes which a job must not get, or those that it must."""
         ...
 
+    def cannot_exclude(self, site: Site) -> str:
+        """Return why they cannot on this site; empty where they can."""
+        ...
+
 
 @runtime_checkable
 class KnowsLeftovers(Protocol):

@@ -28,3 +28,8 @@ class Plain:
         """Return no key: memory can be requested."""
         del site
         return ""
+
+    def cannot_exclude(self, site: Site) -> str:
+        """Return nothing: nodes that are named to it are excluded on all sites."""
+        del site
+        return ""

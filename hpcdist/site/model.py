@@ -151,8 +151,9 @@ class Site(Model, frozen=True, kw_only=True):
     ``whole_nodes``: jobs get whole nodes.
     ``max_array_elements``: the most elements of a job array, where the site has changed the batch system's
     default (Slurm: ``MaxArraySize`` less 1); a search of more trials is several arrays. ``requeue``: a job
-    may put itself into the queue again. ``node_mtbf_hours``: the mean time between failures of a node, in
-    hours, for `rehearse`. ``gpus``: how GPUs are requested. ``account``: whether jobs require an account.
+    may put itself into the queue again. ``max_queued_jobs``: how many jobs of a user the queue takes at once,
+    for chains of jobs that follow each other. ``node_mtbf_hours``: the mean time between failures of a node,
+    in hours, for `rehearse`. ``gpus``: how GPUs are requested. ``account``: whether jobs require an account.
     ``charge``: what an hour of a job costs it. ``balance``: the command that shows what it has left.
     ``walltime``: the walltime of jobs that set none. ``replica``: defaults of a replica's resources.
     ``node_selectors``: labels of experiments, their values, and what these select. ``volumes``: paths by
@@ -188,6 +189,7 @@ class Site(Model, frozen=True, kw_only=True):
     whole_nodes: bool = False
     max_array_elements: int | None = None
     requeue: bool = True
+    max_queued_jobs: int | None = None
     node_mtbf_hours: float | None = None
     request_memory: bool | Literal["share"] = True
     gpus: Gpus = Gpus()

@@ -19,6 +19,7 @@ hpcdist_blame_earlier() {
   mapfile -t earlier <"$HPCDIST_RUN_DIR/jobs/$job/nodes.${start%%.*}"
   IFS=,
   while read -r node; do hpcdist_log_event lost "$node"; done < <(hpcdist_call_if_there "down_${hpcdist[scheduler]}" "${earlier[*]}")
+  [[ ${hpcdist[restart]} != follow ]] || hpcdist_exclude_from_followers
 }
 # Prints at most eight nodes that are suspect by this run's own events, the most suspect first: a loss counts 1, a blame 1/3,
 # each half as much after a week, and losses within an hour once; from 1/2 on a node is suspect (docs/how-to/nodes.md).

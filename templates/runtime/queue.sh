@@ -39,12 +39,20 @@ hpcdist_requeue() {
   echo "hpcdist: $hpcdist_why: the batch system does not put this job into the queue again; \`hpcdist resume\` goes on with its run" >&2
 }
 # The followers were submitted with this job: each waits for the end of the one before, and finds that nothing is left to do.
-hpcdist_cancel_followers() {
+hpcdist_cancel_followers() { hpcdist_of_followers "cancel_${hpcdist[scheduler]}"; }
+# They were submitted before the nodes went bad.
+hpcdist_exclude_from_followers() {
+  local bad
+  bad=$(hpcdist_bad_nodes)
+  hpcdist_of_followers "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
+}
+# Calls function $1 with what follows and the id of each further job of the run, of which some may have ended.
+hpcdist_of_followers() {
   local file id
   for file in "$HPCDIST_RUN_DIR"/record.*.json; do
     id=$(sed -n 's/^ *"job_id": "\([^"]*\)",*$/\1/p' "$file")
     id=${id%%;*}
-    [[ ! $id || $id == "$HPCDIST_JOB_ID" ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$id"
+    [[ ! $id || $id == "$HPCDIST_JOB_ID" ]] || hpcdist_call_if_there "$@" "$id"
   done
 } >/dev/null 2>&1
 
@@ -113,15 +121,47 @@ requeue_slurm() {
   [[ $code == 124 || $said == *@('Unable to contact'|'timed out'|'Connection refused'|ommunication)* ]] || return 1
   return 2
 }
-# Slurm takes this of jobs in the queue alone, which this one is now: its processes are being ended by TERM. What its user has
-# excluded stays so; what an earlier start of it has may be in order again.
+# exclude_ keeps this job, or follower $2, from the nodes of list $1; those that its user has excluded stay so, and those that
+# an earlier attempt has may be in order again. PBS and Flux cannot change that of a job.
+# Slurm takes this of jobs in the queue alone, which this one is now: its processes are being ended by TERM.
 exclude_slurm() (
   trap '' TERM
-  id=$(hpcdist_slurm_id) file=$HPCDIST_JOB_DIR/excluded
-  [[ $1 || -e $file ]] || exit 0
-  if [[ -e $file ]]; then own=$(<"$file"); else own=$(squeue -h -j "$id" -o %x) && echo "$own" >"$file"; fi || exit
+  id=${2:-$(hpcdist_slurm_id)}
+  own=$(hpcdist_first_answer "$1" "${2:-}" squeue -h -j "$id" -o %x) || exit 0
   exec scontrol update JobId="$id" ExcNodeList="$1${own:+${1:+,}$own}"
 )
+# All requests of a job are replaced at once; one of hosts by name is left as it is.
+exclude_sge() {
+  local own hosts others
+  own=$(hpcdist_first_answer "$1" "${2:-}" hpcdist_sge_requests "${2:-$JOB_ID}") || return 0
+  hosts=$(grep -oP '(^|,)hostname=\K[^,]*' <<<"$own") && [[ $hosts != '!('*')' ]] && return
+  hosts=${hosts#??} others=$(grep -oP '(^|,)\K(?!hostname=)[^,]+' <<<"$own" | paste -sd ,)
+  hosts=${1//,/|}${1:+${hosts:+|}}${hosts%?}
+  hosts=${hosts:+hostname="!($hosts)"}
+  timeout 60 qalter -l "$others${others:+${hosts:+,}}$hosts" "${2:-$JOB_ID}" || echo "hpcdist: its nodes may be bad ones again: ${1:-none}" >&2
+}
+hpcdist_sge_requests() {
+  local said
+  said=$(timeout 60 qstat -j "$1") && sed -n 's/^hard resource_list: *//p' <<<"$said"
+}
+# The select sections of all -R are joined (bsub(1)), and bmod replaces all of them.
+exclude_lsf() {
+  local script=$HPCDIST_RUN_DIR/job${hpcdist[number]:+.${hpcdist[number]}}.sh line node nodes bad='' words=()
+  [[ $1 ]] && ! grep -q '^#BSUB -nnodes ' "$script" || return 0
+  IFS=, read -r -a nodes <<<"$1"
+  for node in "${nodes[@]}"; do bad+="${bad:+ && }hname!='$node'"; done
+  while read -r line; do words+=(-R "$line"); done < <(sed -n "s/^#BSUB -R //p" "$script" | sed "s/^[\"']\(.*\)[\"']\$/\1/")
+  timeout 60 bmod -R "select[$bad]" "${words[@]}" "$2"
+}
+# Prints what the command behind them printed when it was first asked of this job, or follower $2. Returns 1 without an answer,
+# and if none is needed, as list $1 is empty and was so all the time.
+hpcdist_first_answer() {
+  local bad=$1 file=$HPCDIST_JOB_DIR/excluded own
+  [[ ! $2 ]] || file=$hpcdist_attempts/excluded.$2
+  shift 2
+  [[ -e $file ]] || { [[ $bad ]] && own=$("$@") && echo "$own" >"$file"; } || return 1
+  cat "$file"
+}
 # Prints which nodes of this job, or of list $1, are down.
 down_slurm() { timeout 60 sinfo -h -N -n "${1:-$SLURM_JOB_NODELIST}" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
 # Prints why this job is being ended, if it is: tasks get TERM before this script does, or alone when the grace time begins.

@@ -128,7 +128,7 @@ hpcdist_choose_next() {
     fi
     [[ $hpcdist_why != failure ]] || return 0
     hpcdist_log_event again "$hpcdist_why"
-    [[ ${hpcdist[restart]} != requeue ]] || hpcdist_again=1
+    if [[ ${hpcdist[restart]} == requeue ]]; then hpcdist_again=1; else hpcdist_exclude_from_followers; fi
   fi
   return 1
 }

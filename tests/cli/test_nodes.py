@@ -102,7 +102,7 @@ def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(folder: Path,
     assert "\n#SBATCH --exclude=n7\n" in hpcdist("render", *words, *good).out
     result = hpcdist("check", *words, *good, "--site", "pbs")
     assert result.code == 3
-    assert "hpcdist cannot exclude nodes from a job of pbs" in result.err
+    assert "a job of PBS can name the nodes that it gets, and none that it must not get" in result.err
 
 
 @pytest.mark.usefixtures("crashed")

@@ -94,6 +94,7 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
             "walltime": "1h30m",
             "account": "guests",
             "constraint": "a&b",
+            "exclude_nodes": ["n1", "n2"],
             "exclusive": True,
             "signal": "B:USR1@120",
             "dependency": ["afterany:fM7Zq9AKHno", "singleton"],
@@ -117,7 +118,7 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
             {"scheme": "afterany", "value": "fM7Zq9AKHno"},
             {"scheme": "singleton", "value": ""},
         ],
-        "constraints": {"properties": ["a", "b"]},
+        "constraints": {"and": [{"properties": ["a", "b"]}, {"not": [{"hostlist": ["n1,n2"]}]}]},
     }
     assert {key: options(found)[key] for key in ("output", "signal", "mpibind")} == {
         "output": {"stdout": {"type": "file", "path": f"{tmp_path}/my runs/logs/job.out"}},

@@ -15,7 +15,8 @@ from hpcdist.nodes.evidence import Evidence
 from hpcdist.nodes.suspicion import Node
 
 NOW = 1.8e9
-CANNOT = "hpcdist cannot exclude nodes from a job of pbs"
+PBS = "a job of PBS can name the nodes that it gets, and none that it must not get"
+CSM = "site toy asks for whole nodes by -nnodes, beside which LSF takes no names of nodes"
 UNWANTED = "`batch: {exclude_bad_nodes: true}` excludes them"
 
 
@@ -94,9 +95,47 @@ def test_never_too_many_are_excluded(tmp_path: Path, nodes: int | None, most: in
     assert (len(names), left) == (most, 10 - most)
 
 
-def test_a_batch_system_that_cannot_be_told_keeps_them(tmp_path: Path) -> None:
-    planned = made(tmp_path, WANTED, {"scheduler": "pbs", "launcher": "mpirun"})
-    assert excluded(planned) == ([], 10, CANNOT)
+@pytest.mark.parametrize(
+    ("scheduler", "own", "flag", "value"),
+    [
+        ("lsf", {}, "-R", "select[hname!='n0' && hname!='n1' && hname!='n2' && hname!='n3' && hname!='n4']"),
+        ("sge", {"sge": {"one_node": "smp"}}, "-l hostname", "!(n0|n1|n2|n3|n4)"),
+        ("flux", {}, "--requires", "not host:n0,n1,n2,n3,n4"),
+    ],
+)
+def test_each_batch_system_is_told_in_its_own_words(
+    tmp_path: Path, scheduler: str, own: dict[str, Any], flag: str, value: str
+) -> None:
+    planned = made(tmp_path, WANTED, {"scheduler": scheduler, "launcher": "mpirun", **own})
+    lines = [(line.flag, line.value) for line in avoiding(planned, lost(10)).made.plan.directives]
+    assert (flag, value) in lines
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "batch", "why"),
+    [
+        ("lsf", {"directives": ["-m n7"]}, "the directive -m names the nodes already"),
+        ("lsf", {"constraint": "hname=='n7'"}, "the constraint names the nodes already"),
+        ("sge", {"directives": ["-l h=n7"]}, "the directive -l h names the nodes already"),
+        ("sge", {"constraint": "fast,hostname=n7"}, "the constraint names the nodes already"),
+        ("flux", {"constraint": "host:n7"}, "the constraint names the nodes already"),
+    ],
+)
+def test_a_job_that_names_its_nodes_keeps_them(
+    tmp_path: Path, scheduler: str, batch: dict[str, Any], why: str
+) -> None:
+    own = {"scheduler": scheduler, "launcher": "mpirun", "sge": {"one_node": "smp"}}
+    planned = made(tmp_path, WANTED | batch, own)
+    found = avoiding(planned, lost(10))
+    assert (found.made, found.why) == (planned, why)
+
+
+@pytest.mark.parametrize(
+    ("own", "why"), [({"scheduler": "pbs"}, PBS), ({"scheduler": "lsf", "lsf": {"request": "nodes"}}, CSM)]
+)
+def test_a_batch_system_that_cannot_be_told_keeps_them(tmp_path: Path, own: dict[str, Any], why: str) -> None:
+    planned = made(tmp_path, WANTED, {"launcher": "mpirun", **own})
+    assert excluded(planned) == ([], 10, why)
 
 
 def test_nothing_changes_without_suspects(tmp_path: Path) -> None:

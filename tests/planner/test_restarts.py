@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hpcdist.errors import PlanError
@@ -83,6 +84,20 @@ def test_what_the_restarts_cannot_do_is_a_warning(site: str, data: dict[str, Any
     assert [note.message for note in plan.notes if note.path[:2] == ("environment", "restart")] == [
         text
     ] * bool(text)
+
+
+def test_no_more_jobs_follow_than_the_queue_takes() -> None:
+    def found(most: int, **restart: Any) -> tuple[int, list[str]]:
+        site = msgspec.structs.replace(site_named("pbs"), max_queued_jobs=most)
+        plan = planned(site, environment={"restart": restart}, **DAY)
+        assert plan.completion.restarts
+        notes = [note.message for note in plan.notes if note.path[:2] == ("environment", "restart")]
+        return plan.completion.restarts.max, notes
+
+    queue = "the queue of site pbs takes 4 jobs of a user at once"
+    assert found(4) == (3, [f"{queue}, so that there are 4 attempts and not 11"])
+    assert found(4, max=3) == (3, [])
+    assert found(100, max=60) == (60, [])
 
 
 @pytest.mark.parametrize(("site", "warned"), [("pbs", True), ("testbed", False), ("local", False)])

@@ -94,6 +94,8 @@ def test_cancel_ends_the_job_there(here: Laptop) -> None:
     assert "requested to cancel" in here.hpcdist("cancel", "long-1").stdout
     assert "cancelled" in events(here.there)
     assert ended(here, "long-1") == "cancelled"
+    # A follower looks there, and begins no attempt.
+    assert (here.there / "long-1" / "cancelled").read_text() == "by hpcdist cancel\n"
 
 
 STEPS = ("the folder there", "the files", "the submission")

@@ -102,6 +102,7 @@ def test_directives_of_everything_at_once() -> None:
         submit_environment="clean",
         extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
         gpu_request="none",
+        exclude_nodes=("n1", "n2"),
     )
     machine = site(scheduler="flux", directives=Directives(mandatory=("--setopt=mpibind=off", "-x")))
     assert texts(rich, machine) == [
@@ -121,7 +122,7 @@ def test_directives_of_everything_at_once() -> None:
         "--bank=proj",
         "--queue=gpu",
         "--time-limit=5400s",
-        '--requires="a100&nvlink"',
+        '--requires="(a100&nvlink) and not host:n1,n2"',
         "--exclusive",
         "--nodes=2",
         "--nslots=2",

@@ -106,6 +106,7 @@ def test_directives_of_everything_at_once() -> None:
         mail=Mail("me@example.org", ("begin", "end", "fail")),
         submit_environment="clean",
         extra_directives=("-app gpu", "-G 'a b'", "-stage storage=5", "-H"),
+        exclude_nodes=("n1", "n-2"),
     )
     machine = site(
         scheduler="lsf",
@@ -119,6 +120,7 @@ def test_directives_of_everything_at_once() -> None:
         "-P proj",
         "-q gpu",
         "-W 1:30",
+        "-R \"select[hname!='n1' && hname!='n-2']\"",
         "-n 64",
         '-R "select[a100 && !busy] rusage[mem=2000MB] span[ptile=32]"',
         "-gpu num=4:mode=shared:j_exclusive=yes:gmodel=a100",

@@ -86,6 +86,7 @@ def test_directives_of_everything_at_once() -> None:
         mail=Mail("me@example.org", ("end", "fail")),
         submit_environment="clean",
         extra_directives=("-R y", "-l scratch=2G,ssd", "-p -10", "-ckpt save", "-soft"),
+        exclude_nodes=("n1", "n2"),
     )
     dialect = Sge(
         environments={"*": "mpi_{slots}"},
@@ -101,6 +102,7 @@ def test_directives_of_everything_at_once() -> None:
         "-t 1-9:2",
         "-tc 2",
         "-hold_jid 12,13,4",
+        '-l "hostname=!(n1|n2)"',
         "-r y",
         "-M me@example.org",
         "-m ae",

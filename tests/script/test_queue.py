@@ -207,18 +207,91 @@ def test_a_component_of_a_heterogeneous_job_that_makes_room_is_enough(
     assert said(tmp_path, "SLURM_JOB_ID=7\nscontrol() { cat answer; }\nending_slurm")[1].strip() == why
 
 
-def test_what_is_excluded_is_what_the_user_wrote_and_what_is_bad_now(tmp_path: Path) -> None:
-    lines = """\
-HPCDIST_JOB_DIR=. SLURM_JOB_ID=7
-squeue() { echo 'n[8-9]'; }
-exclude() { (exec() { echo "$*"; }; exclude_slurm "$1"); }
-exclude ''
-exclude n1,n2
-exclude n3
-exclude ''
+SGE_TOOLS = 'qalter() { echo "$*"; }; qstat() { echo "$REQUESTS"; }; name=sge JOB_ID=7'
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (
+            "exec() { echo \"$*\"; }; squeue() { echo 'n[8-9]'; }; name=slurm SLURM_JOB_ID=7",
+            [
+                "scontrol update JobId=7 ExcNodeList=n1,n2,n[8-9]",
+                "scontrol update JobId=7 ExcNodeList=n3,n[8-9]",
+                "scontrol update JobId=7 ExcNodeList=n[8-9]",
+            ],
+        ),
+        (
+            f"{SGE_TOOLS} REQUESTS='hard resource_list:         h_rt=60,hostname=!(n8|n9),mem=2G'",
+            [
+                "-l h_rt=60,mem=2G,hostname=!(n1|n2|n8|n9) 7",
+                "-l h_rt=60,mem=2G,hostname=!(n3|n8|n9) 7",
+                "-l h_rt=60,mem=2G,hostname=!(n8|n9) 7",
+            ],
+        ),
+        (
+            f"{SGE_TOOLS} REQUESTS='job_number:   7'",
+            ["-l hostname=!(n1|n2) 7", "-l hostname=!(n3) 7", "-l  7"],
+        ),
+        (
+            f"{SGE_TOOLS} REQUESTS='hard resource_list: hostname=n4'",
+            [],
+        ),
+    ],
+)
+def test_what_is_excluded_is_what_the_user_wrote_and_what_is_bad_now(
+    tmp_path: Path, own: str, expected: list[str]
+) -> None:
+    lines = f"""\
+{own} HPCDIST_JOB_DIR=.
+for bad in '' n1,n2 n3 ''; do (exclude_$name "$bad"); done
 """
-    assert said(tmp_path, lines)[1].splitlines() == [
-        "scontrol update JobId=7 ExcNodeList=n1,n2,n[8-9]",
-        "scontrol update JobId=7 ExcNodeList=n3,n[8-9]",
-        "scontrol update JobId=7 ExcNodeList=n[8-9]",
-    ]
+    assert said(tmp_path, lines)[1].splitlines() == expected
+
+
+def test_what_the_user_excluded_is_kept_where_the_batch_system_does_not_answer(tmp_path: Path) -> None:
+    lines = """\
+HPCDIST_JOB_DIR=. SLURM_JOB_ID=7 JOB_ID=7
+exec() { echo "$*"; }
+squeue() { return 1; }
+qstat() { return 1; }
+(exclude_slurm n1)
+(exclude_sge n1)
+squeue() { echo n9; }
+(exclude_slurm n1)
+"""
+    assert said(tmp_path, lines) == (0, "scontrol update JobId=7 ExcNodeList=n1,n9\n")
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (
+            'exec() { echo "$*" >>calls; }; squeue() { echo n9; }; hpcdist[scheduler]=slurm',
+            [f"scontrol update JobId={job} ExcNodeList=n1,n2,n9" for job in (8, 9)],
+        ),
+        (
+            'bmod() { echo "$*" >>calls; }; hpcdist[scheduler]=lsf',
+            [
+                f"-R select[hname!='n1' && hname!='n2'] -R select[hname!='n9'] -R span[ptile=4] {job}"
+                for job in (8, 9)
+            ],
+        ),
+        ("hpcdist[scheduler]=flux", []),
+    ],
+)
+def test_followers_that_wait_do_without_what_went_bad_meanwhile(
+    tmp_path: Path, own: str, expected: list[str]
+) -> None:
+    for number, job in enumerate((7, 8, 9), 1):
+        (tmp_path / f"record.{number}.json").write_text(f'{{\n  "job_id": "{job}",\n}}\n')
+    (tmp_path / "job.2.sh").write_text("#BSUB -R \"select[hname!='n9']\"\n#BSUB -R 'span[ptile=4]'\ntrue\n")
+    (tmp_path / "calls").touch()
+    lines = f"""\
+{own}
+hpcdist_bad_nodes() {{ printf '%s\\n' n1 n2; }}
+HPCDIST_RUN_DIR=. HPCDIST_JOB_DIR=. hpcdist_attempts=. HPCDIST_JOB_ID=7 hpcdist[number]=2
+hpcdist_exclude_from_followers
+"""
+    assert said(tmp_path, lines) == (0, "")
+    assert (tmp_path / "calls").read_text().splitlines() == expected

@@ -16,6 +16,7 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import USERS
+from tests.slurm.partitions import administer
 from tests.slurm.process import until
 from tests.slurm.quota import slowed
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
@@ -166,3 +167,19 @@ def test_two_users_share_a_ledger_in_which_neither_loses_lines(cluster: Cluster,
     done = one.hpcdist("nodes", env=env)
     assert (done.returncode, f"warning: {ledger}: it is a symbolic link; " in done.stderr) == (0, True)
     assert secret.read_text() == "mine\n"
+
+
+def test_followers_that_wait_do_without_a_node_that_went_bad(cluster: Cluster, workdir: Path) -> None:
+    user = User(cluster, workdir)
+    lost = 'echo "lost $SLURM_JOB_ID $(date +%s) $(uname -n)" >>"$HPCDIST_RUN_DIR/events"'
+    command = f"{lost}; echo ran on $(uname -n); [ $HPCDIST_ATTEMPT = 1 ] || sleep 600"
+    restart = {"by": "follow", "max": 1, "notice": "1m"}
+    experiment = {"environment": {"restart": restart}, "run": {"cmd": command}, "batch": {"walltime": "10m"}}
+    done = user.hpcdist("submit", user.write("chain", experiment))
+    assert done.returncode == 0, done.stderr
+    user.await_log("chain-1", "ran on")
+    [job] = (workdir / "runs/chain-1/jobs").iterdir()
+    administer(cluster, "scancel", "--batch", "--signal=URG", job.name)  # as the clock before the limit
+    assert user.hpcdist("wait", "chain-1").returncode == 0, user.log("chain-1")
+    first, second = re.findall(r"ran on (\S+)", user.hpcdist("logs", "chain-1").stdout)
+    assert first != second

@@ -52,6 +52,27 @@ if trainer.is_global_zero:
 sys.stdout.flush()
 os._exit(0)
 """
+UNMODIFIED_SCRIPT = """\
+import time
+import lightning as L
+from lightning.pytorch.demos.boring_classes import DemoModel, RandomDataset
+from torch.utils.data import DataLoader
+
+class Model(DemoModel):
+    def on_train_start(self):
+        if self.trainer.global_step:
+            print("going on from step", self.trainer.global_step, flush=True)
+    def training_step(self, batch, batch_nb):
+        print("at step", self.trainer.global_step, flush=True)
+        time.sleep(0.2)
+        return {"loss": self(batch).sum()}
+
+trainer = L.Trainer(max_steps=60, accelerator="cpu", devices=1, num_nodes=2, strategy="ddp")
+trainer.fit(Model(), DataLoader(RandomDataset(32, 640), batch_size=8))
+print("trained to step", trainer.global_step, flush=True)
+"""
+"""As in Lightning's pages on Slurm: at a signal the Trainer saves, and puts the job into the queue to go on.
+It knows nothing of hpcdist, and writes where it is started."""
 HUGGING_FACE_SCRIPT = """\
 import os, sys, time
 import torch
@@ -271,6 +292,27 @@ def test_trainings_by_lightning_and_hugging_face_outlive_a_limit_and_a_node(user
     lift_limits(user, runs.values())
     crash_nodes(user, runs)
     assert_same(user, runs)
+
+
+def test_a_script_of_lightning_for_slurm_outlives_a_limit_unmodified(user: User) -> None:
+    (user.directory / "slurm.py").write_text(UNMODIFIED_SCRIPT)
+    experiment = {
+        "framework": "lightning",
+        "environment": {"replicas": {"n_workers": 1, "per_node": 1}, "restart": {"notice": "1m"}},
+        "run": {"cmd": 'cd "$HPCDIST_CHECKPOINTS" && env -u TORCHELASTIC_RUN_ID python "$OLDPWD/slurm.py"'},
+        "batch": {"walltime": "10m"},
+    }
+    path = {"PATH": framework_path("lightning")}
+    done = user.hpcdist("submit", user.write("slurm", experiment), env=path)
+    assert done.returncode == 0, done.stderr
+    folder = user.directory / "runs" / "slurm-1"
+    user.await_log("slurm-1", "at step 5")
+    [job] = (folder / "jobs").iterdir()
+    administer(user.cluster, "scancel", "--batch", "--signal=URG", job.name)  # as the clock before the limit
+    assert user.hpcdist("wait", "slurm-1").returncode == 0, user.log("slurm-1")
+    log = user.log("slurm-1")
+    assert (log.count("going on from step"), log.count("trained to step 60")) == (2, 2), log
+    assert ("notice", "USR1") in user.events("slurm-1")
 
 
 def test_two_processes_of_the_trainer_of_hugging_face_outlive_a_limit(user: User) -> None:

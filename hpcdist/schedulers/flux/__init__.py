@@ -93,6 +93,7 @@ class Flux(Plain):
     installation = installations.FLUX
     open_mpi_support = "Flux"
     has_arrays = False
+    node_flags: Final = ("--requires",)
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""

@@ -127,13 +127,21 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
         ("--bank", job.request.account, "account"),
         ("--queue", group.partition, "partition"),
         ("--time-limit", f"{job.request.walltime.seconds}s" if job.request.walltime else None, "walltime"),
-        ("--requires", group.constraint, "constraint"),
+        ("--requires", _required(job, group), "constraint" if group.constraint else "exclude_nodes"),
     )
     for flag, value, field in asked:
         if value is not None:
             yield flag, value, field
     if job.request.exclusive:
         yield "--exclusive", None, "exclusive"
+
+
+def _required(job: JobSpec, group: Group) -> str | None:
+    """Return what its nodes must be, and not be (RFC 35)."""
+    if not job.request.exclude_nodes:
+        return group.constraint
+    others = f"not host:{','.join(job.request.exclude_nodes)}"
+    return f"({group.constraint}) and {others}" if group.constraint else others
 
 
 def _dependencies(one: Dependency, problems: list[Problem]) -> Iterator[Line]:

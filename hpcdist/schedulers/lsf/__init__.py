@@ -82,6 +82,12 @@ class Lsf(Plain):
     orphan_directive: Final = "-ti"
     installation = installations.LSF
     open_mpi_support = "LSF"
+    node_flags: Final = ("-m", "-hostfile")
+
+    def cannot_exclude(self, site: Site) -> str:
+        """Return why, where the request is for whole nodes."""
+        whole = "asks for whole nodes by -nnodes, beside which LSF takes no names of nodes"
+        return f"site {site.name} {whole}" if site.lsf.request == "nodes" else ""
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the request where that is for whole nodes: ``-nnodes`` takes no memory."""

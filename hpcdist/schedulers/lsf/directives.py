@@ -124,6 +124,9 @@ def _job(job: JobSpec, site: Site) -> Iterator[Line]:
         yield "-q", queue, "partition"
     if job.request.walltime:
         yield "-W", words.hours_and_minutes(job.request.walltime.seconds), "walltime"
+    if job.request.exclude_nodes:  # beside the other -R: LSF joins their select sections (bsub(1))
+        others = " && ".join(f"hname!='{node}'" for node in job.request.exclude_nodes)
+        yield "-R", f"select[{others}]", "exclude_nodes"
 
 
 def _resources(job: JobSpec, site: Site, group: Group) -> Iterator[Line]:

@@ -91,6 +91,12 @@ class Pbs(Plain):
     rounds_cpus = True
     open_mpi_support = "PBS"
     installation = installations.PBS
+    node_flags = ()
+
+    def cannot_exclude(self, site: Site) -> str:
+        """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
+        del site
+        return "a job of PBS can name the nodes that it gets, and none that it must not get"
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#PBS`` lines."""

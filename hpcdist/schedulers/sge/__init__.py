@@ -107,6 +107,7 @@ class GridEngine(Plain):
     requeues = True  # a script that ends with exit code 99
     installation = installations.SGE
     open_mpi_support = "Grid Engine"
+    node_flags: Final = ("-l h=", "-l hostname=", "-q", "-masterq")
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the resource for memory where the site does not name one."""

@@ -41,6 +41,7 @@ FIELDS: Final = {
     "-V": "environment.env_vars",
     "-hold_jid": "batch.dependency",
     "-l h_rt": "batch.walltime",
+    "-l hostname": "batch.exclude_nodes",
     "-m": "batch.mail",
     "-pe": "environment.replicas",
     "-q": "batch.partition",
@@ -79,6 +80,9 @@ OTHERS: Final = frozenset((
     "-jsv", "-l", "-masterq", "-notify", "-p", "-pty", "-soft", "-w",
 ))  # fmt: skip
 """What else qsub of 8.1.9 knows; names of resources (``-l``) are the site's own."""
+
+_LONG: Final = {"h": "hostname"}
+"""A resource that all sites have, by its other name."""
 
 _BARE: Final = frozenset((
     "-V", "-clear", "-cwd", "-h", "-hard", "-notify", "-soft", "-terse", "-verify",
@@ -120,6 +124,8 @@ def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:
             yield "-tc", str(at_once), "array"
     if job.request.dependency:
         yield "-hold_jid", dependency(job.request.dependency), "dependency"
+    if nodes := job.request.exclude_nodes:
+        yield "-l hostname", f"!({'|'.join(nodes)})", "exclude_nodes"
     yield "-r", "y" if job.request.requeue else "n", "requeue"
     if (mail := job.request.mail) is not None:
         yield "-M", mail.user, "mail"
@@ -210,6 +216,7 @@ def syntax_of(site: Site) -> DirectiveSyntax:
         read=_read,
         fields=FIELDS | fields,
         reserved=RESERVED,
+        free=frozenset({"-l hostname"}),
         others=OTHERS,
         sentinel=re.compile(r"#\$"),
     )
@@ -227,7 +234,9 @@ def _read(text: str) -> Sequence[Pair]:
     if flag != "-l":
         return ((flag, value or None),)
     pairs = (item.partition("=") for item in value.split(","))
-    return tuple((f"-l {name}", amount if equals else "true") for name, equals, amount in pairs)
+    return tuple(
+        (f"-l {_LONG.get(name, name)}", amount if equals else "true") for name, equals, amount in pairs
+    )
 
 
 def _quoted(text: str) -> str | None:

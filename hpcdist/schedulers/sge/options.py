@@ -12,6 +12,7 @@ from typing import Final
 from hpcdist.errors import Problem
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec
+from hpcdist.schedulers.exclusion import names_nodes
 
 _MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
 
@@ -66,6 +67,9 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
             ids = (job.id for wait in one.conditions for job in wait.jobs if job.id.isdecimal())
             numbers = ":".join(ids) or "ID"
             yield Problem(message, ("batch", "dependency"), f"write `afterany:{numbers}` if that will do")
+    if job.request.exclude_nodes and any(names_nodes(group.constraint) for group in job.placement.groups):
+        message = "Grid Engine takes one request of `hostname`, and `batch.constraint` has it already"
+        yield Problem(message, ("batch", "exclude_nodes"), "remove one of them")
     for event in job.request.mail.events if job.request.mail else ():
         if event.lower() not in _MAIL_POINTS:
             hint = f"known: {', '.join(_MAIL_POINTS)}"
