@@ -101,6 +101,15 @@ class Connection(NamedTuple):
             if not self._is_open():
                 self._open()
 
+    def forward(self, ports: str, *, ends: bool = False) -> Completed:
+        """Let a port here lead to one there, as ``ssh -L`` has it, or no longer; what is so stays so.
+
+        It fails where there is no connection. Neither ``_OPTIONS`` nor the user's config count, which would
+        add or remove other ports.
+        """
+        options = ("-F", "none", f"-oControlPath={self.socket}", "-O", "cancel" if ends else "forward")
+        return self.shell.run(Command(("ssh", *options, "-L", ports, "--", self.host), timeout=10))
+
     def close(self) -> None:
         """End the connection, if there is one."""
         self.shell.run(Command(self.argv("-O", "exit", "--", self.host), timeout=10))

@@ -11,6 +11,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, WaitTimeout
+from hpcdist.remotes import here
 from hpcdist.runs import control, logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -60,7 +61,8 @@ def exit_code(reports: Sequence[Report]) -> int:
 def wait(found: Sequence[Run], services: Services) -> list[Report]:
     """Wait for these jobs to end; on Ctrl-C, print that they keep running."""
     try:
-        return control.wait(found, services, on_change=_explain)
+        with here.with_tunnels(found, services, note) as pausing:
+            return control.wait(found, pausing, on_change=_explain)
     except KeyboardInterrupt:
         note(f"not cancelled: {', '.join(run.name for run in found)}")
         raise
