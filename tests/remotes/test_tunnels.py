@@ -214,3 +214,12 @@ def test_a_page_comes_through_it_also_after_the_connection_was_lost(here: Laptop
         assert json.loads(fetched(url)) == written
     assert not is_there(url)
     here.hpcdist("cancel", "serve-1")
+
+
+@pytest.mark.real
+def test_on_a_terminal_submit_waits_for_what_serves(here: Laptop) -> None:
+    notebook = {"kind": "notebook", "params": {"folder": "/no/such/folder"}}
+    (here.work / "notebook.yml").write_text(json.dumps(notebook))
+    submit = ("submit", "notebook.yml", "--on", "box")
+    assert "notebook-1 failed with exit code 1" in here.on_terminal("", *submit)
+    assert "failed" not in here.hpcdist(*submit).stderr

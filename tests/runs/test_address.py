@@ -45,5 +45,5 @@ def test_anything_else_is_none(tmp_path: Path, text: str | None) -> None:
 )
 def test_it_is_reached_through_a_host_of_the_users_own_config(tunnel: str, expected: str) -> None:
     here, found = RunDirectory(Path("/here/nb-1")), FOUND._replace(tunnel=tunnel)
-    assert found.through("far", here) == FOUND._replace(tunnel=expected, token="/here/nb-1/token")
-    assert found._replace(token="").through("far", here) == FOUND._replace(tunnel=expected, token="")
+    assert found.through("far", here) == Address(*FOUND[:-2], expected, "/here/nb-1/token")
+    assert Address(*found[:-1], "").through("far", here) == Address(*FOUND[:-2], expected, "")
