@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
+from hpcdist.api.values import number
 from hpcdist.remotes import here
 from hpcdist.runs import waiting
 from hpcdist.runs.rundir import Run
@@ -29,7 +30,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
     services = here.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
-        services = waiting.with_time_limit(services, timeout)
+        services = waiting.with_time_limit(services, number(timeout, "timeout"))
     return [report.status for report in waiting.wait([*map(renewed, runs)], services)]
 
 
