@@ -137,9 +137,7 @@ def _planned(
 ) -> Plan:
     if not callable(work[0]):
         raise ConfigError(Problem(f"{work[0]!r} is no function", hint="write its name, without parentheses"))
-    if not isinstance(on, Experiment):
-        hint = "write an experiment, such as `hpcdist.define(site=...)`"
-        raise ConfigError(Problem(f"{on!r} is no Experiment", ("on",), hint))
+    _check_experiment(on)
     encoded = base64.b64encode(_pickled(work)).decode()
     digest = hashlib.sha256(encoded.encode()).hexdigest()
     command = f'{quote(python)} "$HPCDIST_RUN_DIR/call.py" {digest}{words}'
@@ -148,6 +146,12 @@ def _planned(
     program = files("hpcdist.api").joinpath("task.py").read_text(encoding="utf-8")
     beside = {"call.py": program, "call.txt": f"{version} {encoded}"}
     return Plan(plan._made, plan._options, beside)  # noqa: SLF001 - of this room
+
+
+def _check_experiment(on: object) -> None:
+    if not isinstance(on, Experiment):
+        hint = "write an experiment, such as `hpcdist.define(site=...)`"
+        raise ConfigError(Problem(f"{on!r} is no Experiment", ("on",), hint))
 
 
 def _pickled(work: tuple[Callable[..., Any], Any]) -> bytes:

@@ -90,7 +90,7 @@ def all_of(kind: type[T], values: object, name: str) -> list[T]:
     Raises:
         ConfigError: if one is not, or it has none.
     """
-    found = [*values] if isinstance(values, Iterable) else [values]
+    found: list[Any] = [*values] if isinstance(values, Iterable) else [values]
     wrong = [value for value in found if not isinstance(value, kind)]
     if isinstance(values, Iterable) and not wrong:
         return found

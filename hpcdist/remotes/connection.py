@@ -89,6 +89,19 @@ class Connection(NamedTuple):
         with self._slot():
             return self.shell.run(command._replace(argv=argv))
 
+    def attach(self, words: str, *, terminal: bool) -> int:
+        """Run words of the login shell there with this process's own input, output and terminal.
+
+        Returns their exit code, or 255 for a connection that was lost.
+
+        Raises:
+            Unreachable: as `open`.
+        """
+        self.open()
+        tty = ("-t",) if terminal else ()
+        argv = self.argv("-oControlMaster=no", "-oBatchMode=yes", "-q", *tty, "--", self.host, words)
+        return self.shell.attach(Command(argv, keep_environment=("LC_ALL",)))
+
     def open(self) -> None:
         """Open the connection unless it is open; passwords and codes are asked for on the terminal.
 

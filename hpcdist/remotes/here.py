@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from hpcdist.host.command import Command
     from hpcdist.remotes.machines import Remote
     from hpcdist.runs.address import Address
     from hpcdist.runs.rundir import Run
@@ -31,6 +32,20 @@ def address_of(run: Run) -> Address | None:
     with suppress(ConfigError):  # the config does not have it any more
         return found.through(_of_runs([run]).runner.channel.connection.host, run.directory)
     return found
+
+
+def attach(run: Run, command: Command, *, terminal: bool) -> int:
+    """Run a command on the run's machine with this process's own input and output; return its exit code.
+
+    Raises:
+        ConfigError: if the config does not have its remote any more.
+        SchedulerError: if the remote cannot be reached.
+    """
+    if run.record.remote:
+        return _of_runs([run]).runner.attach(command, terminal=terminal)
+    from hpcdist.host.shell import Shell
+
+    return Shell().attach(command)
 
 
 def with_tunnels(
