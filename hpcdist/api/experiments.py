@@ -11,7 +11,7 @@ from typing import Any
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
-from hpcdist.api.values import count, joined, mapping, plain, texts
+from hpcdist.api.values import count, joined, mapping, plain, site_of, text_of, texts
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
@@ -112,7 +112,7 @@ class Experiment:
         options = self._options._replace(
             params=(*self._options.params, *texts(params or {})),
             settings=(*self._options.settings, *texts(settings or {})),
-            site=site or self._options.site,
+            site=site_of(site) or self._options.site,
         )
         planning.loaded(options, self._document)
         return replace(self, _options=options)
@@ -134,8 +134,10 @@ def load(
     Raises:
         ConfigError: if the file cannot be read or is invalid, with all problems and their places.
     """
-    file = os.fspath(path)
-    options = ExperimentOptions(file, site=site, params=texts(params or {}), settings=texts(settings or {}))
+    file = text_of(path, "path")
+    options = ExperimentOptions(
+        file, site=site_of(site), params=texts(params or {}), settings=texts(settings or {})
+    )
     document = recognition.read(file)
     planning.loaded(options, document)
     return Experiment(file, options, document)
@@ -185,7 +187,7 @@ def define(  # noqa: PLR0913 - one argument a setting
     }
     data = joined({key: value for key, value in own.items() if value}, sections)
     document = source.parse(writing.write(plain(data)), _DEFINED)
-    options = ExperimentOptions(_DEFINED, site=site)
+    options = ExperimentOptions(_DEFINED, site=site_of(site))
     if cmd:
         planning.loaded(options, document)
     return Experiment(_DEFINED, options, document)

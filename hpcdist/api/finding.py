@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import overload
 
 from hpcdist.api.runs import Run
-from hpcdist.errors import Problem
+from hpcdist.api.values import text_of
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import finding, rundir
 
 
@@ -33,7 +34,12 @@ class Runs(Sequence[Run]):
 
 def runs_directory(option: str | os.PathLike[str] | None) -> Path:
     """Return the runs directory: that of the argument, else as for the verbs."""
-    return rundir.choose(None if option is None else os.fspath(option), os.environ)
+    chosen = None if option is None else text_of(option, "runs_dir")
+    try:
+        return rundir.choose(chosen, os.environ)
+    except FileNotFoundError:
+        message = "the current directory no longer exists"
+        raise ConfigError(Problem(message, hint="change to another one, or give a whole path")) from None
 
 
 def find_runs(runs_dir: str | os.PathLike[str] | None = None) -> Runs:
@@ -52,4 +58,4 @@ def find_run(name: str | os.PathLike[str], runs_dir: str | os.PathLike[str] | No
     Raises:
         ConfigError: if there is none, or several have this job id.
     """
-    return Run(finding.find(runs_directory(runs_dir), os.fspath(name)))
+    return Run(finding.find(runs_directory(runs_dir), text_of(name, "name")))

@@ -14,6 +14,7 @@ from hpcdist.api import called
 from hpcdist.api.experiments import Experiment
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
+from hpcdist.api.values import all_of
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.words import quote
 
@@ -69,7 +70,7 @@ def call_each(  # noqa: PLR0913 - as `call`
         WaitTimeout: if not all have ended by then; the job goes on.
         SchedulerError: as `Plan.submit`.
     """
-    every = list(arguments)
+    every = all_of(tuple, arguments, "arguments")
     if not every:
         return []
     run = plan_of_each(function, every, on, python, concurrency).submit(runs_dir)
@@ -134,6 +135,9 @@ def _planned(
     settings: Mapping[str, Any],
     words: str = "",
 ) -> Plan:
+    if not callable(work[0]):
+        raise ConfigError(Problem(f"{work[0]!r} is no function", hint="write its name, without parentheses"))
+    _check_experiment(on)
     encoded = base64.b64encode(_pickled(work)).decode()
     digest = hashlib.sha256(encoded.encode()).hexdigest()
     command = f'{quote(python)} "$HPCDIST_RUN_DIR/call.py" {digest}{words}'
@@ -142,6 +146,12 @@ def _planned(
     program = files("hpcdist.api").joinpath("task.py").read_text(encoding="utf-8")
     beside = {"call.py": program, "call.txt": f"{version} {encoded}"}
     return Plan(plan._made, plan._options, beside)  # noqa: SLF001 - of this room
+
+
+def _check_experiment(on: object) -> None:
+    if not isinstance(on, Experiment):
+        hint = "write an experiment, such as `hpcdist.define(site=...)`"
+        raise ConfigError(Problem(f"{on!r} is no Experiment", ("on",), hint))
 
 
 def _pickled(work: tuple[Callable[..., Any], Any]) -> bytes:

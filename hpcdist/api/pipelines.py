@@ -13,7 +13,7 @@ from typing import Any
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run, wait
-from hpcdist.api.values import texts
+from hpcdist.api.values import site_of, text_of, texts
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning as loading
@@ -142,8 +142,10 @@ def load_pipeline(
     Raises:
         ConfigError: if the file cannot be read or is no pipeline, with all its problems and their places.
     """
-    file = os.fspath(path)
-    options = ExperimentOptions(file, site=site, params=texts(params or {}), settings=texts(settings or {}))
+    file = text_of(path, "path")
+    options = ExperimentOptions(
+        file, site=site_of(site), params=texts(params or {}), settings=texts(settings or {})
+    )
     document = recognition.read(file)
     if not reading.is_pipeline(document):
         raise ConfigError(Problem(f"{file} is no pipeline, but one experiment", hint="use `hpcdist.load`"))
@@ -159,8 +161,8 @@ def find_pipeline(
     Raises:
         ConfigError: if there is none, or it cannot be read.
     """
-    where = runs_directory(runs_dir)
-    stored = store.find(where, os.fspath(name))
+    where, wanted = runs_directory(runs_dir), text_of(name, "name")
+    stored = store.find(where, wanted)
     if stored is None:
-        raise ConfigError(Problem(f"there is no pipeline {os.fspath(name)!r} in {where}"))
+        raise ConfigError(Problem(f"there is no pipeline {wanted!r} in {where}"))
     return PipelineRun(stored, stored.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcdist.api import called, elsewhere, further, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
-from hpcdist.api.values import texts
+from hpcdist.api.values import all_of, count, texts
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.remotes import here
 from hpcdist.runs import cancelling, finding, logs, rundir, states
@@ -113,9 +113,9 @@ class Run:
         """
         directory = self._run.directory
         if rank is not None:
-            logs.check_rank(directory, rank)
+            logs.check_rank(directory, count(rank, "rank"))
         if trial is not None:
-            finding.check_element(renewed(self._run), trial)
+            finding.check_element(renewed(self._run), count(trial, "trial"))
         if follow and trial is not None:
             raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
         if follow:
@@ -280,7 +280,8 @@ def wait(runs: Sequence[Run], timeout: float | None = None) -> list[Status]:
     Raises:
         WaitTimeout: if they have not ended by then; their jobs go on.
     """
-    return waiting.wait([run._run for run in runs], timeout)  # noqa: SLF001 - as a method of each
+    found = all_of(Run, runs, "runs")
+    return waiting.wait([run._run for run in found], timeout)  # noqa: SLF001 - as a method of each
 
 
 async def wait_async(runs: Sequence[Run], timeout: float | None = None) -> list[Status]:
@@ -289,4 +290,5 @@ async def wait_async(runs: Sequence[Run], timeout: float | None = None) -> list[
     Raises:
         WaitTimeout: as `wait`.
     """
-    return await waiting.wait_async([run._run for run in runs], timeout)  # noqa: SLF001 - as `wait`
+    found = all_of(Run, runs, "runs")
+    return await waiting.wait_async([run._run for run in found], timeout)  # noqa: SLF001 - as `wait`

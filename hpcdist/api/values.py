@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from hpcdist.errors import ConfigError, Path, Problem
+
+T = TypeVar("T")
 
 
 def plain(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,6 +51,51 @@ def count(value: object, name: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ConfigError(Problem(f"{value!r} is no whole number", (name,), "write a number such as 2"))
+
+
+def text_of(path: object, name: str) -> str:
+    """Return the argument of this name, of which type checkers know that it is a path or a name.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    if isinstance(path, str | os.PathLike):
+        return os.fsdecode(path)
+    raise ConfigError(Problem(f"{path!r} is no path", (name,), "write a text, or a pathlib.Path"))
+
+
+def site_of(site: object) -> str | None:
+    """Return the argument ``site``, the name or the path of one; None for none.
+
+    Raises:
+        ConfigError: as `text_of`.
+    """
+    return None if site is None else text_of(site, "site")
+
+
+def number(value: object, name: str) -> float:
+    """Return the argument of this name, of which type checkers know that it is a number.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:  # noqa: PLR0124 - NaN
+        return value
+    raise ConfigError(Problem(f"{value!r} is no number", (name,), "write a number such as 60"))
+
+
+def all_of(kind: type[T], values: object, name: str) -> list[T]:
+    """Return the argument of this name, of which type checkers know that all its values are of this type.
+
+    Raises:
+        ConfigError: if one is not, or it has none.
+    """
+    found: list[Any] = [*values] if isinstance(values, Iterable) else [values]
+    wrong = [value for value in found if not isinstance(value, kind)]
+    if isinstance(values, Iterable) and not wrong:
+        return found
+    hint = f"write a list of values of the type {kind.__name__}"
+    raise ConfigError(Problem(f"{(wrong or found)[0]!r} does not belong here", (name,), hint))
 
 
 def _text(name: str, value: object) -> str:

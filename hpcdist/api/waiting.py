@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
+from hpcdist.api.values import number
 from hpcdist.errors import HpcdistError
 from hpcdist.remotes import here
 from hpcdist.runs import waiting
@@ -33,7 +34,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
     services = here.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
-        services = waiting.with_time_limit(services, timeout)
+        services = waiting.with_time_limit(services, number(timeout, "timeout"))
     stuck: list[HpcdistError] = []
     reports = to_the_end.wait([*map(renewed, runs)], services, Output(), stuck.append)
     for error in stuck:

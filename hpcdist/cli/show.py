@@ -72,11 +72,16 @@ def problems_as_json(problems: Iterable[Problem]) -> None:
     )
 
 
+def on_terminal() -> bool:
+    """Return whether the output is a terminal."""
+    return bool(sys.stdout and sys.stdout.isatty())
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, without a header if ``head`` is empty; plain text unless on a terminal."""
     head = [*map(printable, head)]
     shown = [[printable(cell) for cell in row] for row in rows]
-    if sys.stdout and sys.stdout.isatty():
+    if on_terminal():
         _rich(head, shown)
     else:
         for line in lines([head, *shown] if head else shown):

@@ -65,6 +65,8 @@ def read_bytes(path: str | Path) -> bytes:
         ConfigError: when it cannot be read.
     """
     if str(path) == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise _file_error(path, "standard input is closed", "name a file")
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         return untrusted.read_user_file(path, MAX_BYTES + 1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from hpcdist import importers
 from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Key, Path, Problem, located
+from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, located
 from hpcdist.importers import Step
 from hpcdist.loading import named_files
 from hpcdist.pipelines import references
@@ -22,9 +22,10 @@ _REMOVE: Final = "remove it"
 _HINTS: Final = {
     "schedule": "use cron",
     "matrix": "write it into the operation that is a search",
-    "params": "write the values into the operations",
-    "inputs": "write the values into the operations",
 }
+_GIVEN: Final = ("params", "inputs")
+"""What gives values to a dag, which its operations take by ``ref: dag``."""
+
 _OF_RUN: Final = ("kind", "operations", "components")
 _MINIMUM: Final = ("name", "version", "description", "tags")
 _KEPT: Final = ("component", "pathRef", "params", "environment", "runPatch", "termination")
@@ -91,20 +92,35 @@ def as_pipeline(document: Document, form: str = "") -> Document:
     for key in ("name", "description"):
         if key in whole:
             data.copy_from(whole, key)
-    problems = [*_without_equal(whole, (), (*_HARMLESS, "component" if component else "run"))]
+    _put_params(whole, whole["component"] if component else whole, data)
+    problems = [*_without_equal(whole, (), (*_HARMLESS, *_GIVEN, "component" if component else "run"))]
     if component:
-        problems += _without_equal(whole["component"], component, (*_HARMLESS, "run"))
+        problems += _without_equal(whole["component"], component, (*_HARMLESS, *_GIVEN, "run"))
     problems += _without_equal(run, where, _OF_RUN)
     listed = run.get("operations")
     found = Seq(place=run.key_places.get("operations"))
     for at, one in enumerate(listed if isinstance(listed, Seq) else ()):
         path = (*where, "operations", at)
         new = _operation(one, run, path, problems) if isinstance(one, Map) else one
+        problems += _unknown_inputs(one, data.get("params") or (), path)
         found.add(new, listed.place_of(at))
     data.put("operations", found, run.key_places.get("operations"))
     if problems:
         raise ConfigError(*map(document.locate, problems))
     return document._replace(data=data)
+
+
+def _put_params(whole: Map, component: Map, data: Map) -> None:
+    """Put the inputs of a dag, and the params that it is given, as the params of a pipeline."""
+    values = Map(place=component.key_places.get("inputs", whole.key_places.get("params")))
+    listed, given = component.get("inputs"), whole.get("params")
+    for one in listed if isinstance(listed, Seq) else ():
+        if isinstance(one, Map) and isinstance(one.get("name"), str):
+            values.put(one["name"], one.get("value"), one.value_places.get("value", one.place))
+    for name, value in given.items() if isinstance(given, Map) else ():
+        values.put(name, value.get("value") if isinstance(value, Map) else value, given.place_of(name))
+    if values:
+        data.put("params", values, values.place)
 
 
 def _without_equal(data: Map, path: Path, known: Sequence[str]) -> Iterator[Problem]:
@@ -141,6 +157,16 @@ def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
     return new
 
 
+def _unknown_inputs(one: Any, known: Iterable[str], path: Path) -> Iterator[Problem]:
+    """Yield a problem for each input of the dag that an operation takes, and the dag does not have."""
+    params = one.get("params") if isinstance(one, Map) else None
+    for param, value in params.items() if isinstance(params, Map) else ():
+        name = _input_of(value)
+        if name and name not in known:
+            where = (*path, "params", Key(param), "value")
+            yield Problem(f"the dag has no input {name!r}", where, did_you_mean(name, known))
+
+
 def _put_needs(one: Map, new: Map, condition: str) -> None:
     """Put what an operation waits for, all in one way: what it lists, and whose outputs it uses."""
     listed = one.get("dependencies") or Seq()
@@ -164,10 +190,25 @@ def _take_component(one: Map, run: Map, new: Map, path: Path, problems: list[Pro
 
 
 def _param(value: Any) -> Any:
-    """Return a param whose value is the outputs of another operation as that reference."""
-    ref = value.get("ref") if isinstance(value, Map) else None
-    if not isinstance(ref, str) or not ref.startswith("ops.") or value.get("value") != "outputs.path":
+    """Return a param that is an input of the dag, or the outputs of another operation, as that reference."""
+    ref, of = _reference(value)
+    if name := _input_of(value):
+        text = f"{{{{ params.{name} }}}}"
+    elif ref.startswith("ops.") and of == "outputs.path":
+        text = f"{{{{ {ref}.outputs.path }}}}"
+    else:
         return value
     new = Map(place=value.place)
-    new.put("value", f"{{{{ {ref}.outputs.path }}}}", value.value_places.get("value"))
+    new.put("value", text, value.value_places.get("value"))
     return new
+
+
+def _input_of(param: Any) -> str:
+    """Return the input of the dag that a param takes, empty for none."""
+    ref, of = _reference(param)
+    return of.removeprefix("inputs.") if ref == "dag" and of.startswith("inputs.") else ""
+
+
+def _reference(param: Any) -> tuple[str, str]:
+    """Return what a param refers to, and which of its values."""
+    return (str(param.get("ref")), str(param.get("value"))) if isinstance(param, Map) else ("", "")

@@ -9,5 +9,6 @@ runner    commands run there, a submission once at most
 sending submitting    a new run goes there
 looking mirror    states and small files come back
 fetching    outputs come back
+tunnels    what jobs there serve is reached here
 machines here    the remotes of the user's config, as runners
 """

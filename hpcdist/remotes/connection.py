@@ -89,6 +89,19 @@ class Connection(NamedTuple):
         with self._slot():
             return self.shell.run(command._replace(argv=argv))
 
+    def attach(self, words: str, *, terminal: bool) -> int:
+        """Run words of the login shell there with this process's own input, output and terminal.
+
+        Returns their exit code, or 255 for a connection that was lost.
+
+        Raises:
+            Unreachable: as `open`.
+        """
+        self.open()
+        tty = ("-t",) if terminal else ()
+        argv = self.argv("-oControlMaster=no", "-oBatchMode=yes", "-q", *tty, "--", self.host, words)
+        return self.shell.attach(Command(argv, keep_environment=("LC_ALL",)))
+
     def open(self) -> None:
         """Open the connection unless it is open; passwords and codes are asked for on the terminal.
 
@@ -100,6 +113,15 @@ class Connection(NamedTuple):
         with _locked(Path(f"{self.socket}.lock"), self.sleep):
             if not self._is_open():
                 self._open()
+
+    def forward(self, ports: str, *, ends: bool = False) -> Completed:
+        """Let a port here lead to one there, as ``ssh -L`` has it, or no longer; what is so stays so.
+
+        It fails where there is no connection. Neither ``_OPTIONS`` nor the user's config count, which would
+        add or remove other ports.
+        """
+        options = ("-F", "none", f"-oControlPath={self.socket}", "-O", "cancel" if ends else "forward")
+        return self.shell.run(Command(("ssh", *options, "-L", ports, "--", self.host), timeout=10))
 
     def close(self) -> None:
         """End the connection, if there is one."""

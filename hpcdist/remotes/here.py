@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError
 from hpcdist.runs import address, this_machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from hpcdist.host.command import Command
     from hpcdist.remotes.machines import Remote
     from hpcdist.runs.address import Address
     from hpcdist.runs.rundir import Run
@@ -27,8 +30,33 @@ def address_of(run: Run) -> Address | None:
     if not found or not run.record.remote:
         return found
     with suppress(ConfigError):  # the config does not have it any more
-        return found.through(_of_runs([run]).runner.channel.connection.host)
+        return found.through(_of_runs([run]).runner.channel.connection.host, run.directory)
     return found
+
+
+def attach(run: Run, command: Command, *, terminal: bool) -> int:
+    """Run a command on the run's machine with this process's own input and output; return its exit code.
+
+    Raises:
+        ConfigError: if the config does not have its remote any more.
+        SchedulerError: if the remote cannot be reached.
+    """
+    if run.record.remote:
+        return _of_runs([run]).runner.attach(command, terminal=terminal)
+    from hpcdist.host.shell import Shell
+
+    return Shell().attach(command)
+
+
+def with_tunnels(
+    runs: Sequence[Run], services: Services, note: Callable[[str], object]
+) -> AbstractContextManager[Services]:
+    """Return services in whose pauses what runs on remotes serve is made reachable here."""
+    if not any(run.record.remote for run in runs):
+        return nullcontext(services)
+    from hpcdist.remotes import tunnels  # with ssh and the config
+
+    return tunnels.kept(runs, services, note)
 
 
 def _of_runs(runs: Sequence[Run]) -> Remote:

@@ -12,10 +12,14 @@ from hpcdist.remotes.answers import Section
 from hpcdist.remotes.channel import Channel
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.runs.rundir import Run
+from hpcdist.schedulers.inside import line_of
 
 _CLAIM: Final = ".submit-"
 _LATER: Final = 10.0
 """Seconds that a command has less than its session, so that it ends there, and that is known here."""
+
+_FOUND: Final = """[ -n "$(type -P "$1")" ] && exec "$@"; exec bash -lc 'exec "$@"' hpcdist "$@\""""
+"""Runs its words, in a login shell where their program is found by that alone."""
 
 VOID: Final = "void"
 """In place of an exit code: the submission was given up before the batch system was called."""
@@ -43,6 +47,17 @@ class RemoteRunner(NamedTuple):
         except Unreachable as error:
             return Completed(command, 255, stderr=str(error))
         return answers.completed(sections, [command])[0]
+
+    def attach(self, command: Command, *, terminal: bool) -> int:
+        """Run the command there with this process's own input, output and terminal; return its exit code.
+
+        Raises:
+            Unreachable: if it was not run.
+        """
+        moved = self.there(command)
+        variables = [f"{name}={value}" for name, value in moved.environment]
+        words = ["env", *variables, "bash", "-c", _FOUND, "hpcdist", *moved.argv]
+        return self.channel.connection.attach(line_of(words), terminal=terminal)
 
     def start(self, run: Run, command: Command) -> Completed:
         """Run the command that submits a run, once however often this is called.

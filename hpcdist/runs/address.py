@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError
@@ -25,11 +26,15 @@ class Address(NamedTuple):
     tunnel: str
     token: str
 
-    def through(self, host: str) -> Address:
-        """Return it as reached by this host of ``ssh``, in place of the login node as the job knows it."""
+    def through(self, host: str, directory: RunDirectory) -> Address:
+        """Return it as reached by this host of ``ssh``, in place of the login node as the job knows it.
+
+        ``directory``: the run's here, which has its token, too.
+        """
         words = self.tunnel.split(" ")
         words[words.index("-J") + 1 if "-J" in words else -1] = host
-        return self._replace(tunnel=" ".join(words))
+        token = str(directory.path / Path(self.token).name) if self.token else ""
+        return self._replace(tunnel=" ".join(words), token=token)
 
 
 def read(directory: RunDirectory) -> Address | None:

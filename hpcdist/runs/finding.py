@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Problem, comma_list, did_you_mean
 from hpcdist.runs import elements, rundir, stored_plan
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -56,7 +56,8 @@ def find(runs_dir: Path, job: str) -> Run:
         raise ConfigError(Problem(f"{job} is the id of several runs", hint=f"use the name of one: {names}"))
     if pipeline_directory(runs_dir, job):
         message = f"{job} is a pipeline, where one run is wanted"
-        raise ConfigError(Problem(message, hint=f"name an operation: `{job}/NAME`"))
+        own = comma_list([run.record.operation for run in of_pipeline(runs_dir, job)], most=8)
+        raise ConfigError(Problem(message, hint=f"name an operation: {own or f'{job}/NAME'}"))
     whole, _, element = job.rpartition("/")
     if _NUMBER.fullmatch(element) and any(run.name == whole for run in runs):
         message = f"{job} is an element of a run, where a whole run is wanted"

@@ -62,10 +62,9 @@ class Anew(NamedTuple):
         """
         run, does = self.run, "copy" if self.copies else "restart"
         name = run.name if run.directory.path.parent == runs_dir else str(run.directory.path)
-        text = f"{replanning.text_of(run).rstrip(chr(10))}\n# {does} of {name}\n"
+        text, mark = replanning.text_of(run), f"{does} of {name}"
         prepare = partial(job_code.recorded, run, self.made, runner=runner, update=self.update)
-        return requests.of(self.made, self.options, runner)._replace(
-            experiment=requests.with_overrides(text, self.options.changes),
+        return requests.of(self.made, self.options, runner, text=text, mark=mark)._replace(
             code=partial(self._code, prepare),
             restart_of="" if self.copies else name,
             copy_of=name if self.copies else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -84,3 +85,49 @@ def test_prune_removes_old_pipelines(tmp_path: Path, hpcdist: Hpcdist) -> None:
     end(found.values())
     assert hpcdist(*command).out.splitlines()[-1].startswith("removed 4 runs")
     assert [*person.runs.glob("[!.]*")] == []
+
+
+def test_the_verbs_of_one_run_show_each_operation_or_name_them(tmp_path: Path, hpcdist: Hpcdist) -> None:
+    person = Person(tmp_path / "runs")
+    stored, found = person.submit()
+    end(found.values())
+    for name in ("left", "join"):
+        folder = found[name].directory.outputs
+        folder.mkdir(exist_ok=True)
+        (folder / f"of-{name}").write_text("x")
+    where = ("--runs-dir", str(person.runs))
+    titles = [f"==> diamond-1/{name} <==" for name in stored.needs]
+    for verb in ("metrics", "outputs", "logs"):
+        done = hpcdist(verb, "diamond-1", *where)
+        assert (done.code, [line for line in done.out.splitlines() if line.startswith("=")]) == (0, titles)
+    lines = hpcdist("outputs", "diamond-1", *where).out.splitlines()
+    assert [line.split()[0] for line in lines if "of-" in line] == ["of-left", "of-join"]
+    refused = hpcdist("outputs", "diamond-1", "--json", *where)
+    assert (refused.code, refused.err.splitlines()[-1]) == (
+        2,
+        "Error: --json is for one run: name an operation, diamond-1/prep.",
+    )
+    described = hpcdist("describe", "diamond-1", *where).out.split("\n\n")
+    assert described[0].splitlines()[0].split() == ["pipeline", "diamond-1"]
+    assert described[1] == hpcdist("status", "diamond-1", *where).out
+    data = json.loads(hpcdist("describe", "diamond-1", "--json", *where).out)
+    assert data == json.loads(hpcdist("status", "diamond-1", "--json", *where).out) | {
+        "site": stored.site,
+        "created_at": stored.created_at,
+        "directory": str(stored.directory.path),
+    }
+    for verb, *words in (("restart",), ("copy",), ("debug",), ("exec", "true")):
+        done = hpcdist(verb, *where, "diamond-1", *words)
+        message, _, names = done.err.strip().partition("; name an operation: ")
+        assert (done.code, message) == (2, "error: diamond-1 is a pipeline, where one run is wanted")
+        assert sorted(names.split(", ")) == sorted(run.record.operation for run in found.values())
+
+
+def test_a_report_of_a_pipeline_is_one_page_of_its_runs(tmp_path: Path, hpcdist: Hpcdist) -> None:
+    person = Person(tmp_path / "runs")
+    _, found = person.submit()
+    end(found.values())
+    done = hpcdist("report", "diamond-1", "--runs-dir", str(person.runs), "-o", str(tmp_path / "page.html"))
+    assert done.code == 0, done.err
+    page = (tmp_path / "page.html").read_text()
+    assert [run.name for run in found.values() if run.name not in page] == []

@@ -6,6 +6,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
+from hpcdist.loading import load
 
 PROGRAM = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
 
@@ -65,3 +66,12 @@ def test_a_kind_that_is_none_is_named() -> None:
         read("kind: Notebook\nrun: {cmd: x}")
     with pytest.raises(ConfigError, match="known: experiment, job, notebook, tens"):
         read("kind: zebra\nrun: {cmd: x}")
+
+
+def test_a_setting_is_checked_as_what_the_file_says() -> None:
+    document = source.parse("kind: notebook", "p.yml")
+    with pytest.raises(ConfigError) as raised:
+        load.load_experiment(document, settings=[("batch.array", "1-3")])
+    assert str(raised.value) == (
+        "--set batch.array=1-3: batch.array: a notebook is one server, with one address; remove it"
+    )

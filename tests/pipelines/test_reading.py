@@ -117,15 +117,55 @@ def test_an_operation_of_polyaxon_waits_in_its_one_way_also_for_whose_outputs_it
     assert needs(read(own)) == {"prep": [], "train": [("prep", "afterok")]}
 
 
+WITH_INPUTS = """\
+version: 1.1
+kind: operation
+params: {rate: {value: 0.5}}
+component:
+  inputs: [{name: size, type: int, value: 1000}, {name: rate, type: float}]
+  run:
+    kind: dag
+    operations:
+      - name: train
+        params: {n: {ref: dag, value: inputs.size}, rate: {ref: dag, value: inputs.rate}}
+        component:
+          inputs: [{name: n, type: int}, {name: rate, type: float}]
+          run: {kind: job, container: {image: a, command: [train, "{{ n }}", "{{ rate }}"]}}
+"""
+
+
+def test_inputs_of_a_dag_are_params_of_the_pipeline() -> None:
+    pipeline = read(WITH_INPUTS, params=[("size", "7")])
+    assert dict(pipeline.params) == {"size": 7, "rate": 0.5}
+    assert pipeline.operations[0].document.data["params"] == {
+        "n": {"value": "{{ params.size }}"},
+        "rate": {"value": "{{ params.rate }}"},
+    }
+
+
+def test_a_param_of_a_dag_that_nothing_uses_is_named() -> None:
+    [unused] = read(WITH_INPUTS.replace("{rate: {", "{rate: 1, rite: {")).problems
+    assert str(unused).startswith("runs.yml:3:19: params.rite: no operation uses the param 'rite'")
+
+
+def test_an_input_that_a_dag_does_not_have_is_named() -> None:
+    [problem] = refused(WITH_INPUTS.replace("inputs.size", "inputs.siez"))
+    where, what = problem.split(": ", 1)
+    assert where == "runs.yml:10:39"
+    assert what == (
+        "component.run.operations[0].params.n.value: the dag has no input 'siez'; did you mean 'size'?"
+    )
+
+
 def test_nothing_of_a_dag_is_dropped() -> None:
     text = DAG.replace(
-        "run:\n", "matrix: {kind: grid}\nschedule: {kind: cron}\ninputs: []\nrun:\n  cache: 1\n", 1
+        "run:\n", "matrix: {kind: grid}\nschedule: {kind: cron}\noutputs: []\nrun:\n  cache: 1\n", 1
     )
     equal = "of a dag has no equal in a pipeline"
     assert refused(text) == [
         f"runs.yml:4:1: matrix: `matrix` {equal}; write it into the operation that is a search",
         f"runs.yml:5:1: schedule: `schedule` {equal}; use cron",
-        f"runs.yml:6:1: inputs: `inputs` {equal}; write the values into the operations",
+        f"runs.yml:6:1: outputs: `outputs` {equal}; remove it",
         f"runs.yml:8:3: run.cache: `cache` {equal}; remove it",
     ]
 

@@ -43,7 +43,9 @@ Host there there2 there3
 _WRAPPER: Final = """\
 #!/bin/bash
 kind=session
-for word; do case $word in -oControlMaster=yes) kind=master ;; check | exit) kind=control ;; esac; done
+for word; do
+  case $word in -oControlMaster=yes) kind=master ;; check | exit | forward | cancel) kind=control ;; esac
+done
 echo "$kind" >>'{folder}/calls'
 [[ $kind == session && -s {folder}/cut ]] || exec /usr/bin/ssh -F '{folder}/ssh_config' "$@"
 read -r seconds <'{folder}/cut'

@@ -44,5 +44,6 @@ def test_anything_else_is_none(tmp_path: Path, text: str | None) -> None:
     ],
 )
 def test_it_is_reached_through_a_host_of_the_users_own_config(tunnel: str, expected: str) -> None:
-    found = FOUND._replace(tunnel=tunnel)
-    assert found.through("far") == FOUND._replace(tunnel=expected)
+    here, found = RunDirectory(Path("/here/nb-1")), FOUND._replace(tunnel=tunnel)
+    assert found.through("far", here) == Address(*FOUND[:-2], expected, "/here/nb-1/token")
+    assert Address(*found[:-1], "").through("far", here) == Address(*FOUND[:-2], expected, "")

@@ -164,3 +164,30 @@ def test_a_line_that_is_cut_in_the_middle_of_sbatch_makes_one_job_for_which_wait
         go.touch()
         assert waiting.wait(300) == 4
     (home / ".bashrc").unlink()
+
+
+FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+
+
+def test_a_tensorboard_on_a_node_is_at_a_port_of_the_laptop_while_its_run_is_waited_for(
+    cluster: Cluster, laptop: User
+) -> None:
+    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": REMOTE}}))
+    write(laptop, "board.yml", json.dumps({"kind": "tensorboard", "batch": {"walltime": "5m"}}))
+    with start(laptop, *HPCDIST, "submit", "board.yml", "--on", "cluster", "--wait") as waiting:
+        assert waiting.stderr
+        said = next(line for line in waiting.stderr if " is at http" in line)
+        url = f"{said.split()[said.split().index('at') + 1]}data/environment"
+        assert json.loads(run(laptop, PYTHON, "-c", FETCH, url).stdout)["data_location"] == str(
+            cluster.home() / "far"
+        )
+        cut(laptop)
+        mended(laptop)
+        fetch = (PYTHON, "-c", FETCH, url)
+        again = lambda: cluster.run(fetch, cwd=laptop.directory, node="laptop").returncode == 0  # noqa: E731
+        until(again, "the page")
+        run(laptop, *HPCDIST, "cancel", "board-1")
+        assert waiting.wait(120) != 0
+    assert cluster.run(fetch, cwd=laptop.directory, node="laptop").returncode != 0
+    sockets = run(laptop, "sh", "-c", "find /tmp/hpcdist-ssh-* -type s").stdout.split()
+    assert len(sockets) == 1  # the connection with the node has ended, that with the cluster is kept

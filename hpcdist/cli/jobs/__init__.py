@@ -5,7 +5,7 @@ shell exec_ debug    a shell in an allocation; a command beside a running job; t
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 runs element follow comparing attempt_table    shared: finding runs and their trials; output
 anew    shared by restart and copy
-pipeline    several runs that depend on each other
+pipeline operations    several runs that depend on each other; a verb for each of them
 spans used findings    times and sizes; what jobs cost; slow ranks and first failures
 rehearsed    the report of a rehearsal
 fetched    outputs of runs on remotes

@@ -45,9 +45,8 @@ def runs_named(runs_dir: Path, jobs: Sequence[str]) -> Iterator[Run]:
         return
     found: dict[Path, Run] = {}
     for job in jobs:
-        matching = [run for run in there if fnmatch.fnmatchcase(run.name, job)] or [
-            finding.find(runs_dir, job)
-        ]
+        matching = [run for run in there if fnmatch.fnmatchcase(run.name, job)]
+        matching = matching or finding.of_pipeline(runs_dir, job) or [finding.find(runs_dir, job)]
         found |= {run.directory.path: run for run in matching}
     runs.pull(found.values())
     yield from found.values()

@@ -45,7 +45,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     be read.
     """
     run, element = finding.find_element(runs_dir, jobs)
-    runs.check_here(run, "debug")
     services = runs.services()
     [report] = states.status([run], services)
     job = inside.running(report, element)
@@ -65,13 +64,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
 def _asked(job: Job, services: Services, timeout: int, options: tuple[str, ...]) -> Answers:
     """Ask the nodes, as many at once as the batch system can; return what came within ``timeout`` seconds."""
+    runner = services.at([job.run]).runner
     own = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
+    own = "" if job.run.record.remote else own
     words = ("bash", "-c", inside.text("stacks.sh"), "hpcdist", job.folder, own, *options)
     starter = inside.starter(job.run)
     commands = [
         command._replace(timeout=timeout) for part in job.parts for command in starter.inside(part, words)
     ]
-    return stacks.read("".join(services.runner.run(command).stdout for command in commands))
+    return stacks.read("".join(runner.run(command).stdout for command in commands))
 
 
 def problems(job: Job, answers: Answers) -> Iterator[Problem]:

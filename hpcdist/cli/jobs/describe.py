@@ -33,8 +33,14 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     """Show the details of a job.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array.
+    array. Of a pipeline, the graph of its operations is shown.
     """
+    if finding.pipeline_directory(runs_dir, jobs):
+        from hpcdist.cli.jobs import pipeline  # it draws the graph
+
+        if stored := pipeline.stored_of(runs_dir, (jobs,)):
+            pipeline.show_graph(stored, json=json, whole=True)
+            return
     services = runs.services()
     run, element = finding.find_element(runs_dir, jobs)
     [report] = states.status([run], services)

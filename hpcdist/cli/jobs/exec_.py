@@ -10,7 +10,7 @@ import click
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.host.shell import Shell
+from hpcdist.remotes import here
 from hpcdist.runs import finding, inside, states
 
 
@@ -36,10 +36,9 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if rank is not None and node is not None:
         raise click.UsageError("--rank and --node exclude each other.")
     run, element = finding.find_element(runs_dir, job)
-    runs.check_here(run, "exec")
     [report] = states.status([run], runs.services())
     found = inside.running(report, element)
     number = inside.node_of(found, rank, node)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     [start] = inside.starter(run).inside(found.on(number), found.words(rank, words), terminal=terminal)
-    ctx.exit(Shell().attach(start))
+    ctx.exit(here.attach(run, start, terminal=terminal))

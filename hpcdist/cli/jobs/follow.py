@@ -10,6 +10,7 @@ import click
 
 from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.messages import note
+from hpcdist.remotes import here
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -36,11 +37,12 @@ def follow(
 
     Following stops, too, after a long time without output and without an answer of the batch system.
     """
-    watch = Watch(run, services, explain, note)
     try:
-        for line in only(watch.observe(source(run.directory, watch.is_over, watch.sleep))):
-            click.echo(line)
-            sys.stdout.flush()
+        with here.with_tunnels([run], services, note) as pausing:
+            watch = Watch(run, pausing, explain, note)
+            for line in only(watch.observe(source(run.directory, watch.is_over, watch.sleep))):
+                click.echo(line)
+                sys.stdout.flush()
     except KeyboardInterrupt:
         note(f"the job keeps running; `hpcdist {verb} {run.name} -f` follows it again")
         raise

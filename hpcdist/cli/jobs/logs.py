@@ -11,12 +11,11 @@ from pathlib import Path
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import operations, runs
 from hpcdist.cli.jobs.follow import Filter, follow
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.runs import attempt_files, finding, logs
-from hpcdist.runs.rundir import Run
+from hpcdist.runs import attempt_files, logs
 
 
 @click.command("logs")
@@ -58,8 +57,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     JOB is the name of a run, its directory or its job id; RUN/3 is element 3 of an array.
     Of a pipeline, those of all its operations are printed.
     """
-    if whole := finding.of_pipeline(runs_dir, jobs):
-        _print_all(ctx, whole)
+    if operations.each(ctx, command, runs_dir, jobs, "following", "json"):
         return
     if following and (json or count is not None):
         raise click.UsageError("-f cannot be combined with --json or -n.")
@@ -95,19 +93,6 @@ def _check_element(element: str, *, following: bool) -> None:
     """
     if element and following:
         raise click.UsageError("-f follows all elements of an array; name the run alone.")
-
-
-def _print_all(ctx: click.Context, whole: Sequence[Run]) -> None:
-    """Print the output of each run of a pipeline below the name of its operation.
-
-    Raises:
-        UsageError: for -f and --json, which are for one run.
-    """
-    if ctx.params["following"] or ctx.params["json"]:
-        raise click.UsageError("-f and --json are for one run: name an operation, PIPELINE/NAME.")
-    for run in whole:
-        click.echo(f"==> {run.record.operation} <==")
-        ctx.invoke(command, **(ctx.params | {"jobs": str(run.directory.path)}))
 
 
 def _title(run: str, rank: int | None, attempt: int | None) -> str:

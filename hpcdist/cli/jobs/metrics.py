@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import operations, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
@@ -54,11 +54,13 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Show the metrics of a run.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array.
+    array. Of a pipeline, those of all its operations are shown.
     NAME is the name of a metric or a pattern such as 'val/*'; without NAME, all are shown.
     """
     if json + as_csv + following > 1:
         raise click.UsageError("use one of --json, --csv and --follow.")
+    if operations.each(ctx, command, runs_dir, jobs, "following", "json", "as_csv"):
+        return
     run, element = runs.find_pulled(runs_dir, jobs)
     if element and following:
         raise click.UsageError("--follow shows all elements of an array; name the run alone.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
+from hpcdist.cli.jobs import operations, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, warning
@@ -38,8 +38,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """List the files of a run's outputs, with the recorded hashes.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array.
+    array. Of a pipeline, those of all its operations are listed.
     """
+    if operations.each(ctx, command, runs_dir, jobs, "json"):
+        return
     run, element = runs.find_pulled(runs_dir, jobs)
     there = _only_there(run, patterns, element)
     recorded = series.read_others(run.directory)

@@ -152,14 +152,21 @@ def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> Stored | None:
     return store.find(runs_dir, jobs[0]) if len(jobs) == 1 else None
 
 
-def show_graph(stored: Stored, *, json: bool) -> None:
-    """Print the operations with what each waits for, and their states."""
+def show_graph(stored: Stored, *, json: bool, whole: bool = False) -> None:
+    """Print the operations with what each waits for, and their states; ``whole``: and the pipeline's own."""
     nodes = looking.look(stored, runs.services())
+    own = {"site": stored.site, "created_at": stored.created_at, "directory": str(stored.directory.path)}
+    data: dict[str, Any] = {
+        "pipeline": stored.name,
+        "submission": stored.phase.value,
+        **(own if whole else {}),
+    }
     if json:
-        operations = [node.as_data() for node in nodes]
-        data: dict[str, Any] = {"pipeline": stored.name, "submission": stored.phase.value}
-        show.as_json(data | {"operations": operations})
+        show.as_json(data | {"operations": [node.as_data() for node in nodes]})
         return
+    if whole:
+        show.table((), [(key.replace("_", " "), value) for key, value in data.items()])
+        click.echo()
     click.echo(looking.summary(stored.name, nodes))
     show.table(_HEADS, map(_row, nodes))
 

@@ -11,6 +11,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, HpcdistError, WaitTimeout
+from hpcdist.remotes import here
 from hpcdist.runs import logs, standing
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -71,7 +72,8 @@ def wait(
     """
     output = output or Output(_print_generation, note)
     try:
-        return to_the_end.wait(found, services, output, on_stuck or _print_why, _explain)
+        with here.with_tunnels(found, services, note) as pausing:
+            return to_the_end.wait(found, pausing, output, on_stuck or _print_why, _explain)
     except KeyboardInterrupt:
         note(f"not cancelled: {', '.join(run.name for run in found)}")
         raise

@@ -57,6 +57,9 @@ OF_REPLICAS: Final = environments.OF_REPLICAS
 class Polyaxon:
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 
+    settings: Final = frozenset({"batch"})
+    """What of it is allowed depends on ``kind``, which an experiment has no more."""
+
     def recognises(self, data: Map) -> bool:
         """Decide by the sections: every such file has one of them."""
         foreign = "apiVersion" in data or "$schema" in data

@@ -15,6 +15,11 @@ _ALONE: Final = ("run", "framework", "hptuning")
 _PARAMS: Final = {"notebook": ("folder", "bind"), "tensorboard": ("logdir",)}
 
 
+def is_served(command: str) -> bool:
+    """Return whether a job with this command serves a browser."""
+    return command.startswith(_PROGRAM)
+
+
 def normalise(data: Map, remarks: list[Problem]) -> None:
     """Make an ordinary job of it, whose command is ``templates/python/hpcdist_service.py``."""
     kind = data.get("kind")
