@@ -13,7 +13,6 @@ from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, polyaxon, series, trial_params
 from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
-from hpcdist.tracking.trial_params import names
 
 
 class Tracked(NamedTuple):
@@ -108,6 +107,11 @@ def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: 
         if entry.artifact:
             artifacts[entry.artifact.path] = entry.artifact
     return Tracked(name, params, (*tags,), metrics, (*artifacts.values(),))
+
+
+def names(items: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the names in all of these, in the order in which they first occur."""
+    return [*dict.fromkeys(name for item in items for name in item)]
 
 
 def differing(items: Sequence[Tracked]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Problem
@@ -50,11 +50,6 @@ def damaged(found: Tables) -> Iterator[str]:
         if wanted is not None and len(table) != wanted:
             file = directory.path / directory.own(trial_table.FILE)
             yield f"{file} is damaged: it does not have the {wanted} trials of its job"
-
-
-def names(items: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the names in all of these, in the order in which they first occur."""
-    return [*dict.fromkeys(name for item in items for name in item)]
 
 
 def _table(job: Run) -> Mapping[str, Mapping[str, Any]]:

@@ -51,7 +51,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         show.as_json(sweep_progress.as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
         return
     click.echo(f"{run.name}: {sweep_progress.summary(shown)}")
-    names = trial_params.names(trial.params for trial in shown.trials)
+    names = [*dict.fromkeys(name for trial in shown.trials for name in trial.params)]
     show.table((*_HEADS, *names), (_row(trial, names) for trial in shown.trials))
 
 
@@ -87,7 +87,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
     if order is None:
         raise click.UsageError("The search has no metric. Give one: --sort -accuracy, or --sort loss.")
     found = trials.best(comparison.tracked(run, plan), order, most)
-    params = trial_params.names(item.params for item in found)
+    params = comparison.names(item.params for item in found)
     looked = looking.look(run, runs.services(), known)
     states = {f"{run.name}/{trial.number}": trial.state for trial in looked.trials}
     if json:
@@ -118,11 +118,11 @@ def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
         stopping.request(run.directory, "by `hpcdist sweep stop`")
     if lives and not drain:
         cancelling.cancel([run], services)
+    if not goes_on:
+        note(f"{run.name} has already ended")
     if json:
         show.as_json(runs.record_of(run))
-    elif not goes_on:
-        note(f"{run.name} has already ended")
-    else:
+    elif goes_on:
         cancelled = ", and its jobs are cancelled" if lives and not drain else ""
         click.echo(f"{run.name}: no further trial starts{cancelled}")
 
