@@ -41,8 +41,7 @@ class Walltime(msgspec.Struct, frozen=True, order=True):
     def __str__(self) -> str:
         """Write it as ``HH:MM:SS``, with days in front from 24 hours on, as Slurm does."""
         days, rest = divmod(self.seconds, 86400)
-        clock = Walltime(rest).clock
-        return f"{days}-{clock}" if days else clock
+        return f"{days}-{Walltime(rest).clock}" if days else self.clock
 
     @property
     def clock(self) -> str:

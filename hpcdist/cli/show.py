@@ -6,8 +6,9 @@ import errno
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import click
 
@@ -77,25 +78,27 @@ def on_terminal() -> bool:
     return bool(sys.stdout and sys.stdout.isatty())
 
 
+def value(values: Mapping[str, Any], name: str) -> str:
+    """Return a value for a table, ``-`` for none."""
+    found = values.get(name, "-")
+    return f"{found:.6g}" if isinstance(found, float) else str(found)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, without a header if ``head`` is empty; plain text unless on a terminal."""
     head = [*map(printable, head)]
-    shown = [[printable(cell) for cell in row] for row in rows]
+    shown = [row if "".join(row).isprintable() else [*map(printable, row)] for row in rows]
     if on_terminal():
         _rich(head, shown)
     else:
-        for line in lines([head, *shown] if head else shown):
-            click.echo(line)
+        click.echo("".join(f"{line}\n" for line in lines([head, *shown] if head else shown)), nl=False)
 
 
 def lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows as lines with aligned columns."""
     columns = zip_longest(*rows, fillvalue="")
     widths = [min(_WIDEST, max(map(len, column))) for column in columns]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _rich(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

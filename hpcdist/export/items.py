@@ -14,7 +14,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status, split_id
-from hpcdist.tracking import comparison, outputs, series
+from hpcdist.tracking import outputs, series, trial_params
 from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
 
@@ -103,7 +103,7 @@ def read(report: Report, now: float) -> tuple[list[Item], list[Problem]]:
     jobs = _jobs(started, found)
     ids = _by_element(jobs)
     item = _item(run, plan, ids.pop("", []), jobs, status.state)
-    trials = comparison.trial_params(run) if ids else {}
+    trials = trial_params.of(run) if ids else {}
     elements = []
     for element in sorted(ids, key=int):
         own = plan._replace(params=trials.get(element, plan.params))

@@ -16,7 +16,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import trials
-from hpcdist.tracking import comparison, thinning
+from hpcdist.tracking import comparison, thinning, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 _MOST_PARAMS: Final = 12
@@ -99,7 +99,7 @@ def search(
 ) -> Search | None:
     """Return the search that a run is, with at most so many trials; None for other runs."""
     run = report.run
-    known = comparison.trial_params(run)
+    known = trial_params.of(run)
     if not known:
         return None
     items = {item.name: item for item in tracked}

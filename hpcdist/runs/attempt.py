@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -23,7 +22,10 @@ PRUNED: Final = "pruned"
 """The state of a trial that a policy of its search ended early, and the event of that end."""
 
 _ENDS: Final = frozenset({ENDED, REQUEUED})
-_COUNT: Final = re.compile(r"[0-9]{1,9}")
+_WHOLE: Final = ("started", ENDED)
+"""The events of most elements of arrays."""
+
+_MOST_DIGITS: Final = 9
 _AGAIN: Final = "again"
 _OVER: Final = "over"
 """The events whose value is why an attempt ended: there is to be another one, or none."""
@@ -86,24 +88,42 @@ def submitted(run: Run) -> float | None:
 class Log(NamedTuple):
     """What the event log of one job, or of an element of an array, is read with."""
 
-    run: Run
-    plan: StoredPlan
     job: str
     cancelled: int | None
+    event_id: str
+    run: Run
+    plan: StoredPlan
+    submitted: float | None
     now: float
     status: Status | None
 
-    def attempts(self, log: Sequence[Event]) -> Iterator[Attempt]:
-        """Yield the attempts of these events."""
+    def attempts(self, log: Sequence[Event]) -> Sequence[Attempt]:
+        """Return the attempts of these events."""
+        is_whole = len(log) == len(_WHOLE) and (log[0].what, log[1].what) == _WHOLE
+        queued = self.submitted if self.event_id in (self.job, split_id(self.job)[0]) else None
+        if is_whole and self.job != self.event_id:
+            return (self._of_element(log[0], log[1], queued),)
+        return [*self._of_starts(log, queued)]
+
+    def _of_starts(self, log: Sequence[Event], queued: float | None) -> Iterator[Attempt]:
         places = [place for place, event in enumerate(log) if event.what == "started"]
-        is_own = self.run.event_id in (self.job, split_id(self.job)[0])
-        queued = submitted(self.run) if is_own else None
         for count, (first, end) in enumerate(pairwise([*places, len(log)])):
             part = log[first:end]
             if any(event.what == SKIPPED for event in part):
                 continue
             yield from self._start(part, count, queued, is_last=end == len(log))
             queued = next((float(event.at) for event in part if event.what in _ENDS), None)
+
+    def _of_element(self, started: Event, ended: Event, queued: float | None) -> Attempt:
+        """Return the only attempt of an element as `_start` would, quickly: most of many trials are so."""
+        number, code, plan = _count(started) or 0, _count(ended), self.plan
+        gpu_seconds = None if plan.gpus is None else plan.gpus * max(0.0, ended.at - started.at)
+        if end := endings.end_of((started, ended), self.cancelled, plan):
+            state = end.state.value
+        else:
+            state = ENDED if code is None or not plan.requeue else JobState.UNKNOWN.value
+        times = (queued, float(started.at), float(ended.at))
+        return Attempt(self.job, (number, 0), state, *times, None, code, gpu_seconds)
 
     def _start(
         self, log: Sequence[Event], count: int, queued: float | None, *, is_last: bool
@@ -130,12 +150,12 @@ class Log(NamedTuple):
 
     def _has_failed(self) -> bool:
         """Whether the job ended, and not well; an element of an array is not known to have."""
-        known = self.status if self.job == self.run.event_id else None
+        known = self.status if self.job == self.event_id else None
         return known is not None and known.state.is_final and known.state is not JobState.COMPLETED
 
     def _with_end(self, attempt: Attempt, log: Sequence[Event]) -> Attempt:
         """Add how the last attempt of a job ended, or that it runs."""
-        status = self.status if self.job == self.run.event_id else None
+        status = self.status if self.job == self.event_id else None
         if status and status.state.is_final:
             code = status.exit_code if attempt.exit_code is None else attempt.exit_code
             return attempt._replace(state=status.state.value, exit_code=code)
@@ -173,4 +193,4 @@ def with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:
 
 
 def _count(event: Event) -> int | None:
-    return int(event.value) if _COUNT.fullmatch(event.value) else None
+    return int(event.value) if len(event.value) <= _MOST_DIGITS and event.value.isdecimal() else None

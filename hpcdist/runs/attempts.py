@@ -32,14 +32,20 @@ _VAGUE: Final = frozenset(
 
 
 def read(
-    report: Report, now: float, usage: UsageOf | None = None, *, hosts: bool = True
+    report: Report,
+    now: float,
+    usage: UsageOf | None = None,
+    *,
+    hosts: bool = True,
+    events: Sequence[Event] | None = None,
 ) -> tuple[Attempt, ...]:
     """Return the attempts of a run with all that is known of them, in the order of their starts.
 
     ``usage`` queries the accounting of each of its jobs; else what is kept of it is used. What the event log
-    lacks is taken from there. ``hosts``: read them, too, from a file for each attempt.
+    lacks is taken from there. ``hosts``: read them, too, from a file for each attempt. ``events``: the event
+    log, if it was read.
     """
-    events = report.run.directory.events()
+    events = report.run.directory.events() if events is None else events
     found: list[Attempt] = []
     for run, job, log in zip(report.run.jobs, report.jobs, report.run.by_job(events), strict=True):
         plan = run.directory.plan()
@@ -56,8 +62,7 @@ def with_accounting(
 ) -> tuple[Attempt, ...]:
     """Return the attempts with what the accounting has of them, by default what is kept of it."""
     usage = (accounting.read(run.directory) or ()) if usage is None else usage
-    known = (with_gpus(each, plan, now) for each in _with_usage(run, found, usage))
-    return tuple(sorted(known, key=_order))
+    return tuple(sorted(_with_usage(run, plan, found, now, usage), key=_order))
 
 
 def of_events(
@@ -79,10 +84,12 @@ def _of_job(
     logs: dict[str, list[Event]] = {}
     for event in events:
         logs.setdefault(event.job_id, []).append(event)
+    cancelled = dict(sorted((event.job_id, event.at) for event in events if event.what == "cancelled"))
+    shared = (run.event_id, run, plan, submitted(run), now, status)
     found = [
         attempt
         for job, log in logs.items()
-        for attempt in Log(run, plan, job, _cancelled(job, logs), now, status).attempts(log)
+        for attempt in Log(job, _cancelled(job, cancelled), *shared).attempts(log)
     ]
     if found or run.job is None:
         return tuple(sorted(found, key=_order))
@@ -94,14 +101,20 @@ def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
     return attempt.started or 0.0, attempt.job, attempt.number
 
 
-def _cancelled(job: str, logs: Mapping[str, Sequence[Event]]) -> int | None:
+def _cancelled(job: str, cancelled: Mapping[str, int]) -> int | None:
     """Return when a job was cancelled; all elements of an array are, by its id."""
-    events = (*logs[job], *logs.get(split_id(job)[0], ()))
-    return endings.cancelled_at(events)
+    if not cancelled:
+        return None
+    return max((cancelled[each] for each in (job, split_id(job)[0]) if each in cancelled), default=None)
 
 
-def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> Iterator[Attempt]:
+def _with_usage(
+    run: Run, plan: StoredPlan, found: Sequence[Attempt], now: float, usage: Sequence[Usage]
+) -> Iterator[Attempt]:
     """Yield the attempts, each with what the accounting has of its start of the job."""
+    if not usage:
+        yield from found
+        return
     kept = accounting.by_job(run, usage)
     for job, starts in _starts(found).items():
         for group, later in zip_longest(starts, starts[1:]):
@@ -113,7 +126,7 @@ def _with_usage(run: Run, found: Sequence[Attempt], usage: Sequence[Usage]) -> I
             for attempt in group:
                 queued = own.queued if attempt is group[0] and own.queued is not None else attempt.queued
                 known = attempt._replace(queued=queued, max_memory=own.max_memory, usage=measured)
-                yield _filled(known, own) if attempt is group[-1] else known
+                yield with_gpus(_filled(known, own), plan, now) if attempt is group[-1] else known
 
 
 def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:

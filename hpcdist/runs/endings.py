@@ -167,9 +167,12 @@ def cancelled_at(log: Iterable[Event]) -> int | None:
 
 def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
     """Return how the last start of a job (or element) with these events ended; None if it is alive."""
-    began = max((place for place, event in enumerate(log) if event.what == "started"), default=0)
-    events = {event.what: event for event in log[began:]}
-    started, ended, timeout = (events.get(what) for what in ("started", "ended", "timeout"))
+    events: dict[str, Event] = {}
+    for event in log:
+        if event.what == "started":
+            events.clear()
+        events[event.what] = event
+    started, ended, timeout = events.get("started"), events.get("ended"), events.get("timeout")
     code = int(ended.value) if ended and ended.value.isdecimal() else None
     if cancelled is not None and (ended is None or ended.at >= cancelled):
         return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)

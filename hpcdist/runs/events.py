@@ -12,7 +12,7 @@ MAX_BYTES: Final = 1 << 26
 LATEST: Final = 253402300799
 """The last second of the year 9999, the limit of ``datetime``."""
 
-_EVENT: Final = re.compile(rf"([a-z]+) ({JOB_ID}) ([0-9]{{1,12}}) (?![0-9]{{11}})([!-~]{{1,255}})")
+_EVENT: Final = re.compile(rf"(?m)^([a-z]+) ({JOB_ID}) ([0-9]{{1,12}}) (?![0-9]{{11}})([!-~]{{1,255}})\n")
 _PACKING: Final = re.compile(r"\+([0-9]{1,9})$")
 
 
@@ -27,14 +27,19 @@ class Event(NamedTuple):
 
 def read(text: bytes) -> tuple[Event, ...]:
     """Return the events of a log; incomplete or invalid lines are skipped."""
-    rows = filter(None, map(_EVENT.fullmatch, text.decode("utf-8", "replace").split("\n")[:-1]))
-    events = (Event(row[1], plain_id(row[2]), int(row[3]), row[4]) for row in rows)
-    return tuple(event for event in events if event.at <= LATEST)
+    rows = _EVENT.findall(text.decode("utf-8", "replace"))
+    return tuple(
+        [
+            Event(what, plain_id(job) if "+" in job else job, seconds, value)
+            for what, job, at, value in rows
+            if (seconds := int(at)) <= LATEST
+        ]
+    )
 
 
 def plain_id(job: str) -> str:
     """Return the id of a job; ``124_2`` for ``124+2``, element 2 of an array that runs packed trials."""
-    return _PACKING.sub(r"_\1", job) if "+" in job else job
+    return _PACKING.sub(r"_\1", job)
 
 
 def last_started(events: Iterable[Event], element: str = "") -> str:

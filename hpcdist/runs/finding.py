@@ -116,6 +116,8 @@ def check_element(run: Run, number: int) -> None:
         raise ConfigError(Problem(f"{run.name} has no trials or elements", hint=_WHOLE))
     noun = "trial" if plan.trials else "element"
     known = ",".join(part.text for part in parts)
+    if plan.trials:  # a job that runs some once more has them, too
+        known = elements.text_of(sorted({number for part in parts for number in part.outside(())}))
     raise ConfigError(Problem(f"{run.name} has no {noun} {number}", hint=f"it has {known}"))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hpcdist.plan.trials import TrialTexts
+if TYPE_CHECKING:
+    from hpcdist.plan.trials import TrialTexts  # with the models, without which tables are read
 
 FILE: Final = "trials.tsv"
 PROGRAM: Final = ":program"
@@ -19,6 +20,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _PARAMS: Final = "POLYAXON_PARAMS"
 """The variable that has them as JSON."""
 
+_JSON: Final = json.JSONDecoder()
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
@@ -62,10 +64,10 @@ def params_of(trial: TrialTexts) -> dict[str, Any] | None:
 
 def _json(text: str) -> dict[str, Any] | None:
     try:
-        values = json.loads(text)
+        values, end = _JSON.raw_decode(text)  # `json.loads` takes twice as long, for blanks around it
     except (ValueError, RecursionError):
         return None
-    return values if isinstance(values, dict) else None
+    return values if isinstance(values, dict) and end == len(text) else None
 
 
 def _names(texts: Iterable[Mapping[str, str]]) -> Sequence[str]:

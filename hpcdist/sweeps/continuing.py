@@ -29,7 +29,7 @@ from hpcdist.schedulers import KnowsLeftovers, schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import claims, kept, replanning, spending, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
-from hpcdist.tracking import comparison
+from hpcdist.tracking import trial_params
 
 _BUSY: Final = "another process adds jobs to this run; waiting for it to finish"
 _FIRST: Final = "resume it without changes, which submits that one"
@@ -121,7 +121,7 @@ def extend(run: Run, more: int, services: Services, output: Output) -> Run:
     """
 
     def choose(report: Report) -> Sequence[Planned]:
-        search, there = replanning.search_of(report.run), len(comparison.trial_params(report.run))
+        search, there = replanning.search_of(report.run), len(trial_params.of(report.run))
         if search and search.is_adaptive:
             raise ConfigError(Problem(f"the search of {run.name} chooses its own trials", hint=_ADVANCE))
         if search and search.mapping:

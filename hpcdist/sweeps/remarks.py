@@ -13,9 +13,9 @@ from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps.trials import Trial
-from hpcdist.tracking import comparison
 
-_ENDED: Final = frozenset({JobState.COMPLETED.value, JobState.FAILED.value, JobState.CANCELLED.value, PRUNED})
+_COMPLETED: Final[str] = JobState.COMPLETED.value
+_ENDED: Final = frozenset({_COMPLETED, JobState.FAILED.value, JobState.CANCELLED.value, PRUNED})
 """States of trials that came to an end, their own or their user's."""
 
 _MOST_BYTES: Final = 1 << 20
@@ -25,15 +25,15 @@ _MOST_BYTES: Final = 1 << 20
 def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
     """Yield a sentence for a metric that no trial records, and one for trials that did not end."""
     run = report.run
-    completed = [trial for trial in found if trial.state == JobState.COMPLETED.value]
     metric = (run.directory.plan().order or "").removeprefix("-")
-    if metric and completed and not _has_recorded(report, completed[0], metric):
+    completed = [trial for trial in found if trial.state == _COMPLETED] if metric else ()
+    if completed and not _has_recorded(report, completed[0], metric):
         yield (
             f"no trial has recorded the metric {metric!r}, by which they are compared, and "
             f"{len(completed)} {'have' if len(completed) > 1 else 'has'} completed"
         )
-    left = [trial.number for trial in found if trial.state not in _ENDED]
-    if report.is_over and left:
+    left = [trial.number for trial in found if trial.state not in _ENDED] if report.is_over else ()
+    if left:
         names = comma_list([*map(str, left)])
         yield f"trial {names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
 
@@ -45,6 +45,8 @@ def _has_recorded(report: Report, trial: Trial, metric: str) -> bool:
         folder = report.run.directory.path / "tracking" / trial.attempt.job / trial.attempt.name
         if any(name in _head(file) for file in folder.glob("rank-0.*.jsonl")):
             return True
+    from hpcdist.tracking import comparison  # it reads files of many forms
+
     tracked = comparison.tracked(report.run, report.run.directory.plan())
     return any(metric in item.metrics for item in tracked)
 

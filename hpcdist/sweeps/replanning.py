@@ -21,7 +21,7 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited
 from hpcdist.runs.rundir import Run
 from hpcdist.script import trial_table
-from hpcdist.tracking import comparison
+from hpcdist.tracking import trial_params
 
 _CHANGES: Final = re.compile(r"\n# submitted with (\[.*\])\n$")
 _ORIGIN: Final = re.compile(r"\n# (?:restart|copy) of [^\n]*\n$")
@@ -38,7 +38,7 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
         ConfigError: if that is invalid now, or has other trials than the run.
         PlanError: if the site does not take it any more.
     """
-    options, known = recorded(run), comparison.trial_params(run)
+    options, known = recorded(run), trial_params.of(run)
     loaded = planning.loaded(options)
     search = loaded.experiment.hptuning
     if search and (search.is_adaptive or more):

@@ -15,7 +15,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, element_id, split_id
 from hpcdist.sweeps import claims, trials
 from hpcdist.sweeps.trials import Trial
-from hpcdist.tracking import comparison
+from hpcdist.tracking import trial_params
 
 LIVE: Final = frozenset((*(state.value for state in JobState if not state.is_final), REQUEUED))
 """States of trials that have not ended."""
@@ -48,7 +48,7 @@ def find(report: Report, number: int, usage: UsageOf, now: float) -> Single:
         ConfigError: if the run has no such trial or element.
     """
     run = report.run
-    plan, params = run.directory.plan(), comparison.trial_params(run)
+    plan, params = run.directory.plan(), trial_params.of(run)
     there = Elements(part.indices for part in plan.array.ranges) if plan.array and not params else Elements()
     if str(number) not in params and number not in there:
         raise ConfigError(_unknown(run, number, [*map(int, params)] or there))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, ExitCode, Problem
 from hpcdist.runs import accounting, attempts, elements, packed, stopping
 from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.attempts import Attempt, UsageOf
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import claims
-from hpcdist.tracking import comparison
-from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking import trial_params
+
+if TYPE_CHECKING:
+    from hpcdist.tracking.comparison import Tracked
 
 _WAITING: Final[str] = JobState.PENDING.value
-_GOOD: Final = frozenset((JobState.COMPLETED.value, PRUNED))
+_COMPLETED: Final[str] = JobState.COMPLETED.value
+_GOOD: Final = frozenset((_COMPLETED, PRUNED))
 STOPPED: Final = "stopped"
 """The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
 
@@ -77,27 +80,28 @@ def trials(report: Report, usage: UsageOf, now: float, known: Params | None = No
     Raises:
         ConfigError: if it is no search.
     """
-    known = comparison.trial_params(report.run) if known is None else known
+    known = trial_params.of(report.run) if known is None else known
     if not known:
         raise ConfigError(no_trials(report.run))
+    events = report.run.directory.events()
     found: dict[str, list[Attempt]] = {}
-    for attempt in all_attempts(report, usage, now):
+    for attempt in all_attempts(report, usage, now, events=events):
         found.setdefault(split_id(attempt.job)[1], []).append(attempt)
-    accounted = _accounted(report, usage)
+    accounted = _accounted(report, usage, events)
     return [
         _trial(int(number), params, found.get(number, ()), accounted.get(number), report)
         for number, params in known.items()
     ]
 
 
-def _cancelled(run: Run) -> dict[str, JobState]:
+def _cancelled(run: Run, events: Sequence[Event]) -> dict[str, JobState]:
     """Return the trials that were cancelled alone, and that no later job has."""
     found: dict[str, JobState] = {}
-    events = [split_id(event.job_id) for event in run.directory.events() if event.what == "cancelled"]
-    for job in run.jobs if any(number for _, number in events) else ():
+    cancelled = [split_id(event.job_id) for event in events if event.what == "cancelled"]
+    for job in run.jobs if any(number for _, number in cancelled) else ():
         there = elements.numbers(job.record.trials)
         found = {number: state for number, state in found.items() if int(number) not in there}
-        own = (number for job_id, number in events if number and job_id == job.event_id)
+        own = (number for job_id, number in cancelled if number and job_id == job.event_id)
         found |= dict.fromkeys(own, JobState.CANCELLED)
     return found
 
@@ -109,18 +113,23 @@ def no_trials(run: Run) -> Problem:
 
 
 def all_attempts(
-    report: Report, usage: UsageOf | None, now: float, *, hosts: bool = False
+    report: Report,
+    usage: UsageOf | None,
+    now: float,
+    *,
+    hosts: bool = False,
+    events: Sequence[Event] | None = None,
 ) -> tuple[Attempt, ...]:
     """Return the attempts of all trials, also of packed ones; arguments as in `attempts.read`."""
-    plan, started = report.run.directory.plan(), attempts.read(report, now, usage, hosts=hosts)
+    plan, started = report.run.directory.plan(), attempts.read(report, now, usage, hosts=hosts, events=events)
     return packed.attempts(report.run.directory, plan, started, now) if plan.workers else started
 
 
-def _accounted(report: Report, usage: UsageOf) -> dict[str, JobState]:
+def _accounted(report: Report, usage: UsageOf, events: Sequence[Event]) -> dict[str, JobState]:
     """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
     if report.run.directory.plan().workers:
         return dict.fromkeys(map(str, claims.cancelled(report.run.directory)), JobState.CANCELLED)
-    return _cancelled(report.run) | {
+    return _cancelled(report.run, events) | {
         split_id(job)[1]: starts[-1].state
         for run in report.run.jobs
         for job, starts in accounting.by_job(run, usage(run)).items()
@@ -174,7 +183,7 @@ def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None
     took = [
         trial.attempt.elapsed
         for trial in found
-        if trial.state == JobState.COMPLETED.value and trial.attempt and trial.attempt.elapsed is not None
+        if trial.state == _COMPLETED and trial.attempt and trial.attempt.elapsed is not None
     ]
     live = sum(counts.get(state, 0) for state in _LIVE)
     if not took or not live:
@@ -189,6 +198,8 @@ def best(items: Sequence[Tracked], by: str, most: int) -> list[Tracked]:
     Raises:
         ConfigError: if none has it.
     """
+    from hpcdist.tracking import comparison  # it reads files of many forms
+
     name = by.removeprefix("-")
     there = [item for item in items if not math.isnan(item.metrics.get(name, math.nan))]
     if not there:

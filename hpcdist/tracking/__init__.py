@@ -13,6 +13,7 @@ points    the points of one series
 series    the values of each metric, in one line over all attempts
 reached    how far each attempt got, by the ends of its files
 thinning    fewer points of a long series
+trial_params    the params of the trials of a search
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, and whether they are what was recorded
 """

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
-from hpcdist.script import trial_table
-from hpcdist.tracking import files, polyaxon, series
+from hpcdist.tracking import files, polyaxon, series, trial_params
 from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
-
-_MOST_BYTES: Final = 1 << 28
-"""The largest table of trials that is read."""
-
-
-_Tables = Mapping[RunDirectory, Mapping[str, Mapping[str, Any]]]
-"""The params of trials by their numbers, for each job of a run."""
 
 
 class Tracked(NamedTuple):
@@ -59,8 +51,8 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
         others.setdefault(job, []).append(entry)
-    tables, names = _tables(run), job_names(run, found)
-    trials = _in_all(tables)
+    tables, names = trial_params.tables(run), job_names(run, found)
+    trials = trial_params.in_all(tables)
     is_search = plan.trials is not None
     shared = {} if is_search else plan.params  # of a search, they are those of its first trial
     params = {job: trials.get(split_id(job)[1], shared) for job in names}
@@ -68,51 +60,8 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
         for job, name in names.items()
     ]
-    unread = (*found.unread, *(_damaged(tables) if is_search else ()))
+    unread = (*found.unread, *(trial_params.damaged(tables) if is_search else ()))
     return [item._replace(unread=unread) for item in _with_all(items, trials, run, plan)]
-
-
-def trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
-    """Return the params of each trial of a search by its number; of other runs nothing."""
-    return _in_all(_tables(run))
-
-
-def whole_trial_params(run: Run) -> Mapping[str, Mapping[str, Any]]:
-    """Return the params as `trial_params`, if the tables have all trials: else results would be of others.
-
-    Raises:
-        ConfigError: if a table of a search is cut short, damaged or missing.
-    """
-    tables = _tables(run)
-    for message in _damaged(tables):
-        raise ConfigError(Problem(message, hint="restore it, or submit the search once more"))
-    return _in_all(tables)
-
-
-def _tables(run: Run) -> _Tables:
-    return {job.directory: _table(job) for job in run.jobs}
-
-
-def _in_all(tables: _Tables) -> Mapping[str, Mapping[str, Any]]:
-    return {number: params for table in tables.values() for number, params in table.items()}
-
-
-def _damaged(tables: _Tables) -> Iterator[str]:
-    """Yield a sentence for each table that does not have all trials of its job."""
-    for directory, table in tables.items():
-        wanted = directory.plan().trials
-        if wanted is not None and len(table) != wanted:
-            file = directory.path / directory.own(trial_table.FILE)
-            yield f"{file} is damaged: it does not have the {wanted} trials of its job"
-
-
-def _table(job: Run) -> Mapping[str, Mapping[str, Any]]:
-    """Return the params of the trials of one job; none where its table cannot be read."""
-    try:
-        text = job.directory.read(job.directory.own(trial_table.FILE), _MOST_BYTES)
-    except OSError:
-        return {}
-    return trial_table.params(text.decode("utf-8", "replace"))
 
 
 def _with_all(

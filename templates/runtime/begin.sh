@@ -2,12 +2,13 @@
 
 # What this run writes, and a line in its event log at the beginning and at the end.
 hpcdist_open_run() {
-  local log='' mark=_ trial=$hpcdist_element
+  local log='' mark=_ trial=$hpcdist_element again=
   [[ ! ${hpcdist[packed]:-} ]] || mark=+ trial='' # 124_2 is a trial then
   export HPCDIST_RUN_DIR=${hpcdist[run_dir]:-$hpcdist_folder}
   export HPCDIST_JOB_ID=$hpcdist_job${hpcdist_element:+$mark$hpcdist_element}
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID
   export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${trial:+/$trial} HPCDIST_CHECKPOINTS=$HPCDIST_RUN_DIR/checkpoints${trial:+/$trial}
+  [[ ${hpcdist[trials]:-} && ! -e $HPCDIST_JOB_DIR ]] || again=1
   (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS" "$HPCDIST_CHECKPOINTS") ||
     hpcdist_fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
   [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
@@ -18,11 +19,12 @@ hpcdist_open_run() {
     hpcdist_open_logs
     hpcdist_announce_attempt
   fi
-  # Not every batch system sets the number of restarts; the event log has them.
-  [[ ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
+  # Not every batch system sets the number of restarts; the event log has them. Trials that begin do without: each of many would read all of it.
+  [[ ! $again || ! -f $HPCDIST_RUN_DIR/events ]] || IFS= read -r -d '' log <"$HPCDIST_RUN_DIR/events"
   hpcdist_restarts=0
   [[ $'\n'$log != *$'\n'"started $HPCDIST_JOB_ID "* ]] || # not "restarted"
     hpcdist_restarts=$(grep -c "^started ${HPCDIST_JOB_ID//[^A-Za-z0-9_]/.} " "$HPCDIST_RUN_DIR/events")
+  hpcdist_read_limits
   hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
   trap hpcdist_finish EXIT
 }

@@ -59,28 +59,71 @@ hpcdist_check_limits() {
 # start at once one comes first. What wrote no end counts as if it ran, unless the accounting had one when further jobs were
 # submitted. A job of packed trials has its cost in a file.
 hpcdist_over_limits() {
-  awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${1:-0}" -v most="${hpcdist[max_failures]:-0}" \
+  local found
+  if [[ ${hpcdist[packed]:-} ]] || compgen -G "$HPCDIST_RUN_DIR/events.*" >/dev/null; then
+    found=$({ printf 'whole\n\n' && cat -- "$HPCDIST_RUN_DIR"/jobs/*/cost 2>/dev/null; sort -s -n -k 3,3 -- "$HPCDIST_RUN_DIR"/events*; } | hpcdist_apply_limits "$@") || return
+  else
+    found=$(hpcdist_read_log "$hpcdist_limits" | hpcdist_apply_limits "$@") || found=$(hpcdist_read_log '' | hpcdist_apply_limits "$@") || return
+    [[ $found != *$'\n'whole ]] || hpcdist_write_limits "${found#*$'\n'}"
+  fi
+  printf %s "${found%%$'\n'*}"
+}
+# Ten thousand trials would read ten thousand lines each: so a trial writes what the log came to at its start, in lines like
+# those of the log, to the file limits, and a later one reads only what follows. It is read before the own start is written,
+# which it must not be behind. Any of several that write it will do, and none.
+hpcdist_read_limits() {
+  hpcdist_limits=
+  [[ ! ${hpcdist[max_failures]:-}${hpcdist[budget]:-} ]] || IFS= read -r -d '' hpcdist_limits 2>/dev/null <"$HPCDIST_RUN_DIR/limits"
+  [[ $hpcdist_limits == 'upto '[1-9]*$'\n'whole$'\n' ]] || hpcdist_limits=
+}
+hpcdist_write_limits() {
+  { printf '%s\n' "$1" >"$HPCDIST_JOB_DIR/limits" && mv -f -- "$HPCDIST_JOB_DIR/limits" "$HPCDIST_RUN_DIR/limits"; } 2>/dev/null
+}
+# Prints what is kept as $1, and what follows it in the log, from the end of a line on.
+hpcdist_read_log() {
+  local from=${1%%$'\n'*}
+  printf %s "${1:-$'whole\n\n'}" && tail -c "+$((${from#upto } + 0))" -- "$HPCDIST_RUN_DIR/events"
+}
+hpcdist_apply_limits() {
+  LC_ALL=C awk -v me="$HPCDIST_JOB_ID" -v cost="${hpcdist[cost]:-0}" -v budget="${1:-0}" -v most="${hpcdist[max_failures]:-0}" \
     -v gpus="${hpcdist[trial_gpus]:-0}" -v packed="${hpcdist[packed]:-0}" '
+    $1 == "whole" { whole = NR; next }
+    whole && NR == whole + 1 { wrong = $0 != ""; next } # not the end of a line: the log is another one
+    whole { place += length($0) + 1 }
+    $1 == "upto" { place = upto = $2 }
+    $1 == "spent" { spent = $2 }
+    $1 == "failed" { failed[$2] = $3 }
     $1 == "cost" { gpus_of[$2] = $3; cost_of[$2] = $4; next }
-    $1 == "resumed" { split("", code) }
-    $1 == "ended" && $2 ~ /_[0-9]+$/ { code[substr($2, match($2, /[0-9]+$/))] = $4 }
+    $1 == "resumed" { split("", failed) }
+    $1 == "ended" && $2 ~ /_[0-9]+$/ {
+      trial = substr($2, match($2, /[0-9]+$/))
+      if ($4 == 0 || $4 == 85) delete failed[trial]; else failed[trial] = $4
+    }
     !packed == ($2 !~ /_[0-9]+$/) { next } # a trial is no job
     $1 == "started" {
       if ($2 in start) spent += may_take($2)
       start[$2] = $3
-      if ($2 == me) { split("", before); for (id in start) before[id] = 1 }
+      if (whole && $2 == me) { split("", before); for (id in start) before[id]; kept = state() }
     }
     $1 ~ /^(ended|requeued|accounted)$/ && $2 in start {
       spent += ($2 in gpus_of ? gpus_of[$2] : gpus) * ($3 - start[$2])
       delete start[$2]
     }
     function may_take(id) { return id in cost_of ? cost_of[id] : cost }
+    function state(  text, id) {
+      text = sprintf("upto %.0f\nspent %.3f\n", place, spent)
+      for (id in start) text = text "started " id " " start[id] " 0\n"
+      for (id in failed) text = text "failed " id " " failed[id] "\n"
+      return text "whole"
+    }
     END {
+      if (wrong || upto && !kept) exit 3
       for (id in before) if (id in start) { live++; taking += may_take(id) }
-      for (trial in code) if (code[trial] != 0 && code[trial] != 85) failed++
-      if (most && failed >= most) printf "%d trials have failed, and max_failures is %d", failed, most
+      for (trial in failed) failures++
+      if (most && failures >= most) printf "%d trials have failed, and max_failures is %d", failures, most
       else if (budget && spent + taking > budget)
         printf "%.4g GPU-hours are spent, %d %s that run may take %.4g, and the budget is %.4g", \
           spent / 3600, live, packed ? "jobs" : "trials", taking / 3600, budget / 3600
-    }' < <(cat -- "$HPCDIST_RUN_DIR"/jobs/*/cost 2>/dev/null; sort -s -n -k 3,3 -- "$HPCDIST_RUN_DIR"/events*)
+      printf "\n%s", kept
+    }'
 }

@@ -122,7 +122,8 @@ def test_a_search_that_is_stopped_between_generations_stays_so_until_it_is_resum
     assert (done.code, done.err) == (0, f"note: all trials of x-1 have completed; {ADVANCE}\n")
     hpcdist("sweep", "advance", "x-1", "--wait")
     assert of_status(hpcdist)["number"] == 6
-    assert hpcdist("sweep", "stop", "x-1").err == "note: x-1 has already ended\n"
+    for as_json in ((), ("--json",)):
+        assert hpcdist("sweep", "stop", "x-1", *as_json).err == "note: x-1 has already ended\n"
 
 
 def test_a_search_that_drains_submits_no_further_generation(hpcdist: Hpcdist, folder: Path) -> None:

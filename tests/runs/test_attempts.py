@@ -163,6 +163,21 @@ def test_elements_of_an_array(tmp_path: Path) -> None:
     assert found(ended, "started 12_0 120 0") == [Attempt("12_0", (0, 0), "unknown", 100.0, 120.0)]
 
 
+@pytest.mark.parametrize("code", ["0", "1", "85", "143", "unknown", "9" * 10])
+@pytest.mark.parametrize("start", ["0", "3", "x"])
+@pytest.mark.parametrize("cancelled", [(), ("cancelled 12_1 115 0",), ("cancelled 12 200 0",)])
+@pytest.mark.parametrize("plan", [StoredPlan(requeue=True), StoredPlan(gpus=3, walltime=20)])
+def test_most_elements_are_read_quickly_with_the_same_result(
+    tmp_path: Path, code: str, start: str, cancelled: tuple[str, ...], plan: StoredPlan
+) -> None:
+    run = made(tmp_path, submitted_at=AT, job_id="12")
+    begin, end = f"started 12_1 110 {start}", f"ended 12_1 130 {code}"
+    for of_whom in ("12_1", "13_1"):
+        lines = [line.replace("12_1", of_whom) for line in (begin, end)]
+        slowly = [lines[0], f"checkpoint {of_whom} 120 0", lines[1]]
+        assert found(run, *lines, *cancelled, plan=plan) == found(run, *slowly, *cancelled, plan=plan)
+
+
 def test_an_element_in_pbs_whose_server_has_such_a_name(tmp_path: Path) -> None:
     run = made(tmp_path, submitted_at=AT, job_id="12[].head_1")
     lines = ("started 12[].head_1_0 120 0", "cancelled 12[].head_1 140 0")

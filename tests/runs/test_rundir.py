@@ -367,6 +367,12 @@ def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path) -> None
     run.directory.write("plan.json", '{"sweep": {"trials": 5}}')
     with pytest.raises(ConfigError, match="tune-1 has no trial 6; it has 1-5"):
         finding.find_element(tmp_path, "tune-1/6")
+    again = run.directory._replace(number=2)
+    rundir.save(run.directory, run.record._replace(trials="1-5", jobs=2))
+    rundir.save(again, run.record._replace(trials="3,6"))
+    with pytest.raises(ConfigError, match=r"tune-1 has no trial 7; it has 1-6$"):
+        finding.find_element(tmp_path, "tune-1/7")
+    rundir.save(run.directory, run.record)
     run.directory.write("plan.json", '{"request": {"walltime": {"seconds": 60}}}')
     with pytest.raises(ConfigError, match="tune-1 has no trials or elements; only searches and arrays"):
         finding.find_element(tmp_path, "tune-1/6")

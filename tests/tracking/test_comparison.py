@@ -15,7 +15,7 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.script.trial_table import table
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.entries import Artifact
 from tests.tracking.test_series import line, wrote
@@ -133,12 +133,12 @@ def test_a_table_that_lacks_trials_is_an_error(tmp_path: Path, damage: Callable[
     trials = [TrialTexts({}, "x", {"POLYAXON_PARAMS": '{"lr": 1}'}, number) for number in (1, 2, 3)]
     searched.directory.write("trials.tsv", table(trials))
     searched.directory.write("plan.json", '{"sweep": {"trials": 3}}')
-    comparison.whole_trial_params(searched)
+    trial_params.whole(searched)
     searched.directory.write("trials.tsv", damage(table(trials)[:-40]))
     with pytest.raises(
         ConfigError, match=r"trials\.tsv is damaged: it does not have the 3 trials of its job"
     ):
-        comparison.whole_trial_params(searched)
+        trial_params.whole(searched)
     found = comparison.tracked(searched, searched.directory.plan())
     said = f"{searched.directory.path}/trials.tsv is damaged: it does not have the 3 trials of its job"
     assert {item.unread for item in found} == {(said,)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +80,12 @@ def print_table(
     rows = [
         (
             *cells(item),
-            *(text_of(item.params, name) for name in params),
-            *(text_of(item.metrics, name) for name in metrics),
+            *(show.value(item.params, name) for name in params),
+            *(show.value(item.metrics, name) for name in metrics),
         )
         for item in found
     ]
     show.table((*heads, *params, *metrics), rows)
-
-
-def text_of(values: Mapping[str, Any], name: str) -> str:
-    """Return a value for a table, ``-`` for none."""
-    value = values.get(name, "-")
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def as_data(item: Tracked, params: Sequence[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 import click
 
@@ -37,6 +38,7 @@ def span(seconds: float) -> str:
     return span_text(seconds)
 
 
+@lru_cache(4096)  # trials of a search take times of the same few seconds
 def clock(seconds: float) -> str:
     """Return a duration as Slurm writes it: ``00:01:30``, ``2-00:00:00``."""
     from hpcdist.units import Walltime  # as in `moment`

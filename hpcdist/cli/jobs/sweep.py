@@ -9,18 +9,16 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, sweep_progress
-from hpcdist.cli.jobs.comparing import as_data, print_table, text_of
-from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, HpcdistError, Problem
-from hpcdist.runs import control, finding, standing, states, stopping
+from hpcdist.runs import cancelling, finding, standing, states, stopping
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers import schedulers
 from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
-from hpcdist.tracking import comparison
+from hpcdist.tracking import trial_params
 from hpcdist.usage.cost import hours, hours_text
 
 _HEADS: Final = ("trial", "state", "exit", "elapsed", "GPU-hours")
@@ -53,7 +51,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         show.as_json(sweep_progress.as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
         return
     click.echo(f"{run.name}: {sweep_progress.summary(shown)}")
-    names = comparison.names(trial.params for trial in shown.trials)
+    names = [*dict.fromkeys(name for trial in shown.trials for name in trial.params)]
     show.table((*_HEADS, *names), (_row(trial, names) for trial in shown.trials))
 
 
@@ -76,6 +74,12 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
 
     JOB is the name of a run, its directory or its job id.
     """
+    from hpcdist.cli.jobs.comparing import (
+        as_data,
+        print_table,
+    )  # `status` does without, and with what they read
+    from hpcdist.tracking import comparison
+
     run = finding.find(runs_dir, jobs)
     known = _trials_of(run)
     plan = run.directory.plan()
@@ -113,12 +117,12 @@ def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
     if goes_on := lives or standing.of(report.run) is not None:
         stopping.request(run.directory, "by `hpcdist sweep stop`")
     if lives and not drain:
-        control.cancel([run], services)
+        cancelling.cancel([run], services)
+    if not goes_on:
+        note(f"{run.name} has already ended")
     if json:
         show.as_json(runs.record_of(run))
-    elif not goes_on:
-        note(f"{run.name} has already ended")
-    else:
+    elif goes_on:
         cancelled = ", and its jobs are cancelled" if lives and not drain else ""
         click.echo(f"{run.name}: no further trial starts{cancelled}")
 
@@ -163,6 +167,7 @@ def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) 
 
     It may be repeated at any time. JOB is the name of a run, its directory or its job id.
     """
+    from hpcdist.cli.jobs.wait import wait
     from hpcdist.sweeps import generations  # it plans
 
     run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
@@ -195,7 +200,7 @@ def _trials_of(run: Run) -> Params:
     Raises:
         ConfigError: if the run has none, or a table of them is damaged.
     """
-    if known := comparison.whole_trial_params(run):
+    if known := trial_params.whole(run):
         return known
     raise ConfigError(trials.no_trials(run))
 
@@ -222,5 +227,5 @@ def _row(trial: Trial, names: list[str]) -> tuple[str, ...]:
         "-" if attempt is None or attempt.exit_code is None else str(attempt.exit_code),
         "-" if elapsed is None else spans.clock(elapsed),
         hours_text(trial.gpu_seconds or None) or "-",
-        *(text_of(trial.params, name) for name in names),
+        *(show.value(trial.params, name) for name in names),
     )

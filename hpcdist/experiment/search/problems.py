@@ -46,7 +46,11 @@ def _of_algorithms(search: Search, path: Path) -> Iterator[Problem]:
         yield Problem(message, (*path, "bo", "utility_function"), severity="warning")
     for place, stop in enumerate(search.early_stopping):
         if stop.value is not None and not math.isfinite(stop.value):
-            yield Problem(f"{stop.value} is never reached", (*path, "early_stopping", place, "value"))
+            yield Problem(
+                f"{stop.value} is never reached",
+                (*path, "early_stopping", place, "value"),
+                hint="write a number",
+            )
         elif stop.value is None and not stop.policy:
             message = "it stops nothing without a `value`"
             yield Problem(message, (*path, "early_stopping", place), severity="warning")

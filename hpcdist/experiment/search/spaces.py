@@ -199,7 +199,7 @@ def _geomspace(amounts: _Amounts) -> Choices:
 
 def _check_exponent(name: str, exponent: float) -> None:
     if exponent > _LARGEST_EXPONENT:
-        raise ValueError(f"{name} is an exponent, and too large to be one")
+        raise ValueError(f"{name} is an exponent, and too large to be one; write the logarithm of the number")
 
 
 def _uniform(amounts: _Amounts) -> Distribution:

@@ -230,14 +230,26 @@ def test_draws_have_the_mean_of_their_distribution(kind: str) -> None:
             Space(range=(1e308, 1.7e308, 1e308)),
             "step is 1e+308, too large a part of the way from 1e+308 to 1.7e+308",
         ),
-        (Space(logspace=(-2000, 1, 3, 0.5)), "start is an exponent, and too large to be one"),
+        (
+            Space(logspace=(-2000, 1, 3, 0.5)),
+            "start is an exponent, and too large to be one; write the logarithm of the number",
+        ),
         (
             Space(normal=(1.7e308, 1e308)),
             "loc is 1.7e+308 and scale is 1e+308, which are too large; write smaller ones",
         ),
-        (Space(loguniform=(0, 1000)), "high is an exponent, and too large to be one"),
-        (Space(lognormal=(650, 6)), "loc is an exponent, and too large to be one"),
-        (Space(logspace=(0, 400, 3)), "stop is an exponent, and too large to be one"),
+        (
+            Space(loguniform=(0, 1000)),
+            "high is an exponent, and too large to be one; write the logarithm of the number",
+        ),
+        (
+            Space(lognormal=(650, 6)),
+            "loc is an exponent, and too large to be one; write the logarithm of the number",
+        ),
+        (
+            Space(logspace=(0, 400, 3)),
+            "stop is an exponent, and too large to be one; write the logarithm of the number",
+        ),
         (
             Space(pvalues=(("a", 0.5, 1),)),
             "['a', 0.5, 1] is not a value with its probability; write [value, 0.5]",
