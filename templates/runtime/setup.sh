@@ -174,37 +174,30 @@ linked() {
 }
 # Whether a program of file $2 is, which $3 others run.
 hpcdist_links() {
-  local line words word before is_first file
+  local words word file is_first
   [[ -r $2 ]] && (($3 < 3)) || return
-  while IFS= read -r line || [[ $line ]]; do
-    [[ $line != 'trap '* ]] || continue # those before the command itself
-    line=${line//[\"\']/} is_first=1 before=''
-    read -ra words <<<"${line//[;&|()]/ ; }"
+  while read -ra words || ((${#words[@]})); do # a command a line, without traps, which come before it, quotes, comments and redirections
+    is_first=1
     for word in "${words[@]}"; do
       hpcdist_fill "$word"
-      if [[ $word == '#'* ]]; then
-        break
-      elif [[ $word == ';' ]]; then
-        is_first=1
-      elif [[ $is_first && $word =~ ^([A-Za-z_][A-Za-z0-9_]*)=(.*) ]]; then
+      if [[ $is_first && $word =~ ^([A-Za-z_][A-Za-z0-9_]*)=(.*) ]]; then
         hpcdist_values[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
-      elif [[ $before == cd ]]; then
+        continue
+      elif [[ ! $is_first && ${words[0]} == cd ]]; then
         [[ $word == /* ]] || word=${hpcdist_folders[-1]}/$word
         hpcdist_folders+=("$word")
       elif file=$(hpcdist_program_of "$word"); then
-        is_first=''
         if [[ $(head -c 2 -- "$file" | tr -d '\0') == '#!' || $word == *.sh ]]; then
           [[ $(head -n 1 -- "$file") == *python* ]] || { hpcdist_links "$1" "$file" $(($3 + 1)) && return; }
         elif [[ $(ldd "$file" 2>/dev/null) == *"$1"* ]]; then
           return
         fi
-      else
-        [[ ! $is_first ]] || type -t -- "$word" >/dev/null || hpcdist_unfound=$word
-        is_first=''
+      elif [[ $is_first ]]; then
+        type -t -- "$word" >/dev/null || hpcdist_unfound=$word
       fi
-      before=$word
+      is_first=''
     done
-  done <"$2"
+  done < <(sed -E "/^trap /d; s/[\"']//g; s/(^|[[:blank:]])#.*//; s/&?[0-9]*[<>]+[&|]?/ /g; s/[;&|()]+/\n/g" -- "$2")
   return 1
 }
 # Puts the values of its variables into a word.

@@ -30,6 +30,7 @@ UNKNOWN = (
         ("A=1 build/simulate", "0"),
         ("true\n# build/simulate\nprintf x", "1"),
         ("./script.py", "1"),
+        ("printf x 2>&1 | cat &>/dev/null", "1"),
         ("$WHERE/simulate", f"{UNKNOWN.format('$WHERE/simulate')}\n1"),
         ("cd elsewhere; ./simulate && ./other", f"{UNKNOWN.format('./other')}\n1"),
     ],
