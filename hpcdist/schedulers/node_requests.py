@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hpcdist.registry import Registry
 from hpcdist.schedulers import hostlist
@@ -20,43 +20,39 @@ class NodeRequest(NamedTuple):
     of_each: tuple[str, ...] = ()
 
 
-def _by_slurm(names: Sequence[str]) -> NodeRequest:
+def by_slurm(names: Sequence[str]) -> NodeRequest:
+    """Name them: all of the list, and no others, where it has as many as the job (sbatch(1))."""
     return NodeRequest(f"--nodelist={hostlist.compress(names)}")
 
 
-def _by_pbs(names: Sequence[str]) -> NodeRequest:
+def by_pbs(names: Sequence[str]) -> NodeRequest:
     """Request a chunk for each node: PBS has no list of them (pbs_resources(7B), ``host``)."""
     return NodeRequest(of_each=tuple(f"host={name}" for name in names))
 
 
-def _by_lsf(names: Sequence[str]) -> NodeRequest:
+def by_lsf(names: Sequence[str]) -> NodeRequest:
     """Name the candidates: as many as the job has hosts, so that it gets all (bsub(1), ``-m``)."""
     return NodeRequest(f"-m '{' '.join(names)}'")
 
 
-def _by_flux(names: Sequence[str]) -> NodeRequest:
+def by_flux(names: Sequence[str]) -> NodeRequest:
+    """Name the candidates, without brackets, which constraints have for a choice (flux-batch(1))."""
     return NodeRequest(constraint=f"host:{','.join(names)}")
 
 
-def _by_grid_engine(names: Sequence[str]) -> NodeRequest:
+def by_grid_engine(names: Sequence[str]) -> NodeRequest:
     """Name the candidates, of which its parallel environment takes so many (tried on 8.1.9)."""
     return NodeRequest(f"-l h={'|'.join(names)}")
 
 
-SLURM: Final = _by_slurm
-PBS: Final = _by_pbs
-LSF: Final = _by_lsf
-FLUX: Final = _by_flux
-SGE: Final = _by_grid_engine
-
 node_requests: Registry[Callable[[Sequence[str]], NodeRequest]] = Registry(
     "node_request",
     {
-        "slurm": "hpcdist.schedulers.node_requests:SLURM",
-        "pbs": "hpcdist.schedulers.node_requests:PBS",
-        "lsf": "hpcdist.schedulers.node_requests:LSF",
-        "flux": "hpcdist.schedulers.node_requests:FLUX",
-        "sge": "hpcdist.schedulers.node_requests:SGE",
+        "slurm": "hpcdist.schedulers.node_requests:by_slurm",
+        "pbs": "hpcdist.schedulers.node_requests:by_pbs",
+        "lsf": "hpcdist.schedulers.node_requests:by_lsf",
+        "flux": "hpcdist.schedulers.node_requests:by_flux",
+        "sge": "hpcdist.schedulers.node_requests:by_grid_engine",
     },
 )
 """By the name of the scheduler."""
