@@ -144,13 +144,19 @@ def _trial(
     if found[-1].exit_code == ExitCode.NOT_STARTED:
         found, last = [*found[:-1]], found[-1]
         return _trial(number, params, found, state, report)._replace(state=STOPPED, attempt=last)
-    seconds = [attempt.gpu_seconds for attempt in found]
-    known = [second for second in seconds if second is not None]
-    whole = math.fsum(known) if len(known) == len(seconds) else None
-    cancelled = state if state is JobState.CANCELLED else None
-    is_over = found[-1].state == attempts.REQUEUED and (cancelled or report.status.state.is_final)
-    shown = _not_started(cancelled, report) if is_over else found[-1].state
-    return Trial(number, params, shown, found[-1], whole)
+    shown = found[-1].state
+    if shown == attempts.REQUEUED:
+        cancelled = state if state is JobState.CANCELLED else None
+        shown = _not_started(cancelled, report) if cancelled or report.status.state.is_final else shown
+    return Trial(number, params, shown, found[-1], _gpu_seconds(found))
+
+
+def _gpu_seconds(found: Sequence[Attempt]) -> float | None:
+    """Return those of all; None where one is unknown."""
+    if len(found) == 1:
+        return found[0].gpu_seconds
+    known = [attempt.gpu_seconds for attempt in found if attempt.gpu_seconds is not None]
+    return math.fsum(known) if len(known) == len(found) else None
 
 
 def _not_started(state: JobState | None, report: Report) -> str:
@@ -177,9 +183,9 @@ def progress(found: Sequence[Trial], at_once: int | None) -> Progress:
 
 def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None) -> float | None:
     took = [
-        trial.attempt.elapsed
+        elapsed
         for trial in found
-        if trial.state == _COMPLETED and trial.attempt and trial.attempt.elapsed is not None
+        if trial.state == _COMPLETED and trial.attempt and (elapsed := trial.attempt.elapsed) is not None
     ]
     live = sum(counts.get(state, 0) for state in _LIVE)
     if not took or not live:
