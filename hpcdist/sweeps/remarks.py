@@ -34,8 +34,8 @@ def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
         )
     left = [trial.number for trial in found if trial.state not in _ENDED] if report.is_over else ()
     if left:
-        names = comma_list([*map(str, left)])
-        yield f"trial {names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
+        names = f"{'trials' if len(left) > 1 else 'trial'} {comma_list([*map(str, left)])}"
+        yield f"{names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
 
 
 def _has_recorded(report: Report, trial: Trial, metric: str) -> bool:

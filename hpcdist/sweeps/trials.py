@@ -144,17 +144,26 @@ def _trial(
     if found[-1].exit_code == ExitCode.NOT_STARTED:
         found, last = [*found[:-1]], found[-1]
         return _trial(number, params, found, state, report)._replace(state=STOPPED, attempt=last)
-    seconds = [attempt.gpu_seconds for attempt in found]
-    known = [second for second in seconds if second is not None]
-    whole = math.fsum(known) if len(known) == len(seconds) else None
-    cancelled = state if state is JobState.CANCELLED else None
-    is_over = found[-1].state == attempts.REQUEUED and (cancelled or report.status.state.is_final)
-    shown = _not_started(cancelled, report) if is_over else found[-1].state
-    if shown == JobState.UNKNOWN.value and report.status.state.is_final:
+    return Trial(number, params, _state(found[-1].state, state, report), found[-1], _gpu_seconds(found))
+
+
+def _state(last: str, state: JobState | None, report: Report) -> str:
+    """Return that of a trial whose last attempt was in one, and of which the accounting has another."""
+    is_over, is_cancelled = report.status.state.is_final, report.status.state is JobState.CANCELLED
+    if last == attempts.REQUEUED and (is_over or state is JobState.CANCELLED):
+        return _not_started(state if state is JobState.CANCELLED else None, report)
+    if last == JobState.UNKNOWN.value and is_over:
         # It wrote no end, as on a node that was lost, and no job of the run lives any more.
-        is_cancelled = report.status.state is JobState.CANCELLED
-        shown = JobState.CANCELLED.value if is_cancelled else JobState.VANISHED.value
-    return Trial(number, params, shown, found[-1], whole)
+        return JobState.CANCELLED.value if is_cancelled else JobState.VANISHED.value
+    return last
+
+
+def _gpu_seconds(found: Sequence[Attempt]) -> float | None:
+    """Return those of all; None where one is unknown."""
+    if len(found) == 1:
+        return found[0].gpu_seconds
+    known = [attempt.gpu_seconds for attempt in found if attempt.gpu_seconds is not None]
+    return math.fsum(known) if len(known) == len(found) else None
 
 
 def _not_started(state: JobState | None, report: Report) -> str:
@@ -181,9 +190,9 @@ def progress(found: Sequence[Trial], at_once: int | None) -> Progress:
 
 def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None) -> float | None:
     took = [
-        trial.attempt.elapsed
+        elapsed
         for trial in found
-        if trial.state == _COMPLETED and trial.attempt and trial.attempt.elapsed is not None
+        if trial.state == _COMPLETED and trial.attempt and (elapsed := trial.attempt.elapsed) is not None
     ]
     live = sum(counts.get(state, 0) for state in _LIVE)
     if not took or not live:

@@ -50,5 +50,5 @@ def test_trials_that_did_not_end_are_named_with_what_runs_them(tmp_path: Path) -
     found = searched(tmp_path, "started 12_1 100 0", "ended 12_1 160 0", count=8)
     record(found, 1, "accuracy")
     assert told(Report(found, OVER)) == [
-        "trial 2, 3, 4, 5 and 3 more did not end: `hpcdist sweep resume mnist-1` runs what is left"
+        "trials 2, 3, 4, 5 and 3 more did not end: `hpcdist sweep resume mnist-1` runs what is left"
     ]
