@@ -7,7 +7,7 @@ hpcdist_watch_time() {
   hpcdist_seconds_of "${hpcdist[walltime]:-0}"
   end=${SLURM_JOB_END_TIME:-$((seconds ? now - SECONDS + seconds : 0))}
   ((end)) || return 0
-  last=$((notice < 60 ? notice / 2 : 30))
+  last=$((notice < 60 ? notice / 2 : 30)) hpcdist_grace=$((last / 3))
   hpcdist_ring "$((end - notice))" "$((end - last))" </dev/null >/dev/null 2>&1 &
   hpcdist_clock=$!
 }
@@ -43,11 +43,11 @@ hpcdist_notify() {
     hpcdist_send "$1"
   fi
 }
-# Ends the program, or its process group, after ten seconds, while this script runs.
+# Ends the program, or its process group, after ten seconds, or less where the notice is short, while this script runs.
 hpcdist_kill_soon() {
   local try
   trap - EXIT TERM INT HUP USR1 USR2 URG
-  for ((try = 0; try < 10; try++)); do
+  for ((try = 0; try < ${hpcdist_grace:-10}; try++)); do
     sleep 1
     kill -0 "$$" && kill -0 "$1" || return
   done

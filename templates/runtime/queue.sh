@@ -146,20 +146,20 @@ hpcdist_sge_requests() {
 }
 # The select sections of all -R are joined (bsub(1)), and bmod replaces all of them.
 exclude_lsf() {
-  local script=$HPCDIST_RUN_DIR/job${hpcdist[number]:+.${hpcdist[number]}}.sh line node nodes bad='' words=()
+  local script=$HPCDIST_RUN_DIR/job${hpcdist[number]:+.${hpcdist[number]}}.sh line node bad='' listed words=()
   [[ $1 ]] && ! grep -q '^#BSUB -nnodes ' "$script" || return 0
-  IFS=, read -r -a nodes <<<"$1"
-  for node in "${nodes[@]}"; do bad+="${bad:+ && }hname!='$node'"; done
+  IFS=, read -r -a listed <<<"$1"
+  for node in "${listed[@]}"; do bad+="${bad:+ && }hname!='$node'"; done
   while read -r line; do words+=(-R "$line"); done < <(sed -n "s/^#BSUB -R //p" "$script" | sed "s/^[\"']\(.*\)[\"']\$/\1/")
   timeout 60 bmod -R "select[$bad]" "${words[@]}" "$2"
 }
 # Prints what the command behind them printed when it was first asked of this job, or follower $2. Returns 1 without an answer,
 # and if none is needed, as list $1 is empty and was so all the time.
 hpcdist_first_answer() {
-  local bad=$1 file=$HPCDIST_JOB_DIR/excluded own
+  local bad=$1 file=$HPCDIST_JOB_DIR/excluded first
   [[ ! $2 ]] || file=$hpcdist_attempts/excluded.$2
   shift 2
-  [[ -e $file ]] || { [[ $bad ]] && own=$("$@") && echo "$own" >"$file"; } || return 1
+  [[ -e $file ]] || { [[ $bad ]] && first=$("$@") && echo "$first" >"$file"; } || return 1
   cat "$file"
 }
 # Prints which nodes of this job, or of list $1, are down.
