@@ -117,7 +117,8 @@ def _put_params(whole: Map, component: Map, data: Map) -> None:
     for one in listed if isinstance(listed, Seq) else ():
         if isinstance(one, Map) and isinstance(one.get("name"), str):
             values.put(one["name"], one.get("value"), one.value_places.get("value", one.place))
-    for name, value in given.items() if isinstance(given, Map) else ():
+    given = given if isinstance(given, Map) else Map()
+    for name, value in given.items():
         values.put(name, value.get("value") if isinstance(value, Map) else value, given.place_of(name))
     if values:
         data.put("params", values, values.place)

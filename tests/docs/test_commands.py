@@ -72,6 +72,10 @@ ELSEWHERE: Final = {
         ("tests/services/test_browser.py", "has Jupyter"),
     ),
     **dict.fromkeys(
+        ("hpcdist submit notebook.yml --on perlmutter", "hpcdist wait notebook-1"),
+        ("tests/remotes/test_tunnels.py", "has another machine"),
+    ),
+    **dict.fromkeys(
         (
             "hpcdist check diamond.yml",
             "hpcdist submit diamond.yml -p size=4",
