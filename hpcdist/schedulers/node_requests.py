@@ -42,7 +42,7 @@ def by_flux(names: Sequence[str]) -> NodeRequest:
 
 def by_grid_engine(names: Sequence[str]) -> NodeRequest:
     """Name the candidates, of which its parallel environment takes so many (tried on 8.1.9)."""
-    return NodeRequest(f"-l h={'|'.join(names)}")
+    return NodeRequest(f"-l hostname={'|'.join(names)}")
 
 
 node_requests: Registry[Callable[[Sequence[str]], NodeRequest]] = Registry(

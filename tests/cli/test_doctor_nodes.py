@@ -59,7 +59,7 @@ def test_what_is_neither_is_an_error_at_its_place(text: str, problems: list[str]
         ("pbs", [f"#PBS -l select={CHUNK}n1+{CHUNK}n2+{CHUNK}n4"]),
         ("lsf", ["#BSUB -n 3", '#BSUB -R "span[ptile=1]"', '#BSUB -m "n1 n2 n4"']),
         ("flux", ["#flux: --requires=host:n1,n2,n4", "#flux: --nodes=3"]),
-        ("sge", ["#$ -pe mpi 3", '#$ -l "h=n1|n2|n4"']),
+        ("sge", ["#$ -pe mpi 3", '#$ -l "hostname=n1|n2|n4"']),
     ],
 )
 def test_the_batch_system_is_asked_for_them(name: str, lines: list[str]) -> None:
