@@ -64,6 +64,10 @@ def test_slurm_counts_no_time_for_which_a_job_did_not_run() -> None:
     assert of_slurm("cancelled") == [
         Usage(None, JobState.CANCELLED, AT, None, AT + 9, cpus=0, gpus=0, elapsed=0)
     ]
+    at_its_end = "5|CANCELLED by 0|0:0|10|19|19||None assigned|00:00:00|||0\n"  # seen at times
+    assert read("slurm", "5", at_its_end) == [
+        Usage(None, JobState.CANCELLED, 10, None, 19, cpus=0, gpus=0, elapsed=0)
+    ]
 
 
 def test_slurm_joins_components_and_parts_elements() -> None:

@@ -2,8 +2,9 @@
 
 ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one node.
 ``TRESUsageInTot``: with ``mem`` the sum of that over the tasks of a step. ``TotalCPU`` of a job is that of
-its steps. ``AllocTRES`` is what the job had, and is charged for. ``ElapsedRaw`` is without the time for which
-it was suspended (tried).
+its steps. ``AllocTRES`` is what the job had, and is charged for; one that was cancelled in the queue has
+none, and may have its end as its start (tried). ``ElapsedRaw`` is without the time for which it was suspended
+(tried).
 Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued job
 has a submit time of its own.
 """
@@ -75,8 +76,10 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
     had = _tres(allocated)
     # without gres/gpu in AccountingStorageTRES no job has any there
     cpus, gpus = (count(had.get(name, "")) for name in ("cpu", "gres/gpu"))
+    if said.state.is_final and not (allocated and started):
+        return usage._replace(started=None, cpus=0, gpus=0, elapsed=0.0)
     if started is None:
-        return usage._replace(cpus=0, gpus=0, elapsed=0.0) if said.state.is_final else usage
+        return usage
     return usage._replace(cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus, elapsed=elapsed)
 
 
