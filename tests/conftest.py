@@ -54,6 +54,7 @@ TRAINS: Final = frozenset(
         "test_launch_lines",
         "test_nodes",
         "test_pbs_training",
+        "test_ray",
         "test_servers",
         "test_survey",
         "test_tracking",
