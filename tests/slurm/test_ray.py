@@ -99,7 +99,7 @@ def test_a_node_that_cannot_join(user: User, workdir: Path) -> None:
     (user.directory / "driver.py").write_text("raise SystemExit('it ran')")
     keys = {
         "framework": "ray",
-        "ray": {"object_store": "100M", "start_timeout": 20},
+        "ray": {"object_store": "100M", "start_timeout": 40},
         "environment": {"replicas": {"n_workers": 1, "per_node": 1}},
         "run": {"cmd": "python driver.py"},
         "batch": {"walltime": "5m"},
