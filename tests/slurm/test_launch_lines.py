@@ -20,7 +20,7 @@ environment:
   resources: {{cpu: {{requests: 16}}}}
   replicas: {{n_workers: 1, default_worker: {{resources: {{cpu: {{requests: 16}}}}}}}}
 run: {{cmd: "{command}"}}
-batch: {{walltime: "00:04:00"}}
+batch: {{walltime: "00:06:00"}}
 """
 
 
