@@ -108,7 +108,7 @@ hpcdist_was_enough() {
 hpcdist_choose_next() {
   hpcdist_find_lost
   hpcdist_doubt_success
-  hpcdist_why=$(trap '' TERM && hpcdist_cause) # all processes may get it at this moment
+  hpcdist_find_why
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
   if ((hpcdist_status == 0)); then
     [[ ! ${hpcdist_at_limit:-} ]] || echo "hpcdist: the program ended with exit code 0 after ${hpcdist[notice]#* }, and so is finished; if it is not, let it end with another one"
@@ -136,7 +136,8 @@ hpcdist_choose_next() {
 # and could not return, its next start returns.
 hpcdist_choose_next_of_packed() {
   [[ ${hpcdist[restart]:-} == requeue ]] && ! hpcdist_is_stopped && hpcdist_has_left_trials || return 0
-  hpcdist_lost=() hpcdist_why=$(trap '' TERM && hpcdist_cause)
+  hpcdist_lost=()
+  hpcdist_find_why
   [[ $hpcdist_why != failure && " ${hpcdist[restart_on]} " == *" $hpcdist_why "* ]] || return 0
   if ((hpcdist_restarts >= ${hpcdist[max_restarts]:-0})); then
     echo "hpcdist: $hpcdist_why; no more than ${hpcdist[max_restarts]:-0} restarts: \`hpcdist sweep resume\` runs what is left" >&2
@@ -151,6 +152,15 @@ hpcdist_doubt_success() {
   ((hpcdist_status == 0)) && [[ ${hpcdist_told_to_end:-}${hpcdist_got_term:-} ]] || return 0
   echo "hpcdist: the program ended with exit code 0 when it was told to end; whether it had finished is unknown"
   hpcdist_status=143
+}
+# All processes may get TERM at this moment, also the one that finds out, before it can ignore it.
+hpcdist_find_why() {
+  local try
+  for try in {1..5}; do
+    hpcdist_why=$(trap '' TERM && hpcdist_cause)
+    [[ ! $hpcdist_why ]] || return 0
+  done
+  hpcdist_why=terminated
 }
 hpcdist_cause() {
   local why

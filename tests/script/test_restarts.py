@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from hpcdist.host.resources import template_folders
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.renderer import render
 from tests.plans import planned
 from tests.script.jobs import ONE_PROCESS, started
+
+RESTARTS = template_folders()[-1] / "runtime" / "restarts.sh"
 
 
 def ended(folder: Path, cmd: str, **restart: Any) -> tuple[int, str]:
@@ -288,3 +291,22 @@ echo $! >left
 kill -KILL $$
 """
     assert ended(tmp_path, cmd)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("killed", "why"), [(0, "timeout"), (1, "timeout"), (4, "timeout"), (5, "terminated")]
+)
+def test_a_cause_is_found_though_what_finds_it_is_killed_with_all_others(
+    tmp_path: Path, killed: int, why: str
+) -> None:
+    lines = f"""\
+. {shlex.quote(str(RESTARTS))}
+hpcdist_cause() {{
+  echo >>tries
+  (($(wc -l <tries) > {killed})) || kill -KILL "$BASHPID"
+  echo timeout
+}}
+hpcdist_find_why
+echo "$hpcdist_why"
+"""
+    assert subprocess.check_output(["bash", "-c", lines], cwd=tmp_path, text=True) == f"{why}\n"

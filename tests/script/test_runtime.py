@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.script.renderer import render, render_job
 from tests.experiments import environment, resources
@@ -28,6 +30,13 @@ def in_job(plan: Plan, folder: Path, line: str, **environ: str) -> str:
     """Return what a line prints in the shell of a job that begins, on nodes called n0, n1, ..."""
     nodes = " ".join(f"n{node}" for node in range(plan.placement.nodes))
     return called(render(plan), f"hpcdist_nodes=({nodes})\n{line}", HPCDIST_JOB_DIR=str(folder), **environ)
+
+
+def test_each_function_has_a_name_of_its_own() -> None:
+    files = (template_folders()[-1] / "runtime").glob("*.sh")
+    names = Counter(name for file in files for name in re.findall(r"(?m)^([a-z_]+)\(\)", file.read_text()))
+    assert len(names) > 200
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 @pytest.mark.parametrize(("text", "each"), [("4", "4"), ("4(x2),3", "4 4 3"), ("1,2(x1),1(x3)", "1 2 1 1 1")])
