@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Tests wait as much as they compute; tests/conftest.py groups them.
 PURE := pytest -n 4 --durations 20 -m "not real"
-REAL := pytest -n 3 --durations 20 -m real
+REAL := pytest -n 2 --durations 20 -m real
 
 .PHONY: help demo test test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import log1p, sqrt
 from typing import Final, NamedTuple
 
 FEWEST: Final = 3
@@ -21,6 +21,9 @@ FEWEST_STEPS: Final = 20
 _BLOCKS: Final = 4
 _LATEST: Final = 2
 """Of the four quarters of the steps, who is slow is so from the third on at the latest."""
+
+_LOWEST: Final = -0.99
+"""Ratios are compared by their logarithms: noise moves that of a member ten times as slow by as much more."""
 
 _LEAST: Final = 0.1
 """GPUs of one kind differ by some percent in their clocks."""
@@ -103,8 +106,9 @@ def compare(values: Mapping[int, Sequence[float]]) -> Comparison | None:
 
 def _slow(excess: Mapping[int, Sequence[float]]) -> set[int]:
     """Return the members that are above the others in these steps."""
-    medians = {member: median(row) for member, row in excess.items()}
-    errors = {member: _error(row, medians[member]) for member, row in excess.items()}
+    logs = {member: [log1p(max(value, _LOWEST)) for value in row] for member, row in excess.items()}
+    medians = {member: median(row) for member, row in logs.items()}
+    errors = {member: _error(row, medians[member]) for member, row in logs.items()}
     middle = median(medians.values())
     spread = _SIGMA * median(abs(each - middle) for each in medians.values())
     usual = median(errors.values())

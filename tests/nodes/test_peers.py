@@ -96,3 +96,14 @@ def test_half_of_the_members_are_no_outliers_but_another_kind() -> None:
 )
 def test_too_little_is_not_compared(values: dict[int, list[float]]) -> None:
     assert peers.compare(values) is None
+
+
+def test_who_is_ten_times_as_slow_stands_out_of_peers_whose_values_vary_by_the_factor_of_five() -> None:
+    """Seconds of steps on a real Slurm whose two cores did other things; node 1 had 4 % of a CPU."""
+    peer = [0.02, 0.03, 0.03, 0.01, 0.03, 0.02, 0.01, 0.02, 0.02, 0.02, 0.03, 0.05, 0.05, 0.02, 0.02, 0.01]
+    peer += [0.01, 0.02, 0.01, 0.01, 0.05, 0.01, 0.02, 0.03, 0.05, 0.01, 0.03, 0.02, 0.05, 0.04, 0.03, 0.02]
+    slow = [0.03, 0.03, 0.24, 0.3, 0.3, 0.3, 0.2, 0.3, 0.45, 0.4, 0.35, 0.4, 0.35, 0.45, 0.25, 0.45]
+    slow += [0.35, 0.25, 0.3, 0.4, 0.25, 0.3, 0.45, 0.3, 0.3, 0.3, 0.25, 0.2, 0.45, 0.4, 0.3, 0.3]
+    comparison = peers.compare({0: peer, 1: slow, 2: peer, 3: peer})
+    assert comparison is not None
+    assert [each.member for each in comparison.outliers] == [1]
