@@ -43,4 +43,5 @@ def _go_on(report: Report, services: Services, output: Output, on_stuck: Stuck) 
     except (ConfigError, PlanError, SchedulerError) as error:
         on_stuck(error)
         return None
-    return None if why else run
+    # Others may have submitted the last one meanwhile, which has ended: its end is the search's.
+    return run if not why or len(run.jobs) > len(report.run.jobs) else None
