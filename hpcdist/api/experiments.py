@@ -134,13 +134,24 @@ def load(
     Raises:
         ConfigError: if the file cannot be read or is invalid, with all problems and their places.
     """
+    options = options_of(path, site, params, settings)
+    document = recognition.read(options.file)
+    planning.loaded(options, document)
+    return Experiment(options.file, options, document)
+
+
+def options_of(
+    path: object, site: object, params: Mapping[str, Any] | None, settings: Mapping[str, Any] | None
+) -> ExperimentOptions:
+    """Return the arguments with which a file is loaded as options of a verb.
+
+    Raises:
+        ConfigError: for an argument of a wrong type, or a value that no file could have.
+    """
     file = text_of(path, "path")
-    options = ExperimentOptions(
+    return ExperimentOptions(
         file, site=site_of(site), params=texts(params or {}), settings=texts(settings or {})
     )
-    document = recognition.read(file)
-    planning.loaded(options, document)
-    return Experiment(file, options, document)
 
 
 def define(  # noqa: PLR0913 - one argument a setting

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hpcdist.api.experiments import options_of
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run, wait
-from hpcdist.api.values import site_of, text_of, texts
+from hpcdist.api.values import text_of
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning as loading
@@ -142,11 +143,8 @@ def load_pipeline(
     Raises:
         ConfigError: if the file cannot be read or is no pipeline, with all its problems and their places.
     """
-    file = text_of(path, "path")
-    options = ExperimentOptions(
-        file, site=site_of(site), params=texts(params or {}), settings=texts(settings or {})
-    )
-    document = recognition.read(file)
+    options = options_of(path, site, params, settings)
+    file, document = options.file, recognition.read(options.file)
     if not reading.is_pipeline(document):
         raise ConfigError(Problem(f"{file} is no pipeline, but one experiment", hint="use `hpcdist.load`"))
     reading.read(document, options)

@@ -13,7 +13,7 @@ from hpcdist.loading.planning import Planned, replanned
 from hpcdist.nodes.suspicion import Node
 from hpcdist.plan.model import Plan
 from hpcdist.planner.request import cannot_exclude
-from hpcdist.schedulers import schedulers
+from hpcdist.schedulers import ExcludesNodes, schedulers
 from hpcdist.schedulers.exclusion import names_nodes
 from hpcdist.site.model import Site
 
@@ -64,7 +64,8 @@ def _why_not(made: Planned) -> str:
     if not (by_restart if batch.exclude_bad_nodes is None else batch.exclude_bad_nodes):
         return "`batch: {exclude_bad_nodes: true}` excludes them"
     texts = (*batch.directives, *made.machine.site.directives.mandatory)
-    flags = getattr(schedulers.get(made.plan.identity.scheduler), "node_flags", ())
+    scheduler = schedulers.get(made.plan.identity.scheduler)
+    flags = scheduler.node_flags if isinstance(scheduler, ExcludesNodes) else ()
     if found := [flag for text in texts for flag in flags if text.startswith(flag)]:
         return f"the directive {found[0].rstrip('=')} names the nodes already"
     if any(names_nodes(group.constraint) for group in made.plan.placement.groups):

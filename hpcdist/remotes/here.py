@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from hpcdist.errors import ConfigError
 from hpcdist.runs import address, this_machine
 
 if TYPE_CHECKING:
@@ -29,9 +28,10 @@ def address_of(run: Run) -> Address | None:
     found = address.read(run.directory)
     if not found or not run.record.remote:
         return found
-    with suppress(ConfigError):  # the config does not have it any more
-        return found.through(_of_runs([run]).runner.channel.connection.host, run.directory)
-    return found
+    from hpcdist.remotes import machines  # reads the config
+
+    remote = machines.connection_of(run)
+    return found.through(remote.host, run.directory) if remote else found
 
 
 def attach(run: Run, command: Command, *, terminal: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean, located
@@ -93,3 +94,10 @@ def of_runs(runs: Sequence[Run], *, own: Preferences | None = None, voids: bool 
     machine = named(own or preferences.read(os.environ), name)
     roots = tuple({(str(run.directory.path), run.record.there) for run in runs})
     return Remote(RemoteRunner(channel(name, machine), roots, machine.python or ""), voids)
+
+
+def connection_of(run: Run) -> Connection | None:
+    """Return the connection with a run's remote; None without one, or where the config has it no more."""
+    with suppress(ConfigError):
+        return of_runs([run]).runner.channel.connection if run.record.remote else None
+    return None

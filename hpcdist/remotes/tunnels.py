@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.errors import Problem
 from hpcdist.remotes import failures, machines
 from hpcdist.remotes.connection import Connection
 from hpcdist.remotes.failures import Unreachable
@@ -134,7 +134,8 @@ class Tunnel:
 @contextlib.contextmanager
 def kept(runs: Sequence[Run], services: Services, note: Callable[[str], object]) -> Iterator[Services]:
     """Yield services in whose pauses the tunnels of these runs are kept open; they end with the context."""
-    tunnels = [Tunnel(run, remote, services.now, note) for run in runs if (remote := _connection(run))]
+    found = ((run, machines.connection_of(run)) for run in runs)
+    tunnels = [Tunnel(run, remote, services.now, note) for run, remote in found if remote]
 
     def sleep(seconds: float) -> None:
         for tunnel in tunnels:
@@ -146,13 +147,6 @@ def kept(runs: Sequence[Run], services: Services, note: Callable[[str], object])
     finally:
         for tunnel in tunnels:
             tunnel.close()
-
-
-def _connection(run: Run) -> Connection | None:
-    """Return the connection with a run's remote; None without one, or where the config has it no more."""
-    with contextlib.suppress(ConfigError):
-        return machines.of_runs([run]).runner.channel.connection if run.record.remote else None
-    return None
 
 
 def _free_port() -> int:

@@ -26,7 +26,7 @@ from hpcdist.runs.states import Report
 from hpcdist.scaling import plot, svg
 from hpcdist.scaling.results import Result
 from hpcdist.schedulers import hostlist
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 _MODELS: Final = 400_000
@@ -86,7 +86,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         tracked=limits.at_most(tracked, limits.MOST_ITEMS),
         differing=limits.at_most(differing, limits.columns(len(tracked))),
         metrics=limits.at_most(
-            comparison.names(item.metrics for item in tracked), limits.columns(len(tracked))
+            trial_params.names(item.metrics for item in tracked), limits.columns(len(tracked))
         ),
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),

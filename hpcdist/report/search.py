@@ -16,7 +16,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import trials
-from hpcdist.tracking import comparison, thinning, trial_params
+from hpcdist.tracking import thinning, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 _MOST_PARAMS: Final = 12
@@ -129,7 +129,7 @@ def search(
 
 def _columns(params: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
     """Yield the params that are not the same in all trials."""
-    for name in comparison.names(params):
+    for name in trial_params.names(params):
         values = [each.get(name) for each in params]
         if len({repr(value) for value in values}) > 1:
             yield _column(name, values)

@@ -9,9 +9,7 @@ from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-
-_TABLE: Final = "trials.tsv"
-"""As `trial_table.FILE`, without the models that it imports: `status` looks at many runs."""
+from hpcdist.script import trial_table
 
 _RAN: Final = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY})
 """The ends of a generation whose trials ran, be it not well: those that did well go on."""
@@ -32,7 +30,7 @@ class Standing(NamedTuple):
 
 def of(run: Run) -> Standing | None:
     """Return how far an adaptive search is that may have further generations; None for other runs."""
-    plan = run.directory.plan() if (run.directory.path / _TABLE).exists() else None
+    plan = run.directory.plan() if (run.directory.path / trial_table.FILE).exists() else None
     if plan is None or not plan.most_trials:
         return None
     there = max((number for job in run.jobs for number in elements_of(job).outside(())), default=0)
@@ -41,16 +39,13 @@ def of(run: Run) -> Standing | None:
 
 def awaited(report: Report) -> Standing | None:
     """Return how far a search is whose generation has ended, if the next one is to be submitted."""
-    if report.status.state not in _RAN:
-        return None  # it runs, or is to be resumed first
-    found = of(report.run)
-    return found if found and not found.why else None
+    return expected(report) if report.status.state.is_final else None
 
 
 def expected(report: Report) -> Standing | None:
     """Return how far a search is whose next generation is still to be submitted, also while one runs."""
-    if report.status.state.is_final:
-        return awaited(report)
+    if report.status.state.is_final and report.status.state not in _RAN:
+        return None  # it is to be resumed first
     found = of(report.run)
     return found if found and not found.why else None
 

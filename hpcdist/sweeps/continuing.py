@@ -163,21 +163,27 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             if lifts_stop:
                 stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
-        sweep = jobs[0].plan.sweep if jobs else None
-        if sweep and sweep.budget:
-            spending.record(report, services)
-        for problem in jobs[0].problems if jobs else ():
-            output.note(str(problem))
+        if jobs:
+            _begin(jobs[0], report, services, output)
         new = _added(report.run, jobs, services, goes_on=goes_on)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
         code = code_record.read(run.directory)
+        sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None
         return control.print_jobs(
             control.submit_jobs(new, code.job_folder, services, output, one_by_one=one_by_one),
             services,
             output,
         )
+
+
+def _begin(made: Planned, report: Report, services: Services, output: Output) -> None:
+    """Record what was spent of the budget that further jobs keep, and print what they do without."""
+    if made.plan.sweep and made.plan.sweep.budget:
+        spending.record(report, services)
+    for problem in made.problems:
+        output.note(str(problem))
 
 
 def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bool) -> Run:

@@ -22,7 +22,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import bayes, continuing, replanning, trials
 from hpcdist.sweeps.trials import Trial
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 _NOT_ADAPTIVE: Final = "only `hyperband` and `bo` have; `sweep extend` adds trials to a random search"
@@ -99,7 +99,7 @@ def _following(state: _State) -> tuple[list[Next], str]:
         raise ConfigError(Problem(f"the search of {name} has no further generations", hint=_NOT_ADAPTIVE))
     so_far = state.reached(algorithm.metric.name)
     if all(one.value is None or math.isnan(one.value) for one in so_far):
-        names = comparison.names(item.metrics for item in state.tracked)
+        names = trial_params.names(item.metrics for item in state.tracked)
         message = f"no trial of {name} that completed recorded the metric {algorithm.metric.name!r}"
         hint = f"they recorded {comma_list(names)}" if names else "they recorded none"
         raise ConfigError(Problem(message, hint=hint))

@@ -27,10 +27,11 @@ def record(report: Report, services: Services) -> None:
 
 def _unlogged(report: Report, services: Services) -> Iterator[Event]:
     now, plan, there = services.now(), report.run.directory.plan(), report.run.directory.events()
-    logged = attempts.read(report, now, lambda _: ())
+    logged = attempts.read(report, now, lambda _: (), events=there)
     open_ended = {(one.job, one.number) for one in logged if one.started is not None and one.ended is None}
     known = {(event.job_id, event.at) for event in there if event.what == ACCOUNTED}
-    for one in attempts.read(report, now, accounting.of_jobs(report.run, services)) if open_ended else ():
+    usage = accounting.of_jobs(report.run, services)
+    for one in attempts.read(report, now, usage, events=there) if open_ended else ():
         if one.ended is None or (one.job, one.number) not in open_ended:
             continue
         if (one.job, int(one.ended)) not in known:

@@ -149,12 +149,12 @@ def _trial(
 
 def _state(last: str, state: JobState | None, report: Report) -> str:
     """Return that of a trial whose last attempt was in one, and of which the accounting has another."""
-    is_over, is_cancelled = report.status.state.is_final, report.status.state is JobState.CANCELLED
-    if last == attempts.REQUEUED and (is_over or state is JobState.CANCELLED):
-        return _not_started(state if state is JobState.CANCELLED else None, report)
-    if last == JobState.UNKNOWN.value and is_over:
+    whole, cancelled = report.status.state, state if state is JobState.CANCELLED else None
+    if last == attempts.REQUEUED and (whole.is_final or cancelled):
+        return _not_started(cancelled, report)
+    if last == JobState.UNKNOWN.value and whole.is_final:
         # It wrote no end, as on a node that was lost, and no job of the run lives any more.
-        return JobState.CANCELLED.value if is_cancelled else JobState.VANISHED.value
+        return JobState.CANCELLED.value if whole is JobState.CANCELLED else JobState.VANISHED.value
     return last
 
 
@@ -212,7 +212,7 @@ def best(items: Sequence[Tracked], by: str, most: int) -> list[Tracked]:
     name = by.removeprefix("-")
     there = [item for item in items if not math.isnan(item.metrics.get(name, math.nan))]
     if not there:
-        known = comparison.names(item.metrics for item in items)
+        known = trial_params.names(item.metrics for item in items)
         recorded = f"they recorded {', '.join(known)}" if known else "they recorded no metric"
         raise ConfigError(Problem(f"no trial has the metric {name!r}", hint=recorded))
     return comparison.in_order(there, by)[:most]

@@ -109,15 +109,10 @@ def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: 
     return Tracked(name, params, (*tags,), metrics, (*artifacts.values(),))
 
 
-def names(items: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the names in all of these, in the order in which they first occur."""
-    return [*dict.fromkeys(name for item in items for name in item)]
-
-
 def differing(items: Sequence[Tracked]) -> list[str]:
     """Return the params that are not the same in all."""
     return [
-        name for name in names(item.params for item in items) if any(
+        name for name in trial_params.names(item.params for item in items) if any(
             name not in item.params or item.params[name] != items[0].params.get(name) for item in items
         )
     ]  # fmt: skip
@@ -130,7 +125,10 @@ def in_order(items: Iterable[Tracked], by: str) -> list[Tracked]:
         ConfigError: if no item has it.
     """
     found, name = [*items], by.removeprefix("-")
-    there = [*names(item.metrics for item in found), *names(item.params for item in found)]
+    there = [
+        *trial_params.names(item.metrics for item in found),
+        *trial_params.names(item.params for item in found),
+    ]
     if name not in there and by in there:
         name = by
     if name not in there:

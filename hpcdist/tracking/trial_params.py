@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Problem
@@ -41,6 +41,11 @@ def tables(run: Run) -> Tables:
 def in_all(found: Tables) -> Mapping[str, Mapping[str, Any]]:
     """Return the params of all trials by their numbers."""
     return {number: params for table in found.values() for number, params in table.items()}
+
+
+def names(items: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the names in all of these params, or metrics, in the order in which they first occur."""
+    return [*dict.fromkeys(name for item in items for name in item)]
 
 
 def damaged(found: Tables) -> Iterator[str]:

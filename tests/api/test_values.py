@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,13 +58,22 @@ def test_a_site_may_be_a_path() -> None:
     assert hpcdist.define(cmd="x", site=site).plan().site == "local"
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_a_closed_input_is_named(monkeypatch: pytest.MonkeyPatch, *, is_there: bool) -> None:
-    with open("/dev/null") as closed:  # noqa: PTH123 - as an interpreter opens it
-        pass
-    monkeypatch.setattr(sys, "stdin", closed if is_there else None)
-    with pytest.raises(hpcdist.ConfigError, match=r"^-: standard input is closed; name a file$"):
-        hpcdist.load("-")
+LOADS = """\
+import sys, hpcdist
+{}
+try:
+    hpcdist.load("-")
+except hpcdist.ConfigError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "before"), [("", "sys.stdin.close()"), ("<&-", "assert sys.stdin is None")]
+)
+def test_a_closed_input_is_named(closed: str, before: str) -> None:
+    argv = ["bash", "-c", f'exec "$@" {closed}', "bash", sys.executable, "-c", LOADS.format(before)]
+    assert subprocess.check_output(argv, text=True) == "-: standard input is closed; name a file\n"
 
 
 def test_a_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

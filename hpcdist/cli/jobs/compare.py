@@ -8,7 +8,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs.comparing import as_data, options, print_table, tracked
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, trial_params
 
 
 @click.command("compare")
@@ -23,7 +23,7 @@ def command(jobs: tuple[str, ...], by: str | None, runs_dir: Path, json: bool, o
     found = tracked(runs_dir, jobs)
     found = comparison.in_order(found, by) if by else found
     params = (
-        comparison.differing(found) if only_differing else comparison.names(item.params for item in found)
+        comparison.differing(found) if only_differing else trial_params.names(item.params for item in found)
     )
     if json:
         show.as_json([as_data(item, params) for item in found])

@@ -16,7 +16,7 @@ from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import warning
 from hpcdist.runs import finding
 from hpcdist.runs.rundir import Run
-from hpcdist.tracking import comparison
+from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 Verb = Callable[..., None]
@@ -76,7 +76,7 @@ def print_table(
     if not found:
         note(f"nothing was found in {runs_dir}")
         return
-    metrics = comparison.names(item.metrics for item in found)
+    metrics = trial_params.names(item.metrics for item in found)
     rows = [
         (
             *cells(item),

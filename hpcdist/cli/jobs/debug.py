@@ -65,8 +65,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 def _asked(job: Job, services: Services, timeout: int, options: tuple[str, ...]) -> Answers:
     """Ask the nodes, as many at once as the batch system can; return what came within ``timeout`` seconds."""
     runner = services.at([job.run]).runner
-    own = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
-    own = "" if job.run.record.remote else own
+    here = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
+    own = "" if job.run.record.remote else here
     words = ("bash", "-c", inside.text("stacks.sh"), "hpcdist", job.folder, own, *options)
     starter = inside.starter(job.run)
     commands = [

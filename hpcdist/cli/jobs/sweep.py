@@ -51,7 +51,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
         show.as_json(sweep_progress.as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
         return
     click.echo(f"{run.name}: {sweep_progress.summary(shown)}")
-    names = [*dict.fromkeys(name for trial in shown.trials for name in trial.params)]
+    names = trial_params.names(trial.params for trial in shown.trials)
     show.table((*_HEADS, *names), (_row(trial, names) for trial in shown.trials))
 
 
@@ -74,10 +74,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
 
     JOB is the name of a run, its directory or its job id.
     """
-    from hpcdist.cli.jobs.comparing import (
-        as_data,
-        print_table,
-    )  # `status` does without, and with what they read
+    from hpcdist.cli.jobs.comparing import as_data, print_table  # they read files of many forms
     from hpcdist.tracking import comparison
 
     run = finding.find(runs_dir, jobs)
@@ -87,7 +84,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
     if order is None:
         raise click.UsageError("The search has no metric. Give one: --sort -accuracy, or --sort loss.")
     found = trials.best(comparison.tracked(run, plan), order, most)
-    params = comparison.names(item.params for item in found)
+    params = trial_params.names(item.params for item in found)
     looked = looking.look(run, runs.services(), known)
     states = {f"{run.name}/{trial.number}": trial.state for trial in looked.trials}
     if json:
