@@ -32,9 +32,10 @@ docs: ## Build the documentation into site/
 	@tools/setup docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-chaos: ## Try hostile files, values, run directories, disks, kills and restarts for some 50 minutes; print a table
+chaos: ## Try hostile files, values, run directories, disks, kills and restarts, and new examples of each law, for some 50 minutes; print a table
 	@tools/setup fast
 	HPCDIST_CONFIG= python -m tests.chaos
+	pytest -n 2 -m "hypothesis and not real" --hypothesis-profile explore
 
 bench: ## Measure speed and print a table
 	@tools/setup full

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,7 @@ def differences(plan: Plan, folder: Path, tasks: Sequence[Task]) -> list[tuple[s
 
 def numbered(value: str) -> str:
     """Write the ports as numbers."""
-    for offset in range(100, 0, -1):
-        value = value.replace(f"PORT+{offset}", str(PORT + offset))
-    return value.replace("PORT", str(PORT))
+    return re.sub(r"PORT(?:\+(\d+))?", lambda port: str(PORT + int(port[1] or 0)), value)
 
 
 @pytest.mark.parametrize("name", PLANS)
