@@ -29,8 +29,12 @@ _OF_HEAD = {"dashboard", "ray-client-server"}
 _LONGEST = 41
 """What a folder may have of the 107 bytes of a socket's path, as Ray adds up to 66."""
 
+_GAVE_UP = "timed out during startup"
+"""What ``ray start`` says after 30 s, which are too few on a busy node (ray/_private/node.py, 2.60)."""
+
 _BASE = "/tmp"  # noqa: S108 - the folder in it is checked
 _TERM = 128 + signal.SIGTERM
+_C = ctypes.CDLL(None)
 _FILES = 65535
 """The open files that Ray may need (docs.ray.io, Best practices for deploying large clusters)."""
 
@@ -93,6 +97,8 @@ class _Node:
         job = re.sub(r"\W", "-", os.environ["HPCDIST_JOB_ID"].split(".")[0])[:20]
         self.folder = "{}/ray-{}-{}".format(os.environ.get("RAY_TMPDIR", _BASE), os.getuid(), job)
         self.log = "{}/ray.{}.out".format(os.environ["HPCDIST_JOB_DIR"], os.environ["HPCDIST_NODE"])
+        self.deadline = time.monotonic()
+        self.start: Dict[str, Any] = {}
         self.ray: Optional["subprocess.Popen[bytes]"] = None
         self.program: Optional["subprocess.Popen[bytes]"] = None
         self.connections: List[socket.socket] = []
@@ -104,7 +110,7 @@ class _Node:
                 "or name its module in batch.modules".format(self.name)
             )
         self._make_folder()
-        deadline = time.monotonic() + options.wait
+        self.deadline += options.wait
         if "ROCR_VISIBLE_DEVICES" in os.environ and "HIP_VISIBLE_DEVICES" not in os.environ:
             os.environ["HIP_VISIBLE_DEVICES"] = os.environ.pop("ROCR_VISIBLE_DEVICES")  # else Ray refuses
         environment = dict(os.environ)
@@ -112,10 +118,9 @@ class _Node:
             self._protect(environment)
             own = ["--head", "--port={}".format(self.port), "--temp-dir=" + self.folder, *options.head]
             self._start([*own, *options.start], environment)
-            self._await((self.address, self.port + 1), deadline, "its own raylet")
-            self._accept()
-            return self._drive(options, environment, deadline)
-        head = self._await((self.head[0], self.port + len(_PORTS) + 1), deadline, "Ray's head")
+            self._await((self.address, self.port + 1), "its own raylet")
+            return self._drive(options, environment)
+        head = self._await((self.head[0], self.port + len(_PORTS) + 1), "Ray's head")
         self._protect(environment)
         self._start(["--address={}:{}".format(*self.head), *options.start], environment)
         self._wait_for_end(head)
@@ -161,11 +166,13 @@ class _Node:
                  "--num-cpus=" + os.environ["HPCDIST_CPUS"], "--num-gpus={}".format(len(gpus))]  # fmt: skip
         own = dict(environment, RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="0")
         own.pop("RAY_ADDRESS", None)
+        self.start = {"args": words + options, "env": own, "stdin": subprocess.DEVNULL}
+        self._launch()
+
+    def _launch(self) -> None:
         with open(self.log, "wb") as log:
-            self.ray = subprocess.Popen(
-                words + options, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=own,
-                preexec_fn=_detach,  # noqa: PLW1509 - there are no threads yet
-            )  # fmt: skip
+            # No thread of this program has a lock that _detach needs.
+            self.ray = subprocess.Popen(**self.start, stdout=log, stderr=log, preexec_fn=_detach)  # noqa: PLW1509
 
     def _ports(self) -> Iterator[str]:
         for number, name in enumerate(_PORTS, 1):
@@ -174,22 +181,33 @@ class _Node:
         # Workers listen at any free port: nobody knows how many there will be.
         yield from ("--min-worker-port=0", "--max-worker-port=0")
 
-    def _await(self, place: Tuple[str, int], deadline: float, what: str) -> socket.socket:
+    def _await(self, place: Tuple[str, int], what: str) -> socket.socket:
         """Return a connection to this address, once somebody listens there."""
         while True:
             with suppress(OSError):
                 return socket.create_connection(place, 5)
             self._check()
-            if time.monotonic() > deadline:
+            if time.monotonic() > self.deadline:
                 sys.exit("{}, at {}:{}, could not be reached from {} in time".format(what, *place, self.name))
             time.sleep(0.5)
 
     def _check(self) -> None:
-        """Exit where the processes of Ray have ended."""
-        if self.ray and self.ray.poll() is not None:
-            with open(self.log, errors="replace") as log:
-                end = "".join(log.readlines()[-20:])
+        """Start the processes of Ray again where it gave them too little time; exit where they have ended."""
+        if not self.ray or self.ray.poll() is None:
+            return
+        with open(self.log, errors="replace") as log:
+            end = "".join(log.readlines()[-20:])
+        if _GAVE_UP not in end or time.monotonic() > self.deadline:
             sys.exit("Ray on {} has ended; its last lines are:\n{}".format(self.name, end.rstrip()))
+        self._kill()
+        self._launch()
+
+    def _kill(self) -> None:
+        """End what Ray has started, at once: launchers kill what a second after TERM still runs."""
+        if self.ray:
+            with suppress(OSError):
+                os.killpg(self.ray.pid, signal.SIGKILL)
+            self.ray.wait()
 
     def _wait_for_end(self, head: socket.socket) -> None:
         head.settimeout(1)
@@ -202,7 +220,7 @@ class _Node:
             except OSError:
                 return
 
-    def _drive(self, options: argparse.Namespace, environment: Dict[str, str], deadline: float) -> int:
+    def _drive(self, options: argparse.Namespace, environment: Dict[str, str]) -> int:
         import logging
 
         import ray
@@ -214,12 +232,13 @@ class _Node:
             except ConnectionError:
                 ray.shutdown()
                 self._check()
-                if time.monotonic() > deadline:
+                if time.monotonic() > self.deadline:
                     raise
         signal.signal(signal.SIGTERM, _end)  # Ray has one of its own
+        self._accept()
         while len(_alive(ray)) < options.nodes:
             self._check()
-            if time.monotonic() > deadline:
+            if time.monotonic() > self.deadline:
                 joined = " ".join(sorted(_alive(ray).values()))
                 sys.exit("only {} of {} nodes have joined Ray in time: {}".format(
                     len(_alive(ray)), options.nodes, joined))  # fmt: skip
@@ -243,10 +262,7 @@ class _Node:
                     self.program.wait(5)
                 self.program.kill()
             code = _code_of(self.program.wait()) if code == _TERM else code
-        if self.ray:  # at once, as launchers kill what a second after TERM still runs
-            with suppress(OSError):
-                os.killpg(self.ray.pid, signal.SIGKILL)
-            self.ray.wait()
+        self._kill()
         for connection in self.connections:  # the others then have time to do the same
             connection.close()
         if code not in (0, _TERM):
@@ -277,7 +293,7 @@ def _detach() -> None:
     os.setsid()
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    _C.prctl(1, signal.SIGTERM)
 
 
 if __name__ == "__main__":

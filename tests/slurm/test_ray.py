@@ -9,11 +9,13 @@ import pytest
 
 from tests.slurm.cluster import CHECKOUT, Cluster, Completed
 from tests.slurm.test_frameworks import learns
-from tests.slurm.users import User, framework_path
+from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
 
 ACTIVATE = CHECKOUT / ".frameworks" / "ray" / "bin" / "activate"
+GAVE_UP = "timed out during startup"
+"""In what Ray 2.60 says after 30 s."""
 DRIVER = """\
 import os, signal, socket, sys, ray
 ray.init(logging_level="ERROR")
@@ -44,19 +46,29 @@ def user(cluster: Cluster, workdir: Path) -> User:
     return User(cluster, workdir)
 
 
-def submitted(user: User, *words: object) -> tuple[Completed, str]:
+def submitted(user: User, *words: object, activate: Path = ACTIVATE, **keys: object) -> tuple[Completed, str]:
     """Submit a driver with these arguments, and return its end and its log."""
     (user.directory / "driver.py").write_text(DRIVER)
-    keys = {
+    data = {
         "framework": "ray",
-        "ray": {"object_store": "100M"},
+        "ray": {"object_store": "100M", **keys},
         "environment": {"resources": {"cpu": {"requests": 2}}, "replicas": {"n_workers": 1, "per_node": 1}},
-        "run": {"cmd": " ".join(map(str, ("source", ACTIVATE, "&& python driver.py", *words)))},
+        "run": {"cmd": " ".join(map(str, ("source", activate, "&& python driver.py", *words)))},
         "batch": {"walltime": "5m"},
     }
-    done = user.hpcdist("submit", user.write("ray", keys), "--wait")
+    done = user.hpcdist("submit", user.write("ray", data), "--wait")
     assert "error:" not in done.stderr, done.stderr
     return done, user.log("ray-1")
+
+
+def before_ray(user: User, line: str) -> Path:
+    """Return what activates an environment in which this line of bash runs before ``ray``."""
+    there = user.directory / "bin"
+    there.mkdir()
+    (there / "ray").write_text(f'#!/bin/bash\nPATH=${{PATH#*:}}\n{line}\nexec ray "$@"\n')
+    (there / "ray").chmod(0o755)
+    (there / "activate").write_text(f"source {ACTIVATE}\nPATH={there}:$PATH\n")
+    return there / "activate"
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
@@ -90,23 +102,16 @@ def test_a_job_ends_as_failed_where_a_raylet_does(user: User, number: int, why: 
     assert user.json("status", "ray-1")[0]["state"] == "failed"
 
 
-def test_a_node_that_cannot_join(user: User, workdir: Path) -> None:
-    there = workdir / "bin"
-    there.mkdir()
-    ray = there / "ray"
-    ray.write_text('#!/bin/bash\n[[ $* == *--head* ]] || exec sleep 1000\nPATH=${PATH#*:} exec ray "$@"\n')
-    ray.chmod(0o755)
-    (user.directory / "driver.py").write_text("raise SystemExit('it ran')")
-    keys = {
-        "framework": "ray",
-        "ray": {"object_store": "100M", "start_timeout": 40},
-        "environment": {"replicas": {"n_workers": 1, "per_node": 1}},
-        "run": {"cmd": "python driver.py"},
-        "batch": {"walltime": "5m"},
-    }
-    path = {"PATH": f"{there}:{framework_path('ray')}"}
-    done = user.hpcdist("submit", user.write("ray", keys), "--wait", env=path)
-    log = user.log("ray-1")
+def test_a_node_that_cannot_join(user: User) -> None:
+    activate = before_ray(user, "[[ $* == *--head* ]] || exec sleep 1000")
+    done, log = submitted(user, "exit", 0, activate=activate, start_timeout=60)
     assert done.returncode == 1, log
     assert "hpcdist: only 1 of 2 nodes have joined Ray in time: n1" in log
-    assert "it ran" not in log
+    assert "ran on" not in log
+
+
+def test_ray_starts_again_where_it_gave_a_node_too_little_time(user: User) -> None:
+    gives_up = f"{{ ray \"$@\" & sleep 4; echo 'Exception: The current node {GAVE_UP}.'; exit 1; }}"
+    activate = before_ray(user, f'! mkdir "$0.$HPCDIST_NODE" 2>/dev/null || {gives_up}')
+    done, log = submitted(user, "exit", 0, activate=activate)
+    assert (done.returncode, "ran on n1 n2" in log) == (0, True), log
