@@ -21,9 +21,8 @@ os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples each time, so that a change is refused for what it did; `make chaos` looks for new ones by
-# the profile "explore", and prints with one that fails the line `@reproduce_failure(...)`. A busy machine is no
-# failure.
+# The same examples each time, so that a change is refused for what it did; `make chaos` looks for new ones
+# by the profile "explore", which prints a line `@reproduce_failure(...)`. A busy machine is no failure.
 settings.register_profile(
     "hpcdist",
     derandomize=True,
