@@ -43,8 +43,8 @@ class Section(Model, frozen=True):
 
     ``dashboard_port``: the port of Ray's dashboard on the first node, where only that node reaches it; it
     needs ``ray[default]``. ``start_timeout``: how many seconds the nodes may take to join; ``ray start``,
-    which gives a node 30, is repeated until then. ``args``: further options of ``ray start`` on all nodes, such as
-    ``--resources={"fast": 1}``. ``head_args``: options of ``ray start`` on the first node, besides.
+    which gives a node 30, is repeated until then. ``args``: further options of ``ray start`` on all nodes,
+    such as ``--resources={"fast": 1}``. ``head_args``: options of ``ray start`` on the first node, besides.
     """
 
     object_store: Memory | None = None
