@@ -7,6 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests wait as much as they compute; tests/conftest.py groups them.
 PURE := pytest -n 4 --durations 20 -m "not real"
 REAL := pytest -n 2 --durations 20 -m real
+# What failed while other jobs wanted the same two cores is tried once more alone; both ends are in the log.
+ALONE := pytest -n 0 --last-failed --last-failed-no-failures none
 
 .PHONY: help demo test test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
@@ -21,8 +23,8 @@ demo: ## Train a digit classifier on two processes of this machine
 test: ## Run everything: the checks, and all tests with real Slurm, Open MPI and Horovod (root)
 	@tools/setup full
 	@$(MAKE) --no-print-directory lint
-	$(PURE)
-	$(REAL)
+	$(PURE) || $(ALONE) -m "not real"
+	$(REAL) || $(ALONE) -m real
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
