@@ -147,10 +147,10 @@ class Site(Model, frozen=True, kw_only=True):
     system. ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``:
     settings of single launchers. ``torchrun``: the program that starts PyTorch's processes on a node.
     ``node_types``: its types of nodes, by name. ``partitions``: its partitions or queues.
-    ``default_partition``: the partition of jobs that set none. ``qos``: limits of single QOS.
-    ``whole_nodes``: jobs get whole nodes.
-    ``max_array_elements``: the most elements of a job array, where the site has changed the batch system's
-    default (Slurm: ``MaxArraySize`` less 1); a search of more trials is several arrays. ``requeue``: a job
+    ``default_partition``: the partition of jobs that set none. ``default_cpu_partition``: that of those which
+    request no GPUs, where the other has some. ``qos``: limits of single QOS. ``whole_nodes``: jobs get whole
+    nodes. ``max_array_elements``: the most elements of a job array, where the site has changed the batch
+    system's default (Slurm: ``MaxArraySize`` less 1); a search of more is several arrays. ``requeue``: a job
     may put itself into the queue again. ``max_queued_jobs``: how many jobs of a user the queue takes at once,
     for chains of jobs that follow each other. ``node_mtbf_hours``: the mean time between failures of a node,
     in hours, for `rehearse`. ``gpus``: how GPUs are requested. ``account``: whether jobs require an account.
@@ -185,6 +185,7 @@ class Site(Model, frozen=True, kw_only=True):
     node_types: dict[str, NodeType] = {}
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None
+    default_cpu_partition: str | None = None
     qos: dict[str, Qos] = {}
     whole_nodes: bool = False
     max_array_elements: int | None = None

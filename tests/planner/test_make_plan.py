@@ -562,7 +562,7 @@ def test_the_other_tasks_may_go_on(launcher: str) -> None:
 def test_a_launcher_that_ends_all_tasks_says_so() -> None:
     assert refused(framework="mpi", batch={"kill_on_failure": False, "launcher": "mpirun"}) == (
         "batch.kill_on_failure: launcher mpirun ends all tasks when one fails; remove it, or write "
-        "`batch: {launcher: srun}`"
+        "`batch: {launcher: srun or pals}`"
     )
     by_command = refused(run={"cmd": "mpirun -n 1 x"}, batch={"kill_on_failure": False})
     assert by_command.startswith("batch.kill_on_failure: the command is a launch already; ")
