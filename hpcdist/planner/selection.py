@@ -212,7 +212,7 @@ def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
 def _without_gpus(candidates: Sequence[Pool], first: str | None) -> list[Pool]:
     """Return the pools for a job without GPUs: no type of GPU is requested while other nodes are idle.
 
-    The partition ``first`` is tried first; where one has one kind without GPUs, that, and else any of its nodes.
+    The partition ``first`` is tried first. Of one with one kind without GPUs, that; else any of its nodes.
     """
     bare = Counter(pool.partition for pool in candidates if pool.node_type and pool.gpus == 0)
 

@@ -456,6 +456,17 @@ def test_a_partition_that_the_file_lacks_is_a_warning(more: dict[str, Any], text
     )
 
 
+def test_gpus_of_a_partition_that_the_file_lacks_have_one_cpu_a_task() -> None:
+    message = (
+        "environment.resources.gpu: master gets one CPU a task: how many its nodes have is not known; write "
+        "`cpu: {requests: N}`"
+    )
+    machine = site(node_types={}, partitions={})
+    for more, expected in (({}, True), ({"cpu": 8}, False)):
+        plan = planned(machine, environment=environment(each=resources(gpu=2, **more)))
+        assert (message in warnings_of(plan)) == expected
+
+
 def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type() -> None:
     nodes = {
         "node_types": {"n": {"cpus": 8, "gpus": 4}},
@@ -598,7 +609,6 @@ def test_a_node_selector_without_a_meaning() -> None:
         ("A100-80G", "gpu", "master gets a100, and not A100-80G: site x has a100, v100"),
         ("K80", "mixed", "master gets a100, and not K80: site x has a100, v100"),
         ("v100", "mixed", ""),
-        ("K80", "", "site x does not name its GPUs: K80 is not requested; {hint}"),
         ("K80", "plain", "site x does not name its GPUs: K80 is not requested; {hint}"),
         ("p100", "named", ""),
     ],
