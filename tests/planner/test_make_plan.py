@@ -609,6 +609,7 @@ def test_a_node_selector_without_a_meaning() -> None:
         ("A100-80G", "gpu", "master gets a100, and not A100-80G: site x has a100, v100"),
         ("K80", "mixed", "master gets a100, and not K80: site x has a100, v100"),
         ("v100", "mixed", ""),
+        ("K80", "", "site x does not name its GPUs: K80 is not requested; {hint}"),
         ("K80", "plain", "site x does not name its GPUs: K80 is not requested; {hint}"),
         ("p100", "named", ""),
     ],
@@ -631,7 +632,7 @@ def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
     machine = site(node_types=kinds, partitions=nodes) if partition else site()
     plan = planned(
         machine,
-        environment={"resources": resources(gpu=1), "node_selector": {"gpu_type": wanted}},
+        environment={"resources": resources(cpu=1, gpu=1), "node_selector": {"gpu_type": wanted}},
         batch={"walltime": "1h"} | ({"partition": partition} if partition else {}),
     )
     hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
