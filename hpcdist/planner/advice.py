@@ -52,6 +52,7 @@ def _unused(
     yield from dict.fromkeys(found for kind in kinds for found in _selectors(kind, site))
     groups = [*_groups_of(kinds, job)]
     yield from dict.fromkeys(_unlisted_partitions(groups, site, experiment))
+    yield from dict.fromkeys(_few_cpus(groups, site))
     yield from qos_advice.advice(experiment.batch.qos, site, job)
     if job.request.qos not in site.qos:
         yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
@@ -84,6 +85,15 @@ def _unlisted_partitions(
             elif group.nodes > 1 and not NodeCounts.of(experiment).paths:
                 message += "; how large its nodes are is not known, so each replica gets one (`batch.nodes`)"
             yield Problem(message, path, did_you_mean(name, site.partitions), "warning")
+
+
+def _few_cpus(groups: Sequence[tuple[Replica, Group]], site: Site) -> Iterator[Problem]:
+    """Yield a warning for each replica with GPUs that has one CPU a task, as nobody says how many."""
+    for replica, group in groups:
+        is_known = group.node_type or group.site_partition in site.partitions
+        if replica.gpus and not (is_known or replica.cpus or site.replica.cpus):
+            message = f"{replica.name} gets one CPU a task: how many its nodes have is not known"
+            yield Problem(message, (*replica.path, "gpu"), "write `cpu: {requests: N}`", "warning")
 
 
 def _limits_of_another_qos(

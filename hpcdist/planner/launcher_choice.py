@@ -157,7 +157,7 @@ def _argument_problems(experiment: Experiment, launcher: Launcher) -> Iterator[P
         reserved = flag in launcher.reserved_options or _is_joined(flag, launcher)
         if reserved or (not flag.startswith("-") and not index):
             message = f"{text} is set by hpcdist" if reserved else f"{text!r} is not an option"
-            kill = flag.startswith(("-K", "--kill", "-X", "--exit_on_error"))
+            kill = flag.startswith(_ENDS)
             hint = f"{launcher.name} gets its counts and hosts from the plan"
             hint = "write `batch: {kill_on_failure: ...}`" if kill else hint
             hint = f"write `batch: {{directives: [{text}]}}`" if flag == "--distribution" else hint
@@ -166,6 +166,10 @@ def _argument_problems(experiment: Experiment, launcher: Launcher) -> Iterator[P
             hint = f"write it as items of their own: {', '.join(text.split())}"
             message = f"{launcher.name} gets {text!r} as one word, with its blanks"
             yield Problem(message, (*path, index), hint)
+
+
+_ENDS: Final = ("-K", "--kill", "-X", "--exit_on_error", "--abort-on-failure", "--no-abort-on-failure")
+"""What launchers call `kill_on_failure`."""
 
 
 def _is_joined(flag: str, launcher: Launcher) -> bool:

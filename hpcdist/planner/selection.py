@@ -49,7 +49,7 @@ def select(
     request = Request(asked.replicas, site, walltime, asked.topology, where, counts, qos, own, account)
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
-        allowed = [*map(_without_gpus, allowed)]
+        allowed = [_without_gpus(candidates, site.default_cpu_partition) for candidates in allowed]
     ps_on = (experiment.environment.replicas or Replicas()).ps_on
     if experiment.batch.constraint:  # of all nodes, and so of the servers'
         ps_on = ps_on or "worker_nodes"
@@ -111,13 +111,21 @@ def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool)
     kind = gpu_type_of(request.runs[0].first, site)
     if kind and is_model(group.gpu_type or group.node_type or "", kind):
         return f"it has {kind} GPUs, as the node selector asks"
-    first = pools(site)[0]
-    if group.site_partition == first.partition:
-        return "the default partition" if site.default_partition else "the first of the site"
+    if default := _default(site, group.site_partition, gpus=any(run.first.gpus for run in request.runs)):
+        return default
     if apart:
         return "these need no GPUs, and leave those of other nodes to the workers"
-    against = refusals_in(request, first)
+    against = refusals_in(request, pools(site)[0])
     return f"the first that fits: {against[0].problem.message}" if against else "the first that fits"
+
+
+def _default(site: Site, partition: str | None, *, gpus: bool) -> str:
+    """Return which default of the site this partition is, nothing if it is none."""
+    if partition == site.default_cpu_partition and not gpus:
+        return "the default partition of jobs without GPUs"
+    if partition == pools(site)[0].partition:
+        return "the default partition" if site.default_partition else "the first of the site"
+    return ""
 
 
 def _partition(
@@ -201,10 +209,10 @@ def _any_first(candidates: Sequence[Pool]) -> list[Pool]:
     return sorted(candidates, key=lambda pool: (order[pool.partition], pool.node_type is not None))
 
 
-def _without_gpus(candidates: Sequence[Pool]) -> list[Pool]:
+def _without_gpus(candidates: Sequence[Pool], first: str | None) -> list[Pool]:
     """Return the pools for a job without GPUs: no type of GPU is requested while other nodes are idle.
 
-    Where a partition has one kind without GPUs, that comes first, and else any of its nodes.
+    The partition ``first`` is tried first. Of one with one kind without GPUs, that; else any of its nodes.
     """
     bare = Counter(pool.partition for pool in candidates if pool.node_type and pool.gpus == 0)
 
@@ -212,7 +220,7 @@ def _without_gpus(candidates: Sequence[Pool]) -> list[Pool]:
         return pool.node_type is not None and not (pool.gpus == 0 and bare[pool.partition] == 1)
 
     order = {pool.partition: number for number, pool in enumerate(candidates)}
-    return sorted(candidates, key=lambda pool: (order[pool.partition], later(pool)))
+    return sorted(candidates, key=lambda pool: (pool.partition != first, order[pool.partition], later(pool)))
 
 
 def _unshared(pool: Pool) -> Pool:

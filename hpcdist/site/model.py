@@ -143,30 +143,30 @@ class Site(Model, frozen=True, kw_only=True):
     """One machine.
 
     ``name``: the name of the file. ``description``: the machine in one line. ``status``: how reliable its
-    values are. ``scheduler``: its batch system. ``pbs``, ``lsf`` and ``sge``: settings of that batch
-    system. ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``:
-    settings of single launchers. ``torchrun``: the program that starts PyTorch's processes on a node.
-    ``node_types``: its types of nodes, by name. ``partitions``: its partitions or queues.
-    ``default_partition``: the partition of jobs that set none. ``qos``: limits of single QOS.
-    ``whole_nodes``: jobs get whole nodes.
+    values are. ``scheduler``: its batch system. ``pbs``, ``lsf`` and ``sge``: settings of that batch system.
+    ``launcher``: the program that starts tasks, if an experiment sets no other. ``launchers``: settings of
+    single launchers. ``torchrun``: the program that starts PyTorch's processes on a node. ``node_types``: its
+    types of nodes, by name. ``partitions``: its partitions or queues. ``default_partition``: the partition of
+    jobs that set none. ``default_cpu_partition``: the partition of those without GPUs, where the other's
+    nodes have some. ``qos``: limits of single QOS. ``whole_nodes``: jobs get whole nodes.
     ``max_array_elements``: the most elements of a job array, where the site has changed the batch system's
-    default (Slurm: ``MaxArraySize`` less 1); a search of more trials is several arrays. ``requeue``: a job
-    may put itself into the queue again. ``max_queued_jobs``: how many jobs of a user the queue takes at once,
-    for chains of jobs that follow each other. ``node_mtbf_hours``: the mean time between failures of a node,
-    in hours, for `rehearse`. ``gpus``: how GPUs are requested. ``account``: whether jobs require an account.
+    default (Slurm: ``MaxArraySize`` less 1); a search of more is several arrays. ``requeue``: a job may put
+    itself into the queue again. ``max_queued_jobs``: how many jobs of a user the queue takes at once, for
+    chains of jobs that follow each other. ``node_mtbf_hours``: the mean time between failures of a node, in
+    hours, for `rehearse`. ``gpus``: how GPUs are requested. ``account``: whether jobs require an account.
     ``charge``: what an hour of a job costs it. ``balance``: the command that shows what it has left.
     ``walltime``: the walltime of jobs that set none. ``replica``: defaults of a replica's resources.
     ``node_selectors``: labels of experiments, their values, and what these select. ``volumes``: paths by
     name, for ``persistence`` and ``data_refs``. ``node_local``: the folder of a local disk of each node.
-    ``directives``: directives that every job needs, and flags that are refused. ``environment``: whether
-    jobs inherit the variables of the submitting shell. ``modules``: the modules that a job loads, in order.
-    ``source``: files that it sources. ``fabric``: settings of the network. ``head_node``: the address of
-    the first node. ``detect``: how the machine is detected. ``sources``: where the values come from.
-    ``request_memory``: whether jobs request the memory that the experiment sets; ``share``: replicas that
-    set none request their CPUs' share of the node's memory, because the default of the site is low.
+    ``directives``: directives that every job needs, and flags that are refused. ``environment``: whether jobs
+    inherit the variables of the submitting shell. ``modules``: the modules that a job loads, in order.
+    ``source``: files that it sources. ``fabric``: settings of the network. ``head_node``: the address of the
+    first node. ``detect``: how the machine is detected. ``sources``: where the values come from.
+    ``request_memory``: whether jobs request the memory that the experiment sets; ``share``: replicas that set
+    none request their CPUs' share of the node's memory, because the default of the site is low.
     ``container``: the container runtime, if there is one. ``setup``: lines of bash that run once, where the
-    script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p``
-    on a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
+    script runs. ``task_setup``: lines of bash that each task runs before its program, such as ``mkdir -p`` on
+    a local disk; a line of either, and a module, may have conditions. ``notes``: notes for its users.
     ``published``: the centre's own examples, setting by setting. ``unpublished``: why it has no more of them,
     in a sentence or one for each example. ``measured``: the bandwidths of its network, with the day and
     versions.
@@ -185,6 +185,7 @@ class Site(Model, frozen=True, kw_only=True):
     node_types: dict[str, NodeType] = {}
     partitions: dict[str, Partition] = {}
     default_partition: str | None = None
+    default_cpu_partition: str | None = None
     qos: dict[str, Qos] = {}
     whole_nodes: bool = False
     max_array_elements: int | None = None

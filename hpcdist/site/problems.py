@@ -135,8 +135,9 @@ def _partition_problems(site: Site) -> Iterator[Problem]:
         sizes = [limit.nodes for limit in partition.limits]
         if sizes != sorted(set(sizes)):
             yield Problem("the numbers of nodes must ascend", (*path, "limits"))
-    if site.default_partition:
-        yield from _missing("partition", site.default_partition, site.partitions, ("default_partition",))
+    for key in ("default_partition", "default_cpu_partition"):
+        if name := getattr(site, key):
+            yield from _missing("partition", name, site.partitions, (key,))
 
 
 def _size_problems(partition: Partition, path: Path) -> Iterator[Problem]:

@@ -26,6 +26,7 @@ _MACHINE: Final[Data] = {
     "node_types": {"NAME": {"cpus": 8, "memory": 16000, "gpus": 2, "gpu_type": "a100"}},
     "partitions": {"NAME": {"nodes": {"NAME": 4}}},
     "default_partition": "NAME",
+    "default_cpu_partition": "NAME",
     "sge": {"environments": {"*": "mpi{slots}"}, "memory": "h_vmem", "exclusive": "exclusive"},
 }
 _LAUNCHERS: Final = {"slurm": "srun", "flux": "flux"}

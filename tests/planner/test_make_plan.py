@@ -456,6 +456,17 @@ def test_a_partition_that_the_file_lacks_is_a_warning(more: dict[str, Any], text
     )
 
 
+def test_gpus_of_a_partition_that_the_file_lacks_have_one_cpu_a_task() -> None:
+    message = (
+        "environment.resources.gpu: master gets one CPU a task: how many its nodes have is not known; write "
+        "`cpu: {requests: N}`"
+    )
+    machine = site(node_types={}, partitions={})
+    for more, expected in (({}, True), ({"cpu": 8}, False)):
+        plan = planned(machine, environment=environment(each=resources(gpu=2, **more)))
+        assert (message in warnings_of(plan)) == expected
+
+
 def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type() -> None:
     nodes = {
         "node_types": {"n": {"cpus": 8, "gpus": 4}},
@@ -562,7 +573,7 @@ def test_the_other_tasks_may_go_on(launcher: str) -> None:
 def test_a_launcher_that_ends_all_tasks_says_so() -> None:
     assert refused(framework="mpi", batch={"kill_on_failure": False, "launcher": "mpirun"}) == (
         "batch.kill_on_failure: launcher mpirun ends all tasks when one fails; remove it, or write "
-        "`batch: {launcher: srun}`"
+        "`batch: {launcher: srun or pals}`"
     )
     by_command = refused(run={"cmd": "mpirun -n 1 x"}, batch={"kill_on_failure": False})
     assert by_command.startswith("batch.kill_on_failure: the command is a launch already; ")
@@ -621,7 +632,7 @@ def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
     machine = site(node_types=kinds, partitions=nodes) if partition else site()
     plan = planned(
         machine,
-        environment={"resources": resources(gpu=1), "node_selector": {"gpu_type": wanted}},
+        environment={"resources": resources(cpu=1, gpu=1), "node_selector": {"gpu_type": wanted}},
         batch={"walltime": "1h"} | ({"partition": partition} if partition else {}),
     )
     hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"

@@ -84,6 +84,24 @@ def test_the_first_partition_that_takes_everything(
     assert shape(selected(exp, walltime=walltime)) == groups
 
 
+@pytest.mark.parametrize(
+    ("each", "batch", "chosen"),
+    [
+        (resources(cpu=1), {}, ("cpu", "the default partition of jobs without GPUs")),
+        (resources(cpu=1, gpu=1), {}, ("v100", "the default partition")),
+        (resources(cpu=1), {"nodes": 8}, ("v100", "the default partition")),  # too many for that of CPUs
+        (resources(cpu=1), {"partition": "a100"}, ("a100", "named by exp.yml batch.partition")),
+    ],
+)
+def test_jobs_without_gpus_have_a_default_partition_of_their_own(
+    each: dict[str, Any], batch: dict[str, Any], chosen: tuple[str, str]
+) -> None:
+    machine = site(**MACHINE | {"default_cpu_partition": "cpu"})
+    exp = experiment(framework="mpi", environment=environment(7, each=each), batch=batch)
+    (group,) = selected(exp, machine).groups
+    assert (group.partition, group.reason) == chosen
+
+
 def test_the_partition_of_the_file_counts() -> None:
     exp = experiment(
         batch={"partition": "cpu", "constraint": "fast"}, environment=environment(each=resources(cpu=1))

@@ -130,6 +130,7 @@ NO_END = "missing ), unterminated subpattern at position 1"
          ["partitions.p.nodes: a partition must have nodes; write `{NODE_TYPE: NUMBER}`"]),
         ({"node_types": NODE, "partitions": {"gpu": {"nodes": {"n": 1}}}, "default_partition": "gpus"},
          ["default_partition: there is no partition 'gpus'; did you mean 'gpu'?"]),
+        ({"default_cpu_partition": "cpu"}, ["default_cpu_partition: there is no partition 'cpu'"]),
         ({"default_partition": "gpu"}, ["default_partition: there is no partition 'gpu'"]),
         ({"node_types": NODE, "partitions": {"p": {"nodes": {"n": 1}, "limits": [
             {"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}]}}},

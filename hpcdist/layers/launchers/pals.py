@@ -3,7 +3,7 @@
 Sources: HPE's own command line for PALS, ``cray mpiexec`` (github.com/Cray-HPE/craycli, cray/modules/pals),
 the user guides of ALCF and NCAR. ``--env`` takes one word in the former (``K=V``) and two in the latter, so
 the variables of the plan, which the script exports, are passed by ``--envall``, which all have. A failed rank
-ends all of them (``--abort-on-failure``, the default).
+ends all of them (``--abort-on-failure``, the default) unless ``--no-abort-on-failure`` is given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Pals(Plain):
     site_options = frozenset({"binding", "args", "rank_variables"})
     reserved_options: frozenset[str] = frozenset(
         {"-n", "--np", "--ppn", "-N", "--hostfile", "--hosts", "--hostlist", "--envall", "--genvall"}
+        | {"--abort-on-failure", "--no-abort-on-failure"}
     )
+    can_go_on = True
     lists_cpus = True
     hostfile_line = "%s%.0s"  # the host alone; --ppn sets its number of tasks
     provides_mpi = True
@@ -59,6 +61,8 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
     yield Word(text="--envall", origin=_ORIGIN)
     yield from _binding(job, options)
+    if not job.completion.kill_on_failure:
+        yield Word(text="--no-abort-on-failure", origin=_ORIGIN)
     yield from job.arguments
 
 

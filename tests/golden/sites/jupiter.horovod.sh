@@ -52,6 +52,11 @@ python train.py
 COMMAND
 }
 
+# What is needed before anything starts.
+setup() {
+  export CUDA_VISIBLE_DEVICES=0,1,2,3  # site jupiter: setup
+}
+
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default

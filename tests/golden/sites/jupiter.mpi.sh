@@ -39,6 +39,11 @@ program() {
 COMMAND
 }
 
+# What is needed before anything starts.
+setup() {
+  export CUDA_VISIBLE_DEVICES=0,1,2,3
+}
+
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1

@@ -18,7 +18,7 @@
 # pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=4
 # site vega: partitions.gpu
-#SBATCH --cpus-per-task=1
+#SBATCH --cpus-per-task=64
 # site vega: gpus
 #SBATCH --gres=gpu:4
 # Made by hpcdist 0.1.0 for site vega. It needs no hpcdist on the nodes, and runs by hand as well: what is this
@@ -39,8 +39,8 @@ declare -A hpcdist=(
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   1    0   1    1       1"
-  " worker 0     4    4     4           4        1    0          0   1    0   1    1       1"
+  " master 0     0    4     4           4        0    0          0   64   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   64   0   1    1       1"
 )
 
 # The command.
@@ -77,10 +77,10 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --kill-on-bad-exit=1 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --kill-on-bad-exit=1 --label \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -74,6 +74,11 @@ def test_options_of_the_site() -> None:
     )
 
 
+def test_the_other_tasks_may_go_on() -> None:
+    plan = planned(cray(), framework="mpi", environment=environment(3), batch={"kill_on_failure": False})
+    assert words(plan)[-len(WRAPPED) - 1 :] == ["--no-abort-on-failure", *WRAPPED]
+
+
 def test_uneven_tasks_are_refused_with_numbers() -> None:
     message = (
         "environment.replicas: PALS mpiexec puts the same number of tasks on every node (--ppn), and "

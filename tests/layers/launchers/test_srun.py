@@ -184,6 +184,7 @@ def test_a_report_of_the_binding_is_added_to_it(args: list[str], found: list[str
         ("srun", "-wn1", "gets its counts and hosts from the plan"),
         ("srun", "-N2", "gets its counts and hosts from the plan"),
         ("srun", "-K1", "write `batch: {kill_on_failure: ...}`"),
+        ("pals", "--no-abort-on-failure", "write `batch: {kill_on_failure: ...}`"),
         ("srun", "-uN2", "gets its counts and hosts from the plan"),
         ("srun", "-vQc2", "gets its counts and hosts from the plan"),
         ("srun", "--nodel=n1", "gets its counts and hosts from the plan"),
