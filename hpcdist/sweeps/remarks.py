@@ -29,7 +29,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
-    """Yield a sentence for a metric that no trial records, and one for trials that did not end."""
+    """Yield sentences for a metric that no trial records, and for trials that did not start, or end."""
     run = report.run
     metric = (run.directory.plan().order or "").removeprefix("-")
     completed = [trial for trial in found if trial.state == _COMPLETED] if metric else ()
@@ -38,13 +38,19 @@ def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
             f"no trial has recorded the metric {metric!r}, by which they are compared, and "
             f"{len(completed)} {'have' if len(completed) > 1 else 'has'} completed"
         )
-    left = [trial for trial in found if trial.state not in _ENDED] if report.is_over else []
+    if report.is_over:
+        yield from _of_those_left(run, [trial for trial in found if trial.state not in _ENDED])
+
+
+def _of_those_left(run: Run, left: Sequence[Trial]) -> Iterator[str]:
     stopped = [trial.number for trial in left if trial.state == STOPPED]
-    if why := _why_stopped(run, stopped[0]) if stopped else "":
+    why, others = _why_stopped(run, stopped[0]) if stopped else "", [trial.number for trial in left]
+    if why:
         yield f"{_named(stopped)} did not start: {why}"
+        others = [number for number in others if number not in {*stopped}]
     if left:
-        names = _named([trial.number for trial in left])
-        yield f"{names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
+        names = f"{_named(others)} did not end: " if others else ""
+        yield f"{names}`hpcdist sweep resume {run.name}` runs what is left"
 
 
 def _named(numbers: Sequence[int]) -> str:

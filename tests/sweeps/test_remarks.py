@@ -59,8 +59,8 @@ def test_trials_that_were_not_to_start_are_told_with_why(tmp_path: Path) -> None
     """The script prints it: into the log of the trial, or of the job of packed trials."""
     began = ("started 12_1 100 0", "ended 12_1 160 1", "started 12_2 160 0", "ended 12_2 160 85")
     found = searched(tmp_path, *began, "started 12_3 160 0", "ended 12_3 160 85")
-    left = "trials 2, 3 did not end: `hpcdist sweep resume mnist-1` runs what is left"
-    assert told(Report(found, OVER)) == [left]
+    left = "`hpcdist sweep resume mnist-1` runs what is left"
+    assert told(Report(found, OVER)) == [f"trials 2, 3 did not end: {left}"]
     why = "1 trials have failed, and max_failures is 1"
     folder = found.directory.logs
     (folder / "job-2.out").write_text(f"hpcdist: trial 2 does not start: {why}\n")

@@ -81,7 +81,5 @@ def test_of_packed_trials_whole_jobs_are_counted_each_with_its_gpus(tmp_path: Pa
     (place / "cost").write_text("cost 13+1 4 120\n")
     spending.check(searched.directory, sweep, 60)
     (place / "cost").write_text("cost 13+1 5 120\n")
-    with pytest.raises(
-        ConfigError, match=r"0\.1389 of 0.1444 GPU-hours are spent"
-    ):
+    with pytest.raises(ConfigError, match=r"0\.1389 of 0.1444 GPU-hours are spent"):
         spending.check(searched.directory, sweep, 60)
