@@ -7,7 +7,7 @@ every param must be one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from hpcdist.documents import fields
@@ -69,11 +69,12 @@ class Input(Model, frozen=True):
 
 
 def resolve(
-    declared: object, given: Mapping[str, Any]
+    declared: object, given: Mapping[str, Any], searched: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
     """Return the params with their defaults, the values for templates, and all problems.
 
-    The problems have paths of the experiment file; without inputs every param is accepted.
+    The problems have paths of the experiment file; without inputs every param is accepted. ``searched``:
+    params of a search that has no trials, which are not missing.
     """
     problems: list[Problem] = []
     inputs = list(_inputs(declared, problems))
@@ -82,7 +83,8 @@ def resolve(
     for index, item in inputs:
         if item.default is not None and values.get(item.name) is None:
             values[item.name] = item.default
-        if ("inputs", index) not in broken:
+        awaits = item.name in searched and values.get(item.name) is None
+        if ("inputs", index) not in broken and not awaits:
             problems += _problems(item, values.get(item.name), ("inputs", index), given=item.name in given)
     if isinstance(declared, list) and declared:
         names = {item.name for _, item in inputs}

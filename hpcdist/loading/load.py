@@ -185,7 +185,7 @@ def _with_templates_filled(document: Document, unknown: Sequence[str] = ()) -> t
     given = data.get("params")
     if not isinstance(given, Map | None):
         return document, []  # building the model reports it
-    values, shown, problems = inputs.resolve(data.get("inputs"), given or Map())
+    values, shown, problems = inputs.resolve(data.get("inputs"), given or Map(), unknown)
     params = given.copy() if given is not None else Map(place=data.place)
     for name, value in values.items():
         if params.get(name) is None:

@@ -25,6 +25,7 @@ _ENDS: Final = frozenset({ENDED, REQUEUED})
 _WHOLE: Final = ("started", ENDED)
 """The events of most elements of arrays."""
 
+_COMPLETED: Final[str] = JobState.COMPLETED.value
 _MOST_DIGITS: Final = 9
 _AGAIN: Final = "again"
 _OVER: Final = "over"
@@ -118,7 +119,9 @@ class Log(NamedTuple):
         """Return the only attempt of an element as `_start` would, quickly: most of many trials are so."""
         number, code, plan = _count(started) or 0, _count(ended), self.plan
         gpu_seconds = None if plan.gpus is None else plan.gpus * max(0.0, ended.at - started.at)
-        if end := endings.end_of((started, ended), self.cancelled, plan):
+        if code == 0 and self.cancelled is None:
+            state = _COMPLETED
+        elif end := endings.end_of((started, ended), self.cancelled, plan):
             state = end.state.value
         else:
             state = ENDED if code is None or not plan.requeue else JobState.UNKNOWN.value

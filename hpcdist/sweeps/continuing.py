@@ -179,9 +179,14 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
 
 
 def _begin(made: Planned, report: Report, services: Services, output: Output) -> None:
-    """Record what was spent of the budget that further jobs keep, and print what they do without."""
-    if made.plan.sweep and made.plan.sweep.budget:
+    """Record what was spent of the budget that further jobs keep, and print what they do without.
+
+    Raises:
+        ConfigError: if none of them may start within it.
+    """
+    if made.plan.sweep and made.plan.sweep.budget and made.plan.request.walltime:
         spending.record(report, services)
+        spending.check(report.run.directory, made.plan.sweep, made.plan.request.walltime.seconds)
     for problem in made.problems:
         output.note(str(problem))
 

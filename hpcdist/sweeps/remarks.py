@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import comma_list
+from hpcdist.runs import logs, standing
 from hpcdist.runs.attempt import PRUNED
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps.trials import Trial
+from hpcdist.sweeps.trials import STOPPED, Trial
 
 _COMPLETED: Final[str] = JobState.COMPLETED.value
 _ENDED: Final = frozenset({_COMPLETED, JobState.FAILED.value, JobState.CANCELLED.value, PRUNED})
 """States of trials that came to an end, their own or their user's."""
+
+_NO_START: Final = re.compile(r"hpcdist: (?:trial \d+ does not start|this job runs no trials): (.+)")
+_LINES: Final = 10
 
 _MOST_BYTES: Final = 1 << 20
 """In so much of its file a trial has recorded each of its metrics."""
 
 
 def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
-    """Yield a sentence for a metric that no trial records, and one for trials that did not end."""
+    """Yield sentences for a metric that no trial records, and for trials that did not start, or end."""
     run = report.run
     metric = (run.directory.plan().order or "").removeprefix("-")
     completed = [trial for trial in found if trial.state == _COMPLETED] if metric else ()
@@ -32,10 +38,36 @@ def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
             f"no trial has recorded the metric {metric!r}, by which they are compared, and "
             f"{len(completed)} {'have' if len(completed) > 1 else 'has'} completed"
         )
-    left = [trial.number for trial in found if trial.state not in _ENDED] if report.is_over else ()
+    if report.is_over:
+        yield from _of_those_left(run, [trial for trial in found if trial.state not in _ENDED])
+
+
+def _of_those_left(run: Run, left: Sequence[Trial]) -> Iterator[str]:
+    stopped = [trial.number for trial in left if trial.state == STOPPED]
+    why, others = _why_stopped(run, stopped[0]) if stopped else "", [trial.number for trial in left]
+    if why:
+        yield f"{_named(stopped)} did not start: {why}"
+        others = [number for number in others if number not in {*stopped}]
     if left:
-        names = f"{'trials' if len(left) > 1 else 'trial'} {comma_list([*map(str, left)])}"
-        yield f"{names} did not end: `hpcdist sweep resume {run.name}` runs what is left"
+        names = f"{_named(others)} did not end: " if others else ""
+        yield f"{names}`hpcdist sweep resume {run.name}` runs what is left"
+
+
+def _named(numbers: Sequence[int]) -> str:
+    return f"{'trials' if len(numbers) > 1 else 'trial'} {comma_list([*map(str, numbers)])}"
+
+
+def _why_stopped(run: Run, trial: int) -> str:
+    """Return why no further trial was to start: as the run has it, else as the script has printed it."""
+    if why := standing.reason(run):
+        return why
+    of_jobs = sorted(run.directory.logs.glob("*node-*.out"), reverse=True)
+    for file in (*logs.files(run.directory, str(trial)), *of_jobs):
+        with suppress(OSError):
+            said = [match[1] for line in logs.tail(file, _LINES) if (match := _NO_START.fullmatch(line))]
+            if said:
+                return said[-1]
+    return ""
 
 
 def _has_recorded(report: Report, trial: Trial, metric: str) -> bool:

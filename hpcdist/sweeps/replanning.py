@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.replica import blocks
@@ -42,7 +43,8 @@ def planned(run: Run, count: int | None = None, more: Sequence[Mapping[str, Any]
     loaded = planning.loaded(options)
     search = loaded.experiment.hptuning
     if search and (search.is_adaptive or more):
-        own = ("hptuning", json.dumps(_of_trials(search, [*known.values(), *more])))
+        section = _of_trials(search, [*known.values(), *more])
+        own = ("hptuning", _text_of(section, _spellings(loaded.document.data)))
         return _plan(run, options._replace(settings=(*options.settings, own)))
     if (count or len(known)) != len(loaded.trials):
         name = next((name for name in _COUNTS if search and getattr(search, name)), "grid_search")
@@ -155,6 +157,30 @@ def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str,
     only: dict[str, Any] = msgspec.to_builtins(search.of_trials(own))
     kept = ("mapping", "concurrency", "seed", "metric", "max_failures")
     return {name: only[name] for name in kept if only[name] is not None}
+
+
+def _spellings(data: Map) -> dict[tuple[str, str], str]:
+    """Return the source text of each number that a param of the search may have: ``1.10``, ``0x10``."""
+    matrix = data["hptuning"].get("matrix") or Map()
+    listed = {name: space["values"] for name, space in matrix.items() if space.get("values")}
+    return {
+        (name, json.dumps(values[at])): text
+        for name, values in listed.items()
+        for at, text in reversed(values.texts.items())
+        if type(values[at]) in (int, float)
+    }
+
+
+def _text_of(section: Mapping[str, Any], spellings: Mapping[tuple[str, str], str]) -> str:
+    """Return the section as a text with numbers as they were written: they may be part of a name."""
+
+    def shown(name: str, value: object) -> str:
+        text = json.dumps(value)
+        return f"{json.dumps(name)}: {spellings.get((name, text), text)}"
+
+    trials = (", ".join(shown(*param) for param in trial.items()) for trial in section["mapping"])
+    others = json.dumps({name: value for name, value in section.items() if name != "mapping"})
+    return f'{others[:-1]}, "mapping": [{", ".join(f"{{{trial}}}" for trial in trials)}]}}'
 
 
 def _check_same(run: Run, known: Mapping[str, Mapping[str, Any]], found: Sequence[TrialTexts]) -> None:

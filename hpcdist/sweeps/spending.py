@@ -1,4 +1,4 @@
-"""What a search has spent of its budget: ends that only the batch system's records have, for its event log.
+"""What a search has spent of its budget: by its event log, with the ends that only the batch system has.
 
 By the log alone, a start without an end counts as if it had run to its time limit.
 """
@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.plan.trials import Sweep
 from hpcdist.runs import accounting, attempts
-from hpcdist.runs.rundir import Event
+from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""
+
+_ENDS: Final = frozenset(("ended", "requeued", ACCOUNTED))
 
 
 def record(report: Report, services: Services) -> None:
@@ -36,3 +40,42 @@ def _unlogged(report: Report, services: Services) -> Iterator[Event]:
             continue
         if (one.job, int(one.ended)) not in known:
             yield Event(ACCOUNTED, attempts.folder_of(plan, one.job), int(one.ended), "0")
+
+
+def check(directory: RunDirectory, sweep: Sweep, walltime: int) -> None:
+    """Check that one more trial, or packed job, may start within the budget by what has ended.
+
+    What runs may take more: so the script checks it again (`hpcdist_over_limits`).
+
+    Raises:
+        ConfigError: if none can.
+    """
+    budget, cost = sweep.budget, sweep.cost
+    if not budget or not cost:
+        return
+    seconds = _spent(directory, cost // walltime)
+    if seconds + cost > budget:
+        spent, most = f"{seconds / 3600:.4g} of {budget / 3600:.4g} GPU-hours are spent", cost / 3600
+        what = "job" if sweep.pack else "trial"
+        message = f"the budget of {directory.name} is used up: {spent}, and a {what} may take {most:.4g}"
+        hint = "submit what is left as a search of its own, with a `batch.budget` of its own"
+        raise ConfigError(Problem(message, hint=hint))
+
+
+def _spent(directory: RunDirectory, gpus: int) -> float:
+    """Return the GPU-seconds of what has ended: of elements of an array, or of packed jobs."""
+    starts, plan, spent = dict[str, int](), directory.plan(), 0.0
+    for event in directory.events():
+        if event.what == "started":
+            starts[event.job_id] = event.at
+        elif event.what in _ENDS and event.job_id in starts:
+            own = _gpus_of(directory, attempts.folder_of(plan, event.job_id)) or gpus
+            spent += own * (event.at - starts.pop(event.job_id))
+    return spent
+
+
+def _gpus_of(directory: RunDirectory, folder: str) -> int | None:
+    """Return the GPUs of a packed job, which has them in a file."""
+    with suppress(OSError, ValueError, IndexError):
+        return int((directory.path / "jobs" / folder / "cost").read_text().split()[2])
+    return None

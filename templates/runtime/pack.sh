@@ -214,7 +214,7 @@ hpcdist_run_trial() {
     [[ $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
-    if ((hpcdist_code == 0)) && [[ ${hpcdist_ended_by:-} && ${hpcdist[restart]:-} ]]; then
+    if ((hpcdist_code == 0)) && [[ ${hpcdist_ended_by:-} ]]; then
       hpcdist_code=143
       echo "hpcdist: trial $1 ended with exit code 0 when it was told to end; whether it had finished is unknown" >>"$log"
     fi

@@ -1,6 +1,7 @@
-"""Kill what a packed search consists of, fill its disk, resume it until it is over, and count its trials.
+"""Kill what a search consists of, fill its disk, resume it until it is over, and count its trials.
 
-All happens in namespaces of its own: the runs are on a tmpfs that can be filled, and no process is left.
+It is packed; on the stand-ins of PBS and LSF it may be an array instead. All happens in namespaces of its
+own: the runs are on a tmpfs that can be filled, and no process is left.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos import processes, sandbox
+from tests.chaos.machines import MACHINES, Machine
 from tests.chaos.people import Attempt, Person
 from tests.chaos.result import Result
 
@@ -41,23 +43,29 @@ exit "$code"
 
 
 class Search(Person):
-    """A search of short trials on this machine, of which one fails once, and another always if it is to."""
+    """A search of short trials on a machine, of which one fails once, and another always if it is to."""
 
-    def __init__(self, folder: Path, rnd: random.Random) -> None:
-        super().__init__(folder, Path("/usr/bin"), {})
-        self.rnd = rnd
+    def __init__(self, folder: Path, machine: Machine, rnd: random.Random) -> None:
+        folder.mkdir()
+        super().__init__(folder, machine.programs, machine.make(folder))
+        self.machine, self.rnd = machine, rnd
         self.began = time.time()
         self.said: list[str] = []
         """What was done, and met."""
         self.wrong: list[str] = []
         self.fails = rnd.random() < 0.3
-        launcher = rnd.choice(["processes", "processes", "mpirun"])
+        own: dict[str, object] = {
+            "launcher": rnd.choice(["processes", "processes", "mpirun"]),
+            "site": "local",
+        }
+        if machine.follows:
+            own = {"pack": rnd.random() < 0.5, "site": "here"}
         matrix = {"n": {"range": [1, TRIALS + 1, 1]}}
         experiment = {
             "name": "search",
             "hptuning": {"matrix": matrix, "concurrency": rnd.choice([1, 2, 3, 4])},
             "run": {"cmd": f"bash trial.sh {{{{ n }}}} {'fails' if self.fails else ''}"},
-            "batch": {"walltime": "5m", "launcher": launcher},
+            "batch": {"walltime": "5m", **own},
         }
         (folder / "search.yml").write_text(json.dumps(experiment))
         (folder / "trial.sh").write_text(_PROGRAM)
@@ -136,7 +144,7 @@ class Search(Person):
         """Submit it, killed at first or not, until it has its job."""
         deadly = self.rnd.random() < 0.3
         for _ in range(6):
-            if self.verb("submit", "search.yml", "--site=local", deadly=deadly).code == 0:
+            if self.verb("submit", "search.yml", deadly=deadly).code == 0:
                 return
             deadly = False
             if any(record["phase"] == "submitted" for _, record in self._records()):
@@ -146,6 +154,8 @@ class Search(Person):
 
     def make_old(self) -> None:
         """Make submissions an hour old that seem to be under way."""
+        while self.machine.follows and self.machine.is_asked(self.folder):
+            time.sleep(0.05)
         for file, record in self._records():
             if record["phase"] == "submitting":
                 record["submitted_at"] = "2020-01-01T00:00:00+00:00"
@@ -155,14 +165,16 @@ class Search(Person):
         return [(file, json.loads(file.read_text())) for file in self.runs.glob("*/record*.json")]
 
     def wait(self) -> None:
-        """Wait until no process of it lives, or cancel those whose script was killed, as `status` advises."""
+        """Wait until no job of it lives, or cancel those whose script was killed, as `status` advises."""
         end = time.monotonic() + _LONGEST
-        while there := processes.of(self.folder):
+        while not all(self.machine.jobs(self.folder).values()):
+            there = processes.of(self.folder)
             if time.monotonic() > end:
                 self.wrong.append(f"it does not end: {there}")
                 self._kill_all()
+                return
             kinds = {process.kind for process in there}
-            if "script" not in kinds and self.rnd.random() < 0.3:
+            if kinds and not self.machine.follows and "script" not in kinds and self.rnd.random() < 0.3:
                 if self.rnd.random() < 0.5:
                     return  # `resume` must see them
                 self.verb("cancel", self.name)
@@ -230,12 +242,12 @@ class Search(Person):
 
     def _starts(self, number: int) -> int:
         """Return how often a worker began to run a trial, and ran it again after a failure."""
-        logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events.*"))
+        logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events*"))
         words = [line.split()[0] for log in logs for line in log if f"_{number} " in line]
         return words.count("started") + words.count("restarted")
 
     def _check_events(self, number: int) -> None:
-        logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events.*"))
+        logs = (log.read_text().splitlines() for log in self.runs.glob(f"{self.name}/events*"))
         events = [line.split() for log in logs for line in log if f"_{number} " in line]
         ends = [event for event in events if event[0] == "ended" and event[3] == "0"]
         if len(ends) != 1:
@@ -244,9 +256,11 @@ class Search(Person):
 
 def scene(folder: Path, seed: int) -> tuple[Counter[str], list[str]]:
     """Play one; return how often each harm came, and what was wrong."""
-    search = Search(folder, random.Random(seed))  # noqa: S311 - moments, no secrets
+    machine = MACHINES[max(0, seed % 6 - 3)]
+    search = Search(folder, machine, random.Random(seed))  # noqa: S311 - moments, no secrets
     search.live()
     outcomes = Counter(text for text in search.said if text.startswith(("KILL", "the disk")))
+    outcomes[f"{machine.site}: searches"] = 1
     outcomes["trials in all"] = TRIALS
     outcomes["trials whose program ended twice"] = search.check()
     if search.wrong:

@@ -175,6 +175,10 @@ limits: {{max_total_trials: {trials}}}"""
             "error: f.yml:4:19: search_space.a: its type is missing; write `type: choice`, and `values`",
         ),
         (
+            "sampling_algorithm: grid\nsearch_space: {a: {type: choice, values: [{m: x, lr: {type: uniform}}]}}",
+            "error: f.yml:4:43: search_space.a.values[0]: a choice between search spaces is no list of values; submit a sweep for each, or write texts",
+        ),
+        (
             "sampling_algorithm: {type: random, logbase: 10}\nsearch_space: {a: {type: loguniform, min_value: -3, max_value: 0}}",
             "error: f.yml:3:45: sampling_algorithm.logbase: logarithms have the base e here, not 10; multiply their numbers by ln(10), and remove it",
         ),

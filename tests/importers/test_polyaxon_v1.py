@@ -255,6 +255,15 @@ def test_a_text_param_is_one_word_of_the_command(value: str) -> None:
     assert shlex.split(loaded.experiment.run.command) == ["echo", f"a {value}", f"--x={value}", "it's"]
 
 
+def test_a_list_of_numbers_is_one_word_of_the_command() -> None:
+    text = (
+        "version: 1.1\nkind: component\ninputs: [{name: x, type: int, isList: true}]\n"
+        "run: {kind: job, container: {command: [echo, '--x={{ x }}', '{{ params.x.as_arg }}']}}"
+    )
+    loaded = load_experiment(source.parse(text, "f.yml"), params={"x": "[1, 2]"})
+    assert shlex.split(loaded.experiment.run.command) == ["echo", "--x=[1, 2]", "--x=[1, 2]"]
+
+
 @pytest.mark.parametrize(
     ("words", "command"),
     [

@@ -102,6 +102,18 @@ def test_a_trial_of_a_list_has_the_default_of_its_input() -> None:
     ]
 
 
+def test_an_input_whose_values_a_broken_search_has_is_not_missing() -> None:
+    text = """
+inputs: [{name: lr, type: float}, {name: n, type: int}]
+hptuning: {concurrency: 0, matrix: {lr: {values: [1]}}}
+run: {cmd: "echo {{ lr }} {{ n }}"}
+"""
+    assert problems(text) == [
+        "e.yml:2:35: inputs[1]: the input 'n' is required but has no param; write it under `params`, or use `-p n=VALUE`",
+        "e.yml:3:25: hptuning.concurrency: 0 is out of range; write 1 or more",
+    ]
+
+
 @pytest.mark.parametrize("declared", ["", ", {name: lr, type: float}"])
 def test_a_trial_of_a_list_without_a_value_is_an_error_at_this_trial(declared: str) -> None:
     message = (

@@ -157,13 +157,17 @@ def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_pat
     assert (ran, names(tmp_path, "again")) == (["1 1.0 1 1", "2 1.0 1 1", "3 0.0 0 0", "4 0.0 0 0"], [])
 
 
-def test_a_program_that_ends_well_after_term_has_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", [{}, {"restart": {"on": ["failure"]}}])
+def test_a_trial_that_ends_well_after_term_has_not_ended(tmp_path: Path, environment: dict[str, Any]) -> None:
+    """Many programs end so without having finished, and a trial has no other word than this one."""
     cmd = "trap 'kill $!; exit 0' TERM; echo $N >>ready; sleep 20 & wait"
-    process = job(tmp_path, cmd, 2, 1)
+    process = job(tmp_path, cmd, 2, 1, environment=environment)
     until(tmp_path, 1)
     process.send_signal(signal.SIGTERM)
-    ended(process)
-    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
+    assert ended(process)[0] == 143
+    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("returned", 1, "143"): 1})
+    log = (tmp_path / "run" / "logs" / "job-1.out").read_text()
+    assert "ended with exit code 0 when it was told to end; whether it had finished is unknown" in log
 
 
 def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> None:
@@ -400,16 +404,6 @@ def test_a_job_that_may_not_go_on_leaves_its_trials(
 def test_a_search_that_is_stopped_or_done_is_not_requeued(tmp_path: Path) -> None:
     code, _ = at_its_limit(tmp_path, f"touch {tmp_path}/run/stop; {WAIT}", {})
     assert (code, (tmp_path / "requeued").exists()) == (143, False)
-
-
-def test_a_restarted_trial_that_ends_well_after_term_has_not_ended(tmp_path: Path) -> None:
-    """As any program that is restarted: many end so without having finished."""
-    cmd = "trap 'kill $!; exit 0' TERM; echo $N >>ready; sleep 20 & wait"
-    process = job(tmp_path, cmd, 2, 1, environment={"restart": {"on": ["failure"]}})
-    until(tmp_path, 1)
-    process.send_signal(signal.SIGTERM)
-    assert ended(process)[0] == 143
-    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("returned", 1, "143"): 1})
 
 
 def test_a_failing_trial_is_restarted_where_that_is_an_end_for_it(tmp_path: Path) -> None:

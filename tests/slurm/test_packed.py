@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.partitions import partition
 from tests.slurm.process import until
 from tests.slurm.users import User
 
@@ -149,6 +150,35 @@ def test_a_packed_search_outlives_its_time_limit(user: User) -> None:
     assert [len(own) for own in begins] == [1, 2, 2]
     assert all(30 < int(own[-1]) < 80 for own in begins[1:]), begins
     assert ("again", "timeout") in user.events("longer-1")
+
+
+@pytest.mark.parametrize("options", ["PreemptMode=REQUEUE GraceTime=0", "PreemptMode=CANCEL GraceTime=15"])
+def test_a_packed_search_outlives_a_more_important_job(user: User, options: str) -> None:
+    """With or without a time of grace, in which workers return their trials themselves."""
+    with partition(user.cluster, f"PriorityTier=0 {options}") as name:
+        experiment = {
+            "environment": {"resources": {"gpu": {"requests": 1}}, "restart": {"on": ["preempt"], "max": 2}},
+            "hptuning": {"concurrency": 2, "mapping": [{"steps": steps} for steps in (1, 16, 16, 1)]},
+            "run": {"cmd": STEPS},
+            "batch": {"pack": True, "partition": name, "constraint": "v100", "walltime": "10m"},
+        }
+        assert user.hpcdist("submit", user.write("humble", experiment)).returncode == 0
+        folder = user.directory / "runs" / "humble-1"
+        kept = [folder / "checkpoints" / trial / "steps" for trial in "23"]
+        until(lambda: all(file.exists() for file in kept), "both long trials to have checkpoints")
+        [log] = folder.glob("events.*@*")
+        words = ["sbatch", "--exclusive", "-p", "all", "-w", log.name.partition("@")[2], "-t", "2"]
+        user.cluster.run([*words, "--wrap", "sleep 3"], user=user.name, cwd=user.directory, check=True)
+        done = user.hpcdist("wait", "humble-1", timeout=300)
+        assert done.returncode == 0, done.stderr
+        shown = user.json("sweep", "status", "humble-1")
+        assert (shown["states"], len(shown["jobs"])) == ({"completed": 4}, 1)
+        logs = [(folder / "logs" / f"job-{trial}.out").read_text() for trial in (1, 2, 3, 4)]
+        begins = [[int(step) for step in re.findall("(?m)^from (.+)", log)] for log in logs]
+        assert [len(own) for own in begins] == [1, 2, 2, 1]
+        assert all(first == 0 < again for first, again in begins[1:3]), begins
+        assert events(user, "humble-1", "ended") == [1, 2, 3, 4]
+        assert events(user, "humble-1", "returned") == [2, 3]
 
 
 def test_cancelled_trials_are_returned_and_nothing_has_completed_that_has_not(user: User) -> None:

@@ -223,8 +223,9 @@ def test_a_search_ends_at_its_limits_and_goes_on_when_it_is_resumed_or_extended(
     done = user.hpcdist("submit", user.write("poor", experiment), "--wait")
     assert done.returncode == 1, done.stderr
     assert user.json("sweep", "status", "poor-1")["states"] == {"failed": 2, "stopped": 2}
-    said = user.hpcdist("logs", "poor-1/3").stdout
-    assert "trial 3 does not start: 2 trials have failed, and max_failures is 2" in said
+    why = "2 trials have failed, and max_failures is 2"
+    assert f"trial 3 does not start: {why}" in user.hpcdist("logs", "poor-1/3").stdout
+    assert f"trials 3, 4 did not start: {why}" in user.json("sweep", "status", "poor-1")["remarks"]
     (user.directory / "well").touch()
     user.json("sweep", "resume", "poor-1")
     assert user.hpcdist("wait", "poor-1").returncode == 0
@@ -232,13 +233,18 @@ def test_a_search_ends_at_its_limits_and_goes_on_when_it_is_resumed_or_extended(
     assert [job["trials"] for job in user.json("sweep", "extend", "poor-1", "--trials", "2")] == ["5-6"]
     assert user.hpcdist("wait", "poor-1").returncode == 0
     assert user.json("sweep", "status", "poor-1")["states"] == {"completed": 6}
-    with (user.directory / "runs" / "poor-1" / "events").open("a") as events:
-        events.write("started 1_99 100 0\nended 1_99 200 0\n")  # which has used the budget up
+    log = user.directory / "runs" / "poor-1" / "events"
+    log.write_text(f"{log.read_text()}started 1_99 100 0\n")  # which may take most of the budget
     user.json("sweep", "extend", "poor-1", "--trials", "1")
     assert user.hpcdist("wait", "poor-1").returncode == 85
-    said = user.hpcdist("logs", "poor-1/7").stdout
-    limit = r"0\.0\d+ GPU-hours are spent, 1 trials that run may take 0.01667, and the budget is 0.02"
-    assert re.search(limit, said)
+    limit = r"0\.0\d+ GPU-hours are spent, 2 trials that run may take 0.03333, and the budget is 0.02"
+    assert re.search(limit, user.hpcdist("logs", "poor-1/7").stdout)
+    (told, _) = user.json("sweep", "status", "poor-1")["remarks"]
+    assert re.fullmatch(f"trial 7 did not start: {limit}", told)
+    log.write_text(f"{log.read_text()}ended 1_99 200 0\n")  # and has taken more
+    done = user.hpcdist("sweep", "resume", "poor-1")
+    said = r"the budget of poor-1 is used up: 0\.0\d+ of 0.02 GPU-hours are spent, and a trial may take 0"
+    assert (done.returncode, bool(re.search(said, done.stderr))) == (2, True), done.stderr
 
 
 def test_a_search_ends_when_a_trial_has_reached_what_is_good_enough(user: User) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hpcdist.runs import stopping
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.sweeps import remarks, trials
@@ -52,3 +53,22 @@ def test_trials_that_did_not_end_are_named_with_what_runs_them(tmp_path: Path) -
     assert told(Report(found, OVER)) == [
         "trials 2, 3, 4, 5 and 3 more did not end: `hpcdist sweep resume mnist-1` runs what is left"
     ]
+
+
+def test_trials_that_were_not_to_start_are_told_with_why(tmp_path: Path) -> None:
+    """The script prints it: into the log of the trial, or of the job of packed trials."""
+    began = ("started 12_1 100 0", "ended 12_1 160 1", "started 12_2 160 0", "ended 12_2 160 85")
+    found = searched(tmp_path, *began, "started 12_3 160 0", "ended 12_3 160 85")
+    left = "`hpcdist sweep resume mnist-1` runs what is left"
+    assert told(Report(found, OVER)) == [f"trials 2, 3 did not end: {left}"]
+    why = "1 trials have failed, and max_failures is 1"
+    folder = found.directory.logs
+    (folder / "job-2.out").write_text(f"hpcdist: trial 2 does not start: {why}\n")
+    assert told(Report(found, OVER)) == [f"trials 2, 3 did not start: {why}", left]
+    (folder / "job-2.out").rename(folder / "node-1.out")
+    (folder / "node-1.out").write_text("hpcdist: this job runs no trials: 1 GPU-hours are spent\n")
+    assert told(Report(found, OVER)) == ["trials 2, 3 did not start: 1 GPU-hours are spent", left]
+    stopping.request(found.directory, "as a trial has reached accuracy 0.9")
+    assert told(Report(found, OVER)) == [
+        "trials 2, 3 did not start: a trial has reached accuracy 0.9", left
+    ]  # fmt: skip

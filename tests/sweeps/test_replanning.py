@@ -86,3 +86,21 @@ def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Pat
     assert [problem.message for problem in found.problems] == [
         f"excluded as suspect: n1 (1.00: lost 1h ago in {other.name})"
     ]
+
+
+BAND = """\
+hptuning:
+  matrix: {v: {values: [1.10, 0x10, .inf, "1.10", a b, 0.5]}}
+  hyperband: {max_iterations: 4, eta: 2, resource: {name: epochs, type: int}, metric: {name: loss}}
+run: {cmd: "train data-{{ v }} {{ epochs }}"}
+"""
+
+
+def test_trials_of_later_generations_have_numbers_as_the_file_writes_them(tmp_path: Path) -> None:
+    """They may be part of a name, and come from a table that has them as JSON."""
+    values = json.loads(json.dumps([1.1, 16, float("inf"), "1.10", "a b", 0.5]))
+    found = replanning.planned(
+        recorded(tmp_path, text=BAND), more=[{"v": one, "epochs": 2} for one in values]
+    )
+    names = ["1.10", "0x10", ".inf", "1.10", "a b", "0.5"]
+    assert [trial.command for trial in found.trials] == [f"train data-{name} 2" for name in names]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
+from hpcdist.errors import ConfigError
+from hpcdist.plan.origin import Origin
+from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Event
 from hpcdist.runs.services import Services
@@ -40,3 +47,39 @@ def test_without_accounting_nothing_is_recorded(tmp_path: Path) -> None:
     ended = searched._replace(record=searched.record._replace(ended=LOST))
     spending.record(Report(ended, LOST), LATER)
     assert len(searched.directory.events()) == 1
+
+
+def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Path) -> None:
+    """A trial may take 2 GPUs for 60 s; what has no end yet is counted by the script, when it starts."""
+    searched = run(
+        tmp_path, "started 12_1 100 0", "ended 12_1 150 0", "started 12_2 100 0", "accounted 12_2 140 0",
+        "started 12_3 100 0",
+    )  # fmt: skip
+    sweep = Sweep(3, ("lr",), budget=300, cost=120)
+    spending.check(searched.directory, sweep, 60)
+    spending.check(searched.directory, replace(sweep, budget=None), 60)
+    with pytest.raises(ConfigError) as caught:
+        spending.check(searched.directory, replace(sweep, budget=299), 60)
+    assert [str(one) for one in caught.value.problems] == [
+        (
+            "the budget of mnist-1 is used up: 0.05 of 0.08306 GPU-hours are spent, and a trial may take "
+            "0.03333; submit what is left as a search of its own, with a `batch.budget` of its own"
+        )
+    ]
+
+
+def test_of_packed_trials_whole_jobs_are_counted_each_with_its_gpus(tmp_path: Path) -> None:
+    searched = run(
+        tmp_path, "started 13+1 100 0", "requeued 13+1 150 0", "started 13+1 200 1", "ended 13+1 250 0",
+    )  # fmt: skip
+    searched.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
+    place = searched.directory.path / "jobs" / "13+1"
+    place.mkdir(parents=True)
+    pack = Pack(workers=4, nodes=1, per_node=4, origin=Origin("default"))
+    sweep = Sweep(3, ("lr",), budget=520, cost=120, pack=pack)
+    spending.check(searched.directory, sweep, 60)
+    (place / "cost").write_text("cost 13+1 4 120\n")
+    spending.check(searched.directory, sweep, 60)
+    (place / "cost").write_text("cost 13+1 5 120\n")
+    with pytest.raises(ConfigError, match=r"0\.1389 of 0.1444 GPU-hours are spent"):
+        spending.check(searched.directory, sweep, 60)

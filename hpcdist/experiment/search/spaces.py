@@ -25,6 +25,9 @@ _Amounts = Mapping[str, float]
 _LARGEST_EXPONENT: Final = 700
 """Beyond it, e to this power is no float any more; ten times the standard deviation stays below."""
 
+_LEAST_WEIGHT: Final = 1e-9
+"""Floats that add up to 1 may miss it by less."""
+
 _LARGEST: Final = sys.float_info.max
 
 _LARGEST_COUNT: Final = 2**53
@@ -71,11 +74,14 @@ def made(space: Space) -> Choices | Distribution:
 
 
 def weights(space: Space) -> tuple[float, ...] | None:
-    """Return the probabilities of ``pvalues``; of other kinds None. The last has what is left to 1."""
-    if space.pvalues is None:
-        return None
-    given = [float(pair[1]) for pair in space.pvalues]
-    return (*given[:-1], max(0.0, 1 - math.fsum(given[:-1])))
+    """Return the probabilities of ``pvalues``, without 0; of other kinds None. The last has what is left."""
+    return None if space.pvalues is None else tuple(filter(None, _weights(space.pvalues)))
+
+
+def _weights(pairs: tuple[tuple[Value, ...], ...]) -> list[float]:
+    given = [float(pair[1]) for pair in pairs]
+    last = 1 - math.fsum(given[:-1])
+    return [*given[:-1], last if last > _LEAST_WEIGHT else 0.0]
 
 
 def _only_kind(space: Space) -> str:
@@ -97,9 +103,9 @@ def _weighted(pairs: tuple[tuple[Value, ...], ...]) -> Choices:
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
             raise ValueError(f"{list(pair)} is not a value with its probability; write [value, 0.5]")
     total = math.fsum(pair[1] for pair in pairs)
-    if total > 1 + 1e-9:
+    if total > 1 + _LEAST_WEIGHT:
         raise ValueError(f"the probabilities add up to {total:g}; write no more than 1")
-    return _listed(tuple(pair[0] for pair in pairs))
+    return _listed(tuple(pair[0] for pair, weight in zip(pairs, _weights(pairs), strict=True) if weight))
 
 
 def _amounts(kind: str, given: Numbers) -> _Amounts:

@@ -152,6 +152,7 @@ def _space(read: Reading, path: Path) -> Map:
             return space
         numbers.copy_from(section, theirs, ours)
     if kind == "choice":
+        _refuse_nested(read, path)
         space.copy_from(numbers, "values")
     elif kind == "randint":
         ends = placed({"start": 0, "stop": numbers["stop"], "step": 1}, read.place(*path, "upper"))
@@ -161,3 +162,11 @@ def _space(read: Reading, path: Path) -> Map:
         if "q" in numbers:
             space.put("rounding", "nearest", read.place(*path, "q"))
     return space
+
+
+def _refuse_nested(read: Reading, path: Path) -> None:
+    """Refuse search spaces within a choice, which are no values of a program."""
+    for at, value in read.items(*path, "values"):
+        if isinstance(value, Map):
+            why = "a choice between search spaces is no list of values"
+            read.refuse(*path, "values", at, why=why, hint="submit a sweep for each, or write texts")

@@ -127,7 +127,8 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
     if read.get(*path, "isFlag") is True:
         entry["is_flag"] = True
     flag = kind == "bool" or "is_flag" in entry
-    found[name] = Input(plain_type(kind), flag, form if isinstance(form, str) else None)
+    plain = plain_type(kind) and entry.get("is_list") is not True
+    found[name] = Input(plain, flag, form if isinstance(form, str) else None)
     return entry
 
 

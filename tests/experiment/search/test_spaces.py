@@ -171,6 +171,14 @@ def test_a_list_has_values_of_any_kind() -> None:
     assert values(Space(values=("sgd", 1, [2, 3], None))) == ["sgd", 1, [2, 3], None]
 
 
+def test_a_value_with_the_probability_0_is_none() -> None:
+    space = Space(pvalues=(("a", 0.0), ("b", 0.1), ("c", 0.2), ("d", 0.7), ("e", 0.0)))
+    found = spaces.made(space)
+    assert isinstance(found, spaces.Choices)
+    assert [found.at(index) for index in range(found.size)] == ["b", "c", "d"]
+    assert spaces.weights(space) == (0.1, 0.2, 0.7)
+
+
 def test_the_last_of_pvalues_has_what_is_left() -> None:
     space = Space(pvalues=(("a", 0.5), ("b", 0.2), ("c", 0.1)))
     assert values(space) == ["a", "b", "c"]
