@@ -52,7 +52,7 @@ def ask(made: Planned, runner: Runner) -> Standing:
         if not completed.ok:
             return Standing(account, why=f"`{command}`: {answers.why(completed)}")
         left = balances.read(balance, completed.stdout, account)
-        return Standing(account, (left,)) if left else Standing(account, why=f"`{command}` shows none of it")
+        return Standing(account, left, "" if left else f"`{command}` shows none of it")
     if isinstance(scheduler, HasBalances) and account:
         limits = scheduler.balances()
         return Standing(account, [*limits.read(runner.run(limits.ask(account)), account, user)])

@@ -36,13 +36,18 @@ def ask(balance: Balance, account: str, user: str) -> Command:
     return Command(tuple(_filled(word, names) for word in balance.command), timeout=_SECONDS)
 
 
-def read(balance: Balance, text: str, account: str) -> Left | None:
-    """Return what the account has left; None where the output has no such row, or no number in it."""
+def read(balance: Balance, text: str, account: str) -> tuple[Left, ...]:
+    """Return what the account has left, of each unit; nothing where the output has no such row or number.
+
+    Names of accounts are compared as Slurm does, which knows no capital letters in them.
+    """
     rows = _by_pattern(balance.pattern, text) if balance.pattern else _by_columns(balance.columns, text)
+    found: dict[str, Left] = {}
     for row in rows:
-        if row.get("account", account) == account and (left := _left(row, balance.unit)):
-            return left
-    return None
+        is_own = row.get("account", account).casefold() == account.casefold()
+        if is_own and (left := _left(row, row.get("unit") or balance.unit or "")):
+            found.setdefault(left.unit, left)
+    return (*found.values(),)
 
 
 def standing(left: Left, cost: Cost | None, account: str) -> str:

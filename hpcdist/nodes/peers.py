@@ -108,15 +108,14 @@ def _slow(excess: Mapping[int, Sequence[float]]) -> set[int]:
     """Return the members that are above the others in these steps."""
     logs = {member: [log1p(max(value, _LOWEST)) for value in row] for member, row in excess.items()}
     medians = {member: median(row) for member, row in logs.items()}
-    errors = {member: _error(row, medians[member]) for member, row in logs.items()}
     middle = median(medians.values())
-    spread = _SIGMA * median(abs(each - middle) for each in medians.values())
+    least = max(_LEAST, _SPREADS * _SIGMA * median(abs(each - middle) for each in medians.values()))
+    above = [member for member, value in medians.items() if value - middle > least]
+    if not above:
+        return set()
+    errors = {member: _error(row, medians[member]) for member, row in logs.items()}
     usual = median(errors.values())
-    return {
-        member
-        for member, value in medians.items()
-        if value - middle > max(_LEAST, _SPREADS * spread, _ERRORS * max(usual, errors[member]))
-    }
+    return {member for member in above if medians[member] - middle > _ERRORS * max(usual, errors[member])}
 
 
 def _error(row: Sequence[float], middle: float) -> float:

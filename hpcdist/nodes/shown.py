@@ -39,7 +39,7 @@ def _of_attempt(directory: RunDirectory, attempt: Numbered, run: Evidence) -> It
         if node.of_hardware:
             name, text = node.host.partition(".")[0], "; ".join(node.of_hardware[:_SIGNS])
             yield run._replace(at=node.ends[0].at, node=full.get(name, name), kind="lost", text=text)
-    uses = samples.read(directory, plan, [attempt.job])
+    uses = samples.read(directory, plan, [attempt.job]).nodes
     found = slowness.of_attempt(directory, plan, attempt, uses)
     slow = [each for each in found.slow if each.is_certain and each.host] if found else []
     if found and len(slow) <= max(1, len(full) // _SLOW_AT_ONCE):

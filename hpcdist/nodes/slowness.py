@@ -47,8 +47,7 @@ def of_attempt(
 ) -> Slowness | None:
     """Return what comparing the ranks of an attempt came to; None if it has but one."""
     ranks = recorded.read(directory, attempt)
-    compared = [(one, result) for one in measures(ranks) if (result := peers.compare(one.values))]
-    by, found, text = _by_ranks(compared, ranks, plan) or ("", (), "")
+    by, found, text = _by_ranks(_compared(ranks), ranks, plan) or ("", (), "")
     if not found:
         own = [use for use in uses if (use.job, "{}.{}".format(*use.attempt)) == (attempt.job, attempt.name)]
         by, found, text = _by_gpus(own, text) or (by, found, text)
@@ -56,6 +55,17 @@ def of_attempt(
         return None
     at = max((each.points[-1].at for each in ranks), default=0.0)
     return Slowness(attempt.job, attempt.number, len(ranks), at, by, found, text or _unknown(ranks))
+
+
+def _compared(ranks: Sequence[Rank]) -> list[tuple[Measure, Comparison]]:
+    """Return what can be compared; when steps were recorded only where nobody stands out by own work."""
+    found: list[tuple[Measure, Comparison]] = []
+    for one in measures(ranks):
+        if not one.is_own and any(result.outliers for _, result in found):
+            break
+        if result := peers.compare(one.values):
+            found.append((one, result))
+    return found
 
 
 Found = tuple[str, tuple[Slow, ...], str]

@@ -79,6 +79,7 @@ class Gpus(Model, frozen=True, kw_only=True):
 
     ``library``: the communication library of the job's GPUs, None without GPUs. ``shared_nodes``: other jobs
     may have GPUs of the same nodes; ``named``: the batch system itself sets which are each job's own.
+    ``reserved``: how many are not others' while the job, or an element of it, runs: of whole nodes all.
     """
 
     visibility: Literal["task", "node", "launcher"] = "task"
@@ -86,6 +87,7 @@ class Gpus(Model, frozen=True, kw_only=True):
     library: Library | None = None
     shared_nodes: bool = False
     named: bool = True
+    reserved: int = 0
 
 
 RemoteShell = Literal["ssh", "agent"]

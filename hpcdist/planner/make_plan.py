@@ -13,6 +13,7 @@ import msgspec
 
 from hpcdist import lint
 from hpcdist.cost.limits import check_limit
+from hpcdist.cost.rates import amounts_of
 from hpcdist.cost.worst_case import worst_case
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
@@ -61,6 +62,8 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     words = tuple(_launch_line((job, trial), experiment, site, choice, where))
     check_free_nodes(job, words, experiment)
     whole = msgspec.structs.replace(job, placement=with_own_nodes(job.placement, job.own_nodes))
+    reserved = amounts_of(whole.placement.groups, site, exclusive=job.request.exclusive).gpus
+    job = msgspec.structs.replace(job, gpus=msgspec.structs.replace(job.gpus, reserved=reserved))
     notes = (
         *advice(experiment, site, trial, choice),
         *accounts.advice(experiment, site, job.facts),

@@ -171,7 +171,7 @@ def _facts(source: _Source) -> dict[str, str]:
         "framework": plan and plan.identity.framework,
         "submitted": _moment(record.submitted_at),
         **_times(source),
-        "GPU-hours": None if hours is None or not source.stored.gpus else f"{hours:.2f}",
+        "GPU-hours": None if hours is None or not source.stored.gpus_had else f"{hours:.2f}",
         **_used(source.used),
         "directory": run.directory.path,
     }

@@ -118,7 +118,7 @@ class Log(NamedTuple):
     def _of_element(self, started: Event, ended: Event, queued: float | None) -> Attempt:
         """Return the only attempt of an element as `_start` would, quickly: most of many trials are so."""
         number, code, plan = _count(started) or 0, _count(ended), self.plan
-        gpu_seconds = None if plan.gpus is None else plan.gpus * max(0.0, ended.at - started.at)
+        gpu_seconds = None if plan.gpus_had is None else plan.gpus_had * max(0.0, ended.at - started.at)
         if code == 0 and self.cancelled is None:
             state = _COMPLETED
         elif end := endings.end_of((started, ended), self.cancelled, plan):
@@ -190,9 +190,9 @@ def _as_its_script_last_wrote(attempt: Attempt, log: Sequence[Event]) -> Attempt
 def with_gpus(attempt: Attempt, plan: StoredPlan, now: float) -> Attempt:
     """Add the GPU-seconds, if its end is known or it runs."""
     end = now if attempt.state == JobState.RUNNING.value else attempt.ended
-    if plan.gpus is None or attempt.started is None or end is None:
+    if plan.gpus_had is None or attempt.started is None or end is None:
         return attempt
-    return attempt._replace(gpu_seconds=plan.gpus * max(0.0, end - attempt.started))
+    return attempt._replace(gpu_seconds=plan.gpus_had * max(0.0, end - attempt.started))
 
 
 def _count(event: Event) -> int | None:

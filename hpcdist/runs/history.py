@@ -63,7 +63,7 @@ def _may_live(run: Run, ends: Collection[Event]) -> bool:
 
 
 def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
-    """Return the GPUs of the plan times the hours of each attempt, of a running one up to now.
+    """Return the GPUs that the job has times the hours of each attempt, of a running one up to now.
 
     None where it is unknown: an attempt without an end, or no start, of which no accounting is kept.
     """
@@ -74,6 +74,6 @@ def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -
         found = attempts.with_accounting(run, plan, found, now)
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [each for each in seconds if each is not None]
-    if plan.gpus is None or len(known) < len(seconds):
+    if plan.gpus_had is None or len(known) < len(seconds):
         return None
     return sum(known) / 3600

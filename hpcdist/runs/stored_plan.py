@@ -38,7 +38,8 @@ class Ranks(NamedTuple):
 class StoredPlan(NamedTuple):
     """A plan as stored; fields that are missing or of another type are None or empty.
 
-    ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests. ``tasks``
+    ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests;
+    ``reserved_gpus``: with those of whole nodes that it does not ask for, None if unknown. ``tasks``
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
     search comes first. ``trials``: how many the job has, and ``most_trials`` an adaptive
@@ -55,6 +56,7 @@ class StoredPlan(NamedTuple):
     requeue: bool = False
     submit_options: tuple[str, ...] = ()
     gpus: int | None = None
+    reserved_gpus: int | None = None
     tasks: int | None = None
     labelled: bool | None = None
     metric_patterns: Mapping[str, str] = MappingProxyType({})
@@ -74,6 +76,11 @@ class StoredPlan(NamedTuple):
         """Return the number of the node that has this rank; None if that is not known."""
         rows = (row for row in self.ranks if 0 <= rank - row.rank < row.tasks)
         return next((row.node + (rank - row.rank) // row.per_node for row in rows), None)
+
+    @property
+    def gpus_had(self) -> int | None:
+        """The GPUs that are not others' while the job, or an element of it, runs."""
+        return self.gpus if self.reserved_gpus is None else self.reserved_gpus
 
     @property
     def memory(self) -> int | None:
@@ -101,6 +108,7 @@ def read(data: object) -> StoredPlan:
         requeue=request("requeue") is True,
         submit_options=_texts(request("submit_options")),
         gpus=_gpus(plan),
+        reserved_gpus=_whole(_mapping(plan.get("gpus")).get("reserved")),
         tasks=tasks,
         labelled=_labelled(launch("labelled"), tasks),
         metric_patterns={

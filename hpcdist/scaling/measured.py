@@ -31,9 +31,10 @@ Recorded = Mapping[str, Mapping[int, Points]]
 class Measured(NamedTuple):
     """What one run has measured, None where it has not: only jobs that completed count.
 
-    ``throughput``: the median of the values of the metric, which the first steps do not move; where ranks
-    are summed up, the sum of their medians. ``step``: the median seconds from one step to the next.
-    ``communication``: a share of the time. ``is_recorded``: there are values, which may be no throughput.
+    ``gpus_had``: with those of whole nodes that it does not use. ``throughput``: the median of the values of
+    the metric, which the first steps do not move; where ranks are summed up, the sum of their medians.
+    ``step``: the median seconds from one step to the next. ``communication``: a share of the time.
+    ``is_recorded``: there are values, which may be no throughput.
     """
 
     run: str
@@ -41,29 +42,31 @@ class Measured(NamedTuple):
     state: str
     tasks: int | None = None
     gpus: int | None = None
+    gpus_had: int | None = None
     throughput: float | None = None
     step: float | None = None
     communication: float | None = None
     is_recorded: bool = False
 
 
-def read(run: Run) -> Recorded:
-    """Return the metrics of a run; none if they cannot be read."""
+def read(run: Run) -> tuple[Recorded, tuple[str, ...]]:
+    """Return the metrics of a run, none if they cannot be read; and what was lost of them, as sentences."""
     try:
-        found = series.read(run.directory, run.directory.plan()).series
-    except OSError:
-        return {}
+        found = series.read(run.directory, run.directory.plan())
+    except OSError as error:
+        return {}, (f"its metrics cannot be read: {error.strerror}",)
     by_name: dict[str, dict[int, Points]] = {}
-    for key in sorted(found):
-        by_name.setdefault(key.name, {}).setdefault(key.rank, found[key])
-    return by_name
+    for key in sorted(found.series):
+        by_name.setdefault(key.name, {}).setdefault(key.rank, found.series[key])
+    return by_name, found.warnings
 
 
 def measured(report: Report, member: Member, recorded: Recorded, metric: str, ranks: Ranks) -> Measured:
     """Return what a run has measured by this metric."""
     run, state = report.run, report.status.state
     plan = run.directory.plan()
-    bare = Measured(run.name, member, state.value, plan.tasks, plan.gpus, is_recorded=metric in recorded)
+    counts = (plan.tasks, plan.gpus, plan.gpus_had)
+    bare = Measured(run.name, member, state.value, *counts, is_recorded=metric in recorded)
     if state is not JobState.COMPLETED or metric not in recorded:
         return bare
     by_rank = [*recorded[metric].values()]

@@ -59,7 +59,8 @@ class Size(NamedTuple):
 class Result(NamedTuple):
     """A study with what was measured; ``left_out``: why sizes or repetitions are not, as sentences.
 
-    ``runs``: what each run has measured, in the order of nodes and repetitions.
+    ``runs``: what each run has measured, in the order of nodes and repetitions. ``lost``: what of
+    the metrics could not be read, as sentences.
     """
 
     study: Study
@@ -68,6 +69,7 @@ class Result(NamedTuple):
     fits: tuple[Fit, ...]
     left_out: tuple[str, ...]
     runs: tuple[Measured, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def largest_efficient(self) -> int | None:
@@ -77,7 +79,7 @@ class Result(NamedTuple):
     @property
     def unit(self) -> str:
         """The unit of costs."""
-        return "GPU-hours" if all(size.gpus for size in self.sizes) else "node-hours"
+        return "GPU-hours" if all(run.gpus_had for run in self.runs) else "node-hours"
 
 
 def result(
@@ -89,7 +91,9 @@ def result(
         ConfigError: if runs have completed, and none has the metric, it is not clear which it is, or several
             ranks recorded it and it is not chosen what they come to.
     """
-    found = [(report, member, read(report.run)) for report, member in reports]
+    every = [(report, member, *read(report.run)) for report, member in reports]
+    found = [(report, member, one) for report, member, one, _ in every]
+    lost = [f"{report.run.name}: {text}" for report, _, _, texts in every for text in texts]
     over = {report.run.name: one for report, _, one in found if report.status.state is JobState.COMPLETED}
     metric = metric or study.metric or _metric(over.values())
     if over and not any(metric in one for one in over.values()):
@@ -103,7 +107,7 @@ def result(
     laws = (fits.fit(law, points) for law in _LAWS[study.mode])
     is_whole = any(was_submitted(report.run) for report, _, _ in found)
     left = _left_out(study, runs, metric, is_whole=is_whole)
-    return Result(study, metric, (*_sizes(runs),), (*filter(None, laws),), (*left,), (*runs,))
+    return Result(study, metric, (*_sizes(runs),), (*filter(None, laws),), (*left,), (*runs,), (*lost,))
 
 
 def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
@@ -154,7 +158,7 @@ def _sizes(found: Sequence[Measured]) -> Iterator[Size]:
         throughput = Spread.of([one.throughput for one in runs if one.throughput])
         base = base or (nodes, throughput.median)
         speedup = throughput.over(base[1])
-        rate = (runs[0].gpus or nodes) / 3600
+        rate = (runs[0].gpus_had or nodes) / 3600
         step, share = median(one.step for one in runs), median(one.communication for one in runs)
         yield Size(
             nodes=nodes,

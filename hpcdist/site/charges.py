@@ -37,13 +37,14 @@ class Balance(Model, frozen=True, kw_only=True):
     ``command``: its words, in which ``{account}`` and ``{user}`` are replaced. ``unit``: what it counts in,
     such as the ``unit`` of ``charge``, ``GPU-hours``, ``node-hours`` or ``CPU-hours``. ``pattern``: a regular
     expression with a group ``left``, or ``total`` and ``used``; with a group ``account`` only the job's own
-    counts. ``columns``: instead of it the heads of the columns of a table, by the same names.
+    counts, and a group ``unit`` is in place of the key, where an account is kept in several. ``columns``:
+    instead of it the heads of the columns of a table, by the same names.
     """
 
     command: tuple[str, ...]
-    unit: str
+    unit: str | None = None
     pattern: str | None = None
-    columns: dict[Literal["account", "left", "total", "used"], str] = {}
+    columns: dict[Literal["account", "left", "total", "used", "unit"], str] = {}
 
 
 def problems_of(charge: Charge, path: Path) -> Iterator[Problem]:
@@ -75,6 +76,8 @@ def balance_problems(balance: Balance, path: Path) -> Iterator[Problem]:
     except re.error as error:
         yield Problem(f"{balance.pattern!r} is not a regular expression: {error}", where)
         return
+    if not balance.unit and "unit" not in names:
+        yield Problem("a balance needs a unit", path, "write `unit: SU`, or what the output has of it")
     if "left" not in names and not names >= {"total", "used"}:
         groups = "groups such as (?P<left>[0-9.]+)" if balance.pattern else "heads of columns by name"
         yield Problem("it has no `left`, and not both `total` and `used`", where, f"write {groups}")

@@ -98,7 +98,7 @@ def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consump
         ended = now
     queued = first.queued if usage.queued is None else usage.queued
     elapsed = _span(began, ended) if usage.elapsed is None else usage.elapsed
-    gpus = plan.gpus if usage.gpus is None else usage.gpus
+    gpus = plan.gpus_had if usage.gpus is None else usage.gpus
     return Consumption(
         last.job,
         last.number[0],

@@ -27,7 +27,8 @@ _LINE: Final = re.compile(
 _HOST: Final = re.compile(r"# ([A-Za-z0-9._-]{1,255}) ")
 _MAX_BYTES: Final = 1 << 20
 _MOST_NODES: Final = 100
-"""Of more nodes in a job, so many evenly spaced ones are read: each takes some 20 ms."""
+"""Of more nodes in the last attempt of a job, so many evenly spaced ones are read, and as many of those of
+the attempts before it: each takes some 20 ms."""
 
 _MOST_FILES: Final = 500
 """Of all jobs, such as the elements of an array."""
@@ -79,15 +80,24 @@ class NodeUse(NamedTuple):
         return mean((each.use, 1) for each in self.gpus)
 
 
+class Samples(NamedTuple):
+    """How nodes were used; ``left_out``: how many more have samples, which are not read."""
+
+    nodes: tuple[NodeUse, ...] = ()
+    left_out: int = 0
+
+
 _BUSY_CPUS: Final = 90.0
 _WAITING_GPUS: Final = 50.0
 """CPUs at 90 % have no core left for another worker; GPUs below 50 % wait more than they compute."""
 
 
-def read(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str]) -> tuple[NodeUse, ...]:
+def read(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str]) -> Samples:
     """Return what the nodes of these jobs, or elements of arrays, wrote; nothing where there is none."""
-    found = (each for job in jobs for each in _of_job(directory, plan, job))
-    return tuple(sorted(islice(found, _MOST_FILES), key=lambda use: (use.job, use.attempt, use.node)))
+    files = [_files(directory, plan, job) for job in jobs]
+    chosen = [*islice((file for each in files for file in _chosen(each)), _MOST_FILES)]
+    found = sorted(filter(None, (_use(directory, file) for file in chosen)), key=lambda use: use[:3])
+    return Samples((*found,), sum(map(len, files)) - len(chosen))
 
 
 def of_text(text: str, job: str, attempt: tuple[int, int], node: int) -> NodeUse | None:
@@ -123,18 +133,43 @@ def mean(values: Iterable[tuple[float | None, float]]) -> float | None:
     return sum(value * weight for value, weight in known) / weights if weights else None
 
 
-def _of_job(directory: RunDirectory, plan: StoredPlan, job: str) -> Iterator[NodeUse]:
+class _File(NamedTuple):
+    """The samples of one node in one attempt."""
+
+    attempt: tuple[int, int]
+    node: int
+    job: str
+    path: str
+
+
+def _files(directory: RunDirectory, plan: StoredPlan, job: str) -> list[_File]:
+    """Return the files of a job, in the order of its attempts."""
     folder = f"jobs/{attempts.folder_of(plan, job)}/gpu_usage"
     names: Sequence[str] = ()
     with suppress(OSError):
         names = os.listdir(directory.path / folder)  # noqa: PTH208 - names alone
-    files = sorted(filter(None, map(_FILE.fullmatch, names)), key=lambda match: [*map(int, match.groups())])
-    for match in files[:: -(-len(files) // _MOST_NODES) or 1]:
+    found = []
+    for match in filter(None, map(_FILE.fullmatch, names)):
         start, attempt, node = map(int, match.groups())
-        with suppress(OSError):
-            text = directory.read(f"{folder}/{match[0]}", _MAX_BYTES).decode(errors="replace")
-            if found := of_text(text, job, (start, attempt), node):
-                yield found
+        found.append(_File((start, attempt), node, job, f"{folder}/{match[0]}"))
+    return sorted(found)
+
+
+def _chosen(files: Sequence[_File]) -> list[_File]:
+    """Return those that are read; of the last attempt enough to compare its nodes."""
+    last = [file for file in files if file.attempt == files[-1].attempt]
+    return [*_spaced(files[: len(files) - len(last)]), *_spaced(last)]
+
+
+def _spaced(files: Sequence[_File]) -> Sequence[_File]:
+    return files[:: -(-len(files) // _MOST_NODES) or 1]
+
+
+def _use(directory: RunDirectory, file: _File) -> NodeUse | None:
+    with suppress(OSError):
+        text = directory.read(file.path, _MAX_BYTES).decode(errors="replace")
+        return of_text(text, file.job, file.attempt, file.node)
+    return None
 
 
 def _span(row: re.Match[str]) -> Span:

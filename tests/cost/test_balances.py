@@ -15,7 +15,7 @@ from hpcdist.documents import fields
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.balances import Left
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.site.charges import Balance
+from hpcdist.site.charges import Balance, balance_problems
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.sites import shipped_site
@@ -42,6 +42,29 @@ TACCINFO = """\
 ------------------------ Disk quotas for user bjones --------------------------
 | Disk         Usage (GB)     Limit    %Used   File Usage       Limit   %Used |
 | /scratch            6.6       0.0     0.00        22742           0    0.00 |
+"""
+SHOWUSAGE = """\
+  Usage:
+                           Project Totals
+  Project             Allocation      Usage      Remaining     Usage
+  _________________|______________|___________|____________|______________
+  other            |  20000       |   126.3   |  19873.7   |   1560.80
+  physics          |  5000        |   6000.5  |  -1000.5   |   12.00
+"""
+SHOW_POINT = """\
+Group                 Disk            ObjectStorage                    Used           Point   Used%
+physics                  5                  0.0124             12,345.6789         100,000      12
+  `- username          -                         -                  0.1234               -       0
+"""
+CSC_PROJECTS = """\
+-----------------------------------------------------------------
+Project: physics                Owner: Kalle K
+Title: "Ortotopology modeling"
+Billing units      Budget        Used      Remain
+-------------      ------        ----      ------
+CPU BU:             60000          20       59980
+GPU BU:              1000          30         970
+Storage BU:        300000          40      299960
 """
 ASSOCIATIONS = """\
 Current Association Manager state
@@ -91,7 +114,7 @@ def by(**keys: Any) -> Balance:
 def test_the_output_is_read_by_a_pattern_or_by_columns(
     balance: Balance, text: str, left: Left | None
 ) -> None:
-    assert balances.read(balance, text, "physics") == left
+    assert balances.read(balance, text, "physics") == ((left,) if left else ())
 
 
 @pytest.mark.parametrize(
@@ -112,15 +135,15 @@ def test_the_output_is_read_by_a_pattern_or_by_columns(
     ],
 )
 def test_an_amount_is_read_with_its_suffix_or_not_at_all(text: str, amount: float | None) -> None:
-    left = None if amount is None else Left(amount, "node-hours")
-    assert balances.read(by(columns={"left": "left"}), f"account|left\nphysics|{text}\n", "p") == left
-    assert balances.read(by(pattern="left: (?P<left>.*)"), f"left: {text}\n", "p") == left
+    expected = () if amount is None else (Left(amount, "node-hours"),)
+    assert balances.read(by(columns={"left": "left"}), f"account|left\nphysics|{text}\n", "p") == expected
+    assert balances.read(by(pattern="left: (?P<left>.*)"), f"left: {text}\n", "p") == expected
 
 
 @pytest.mark.parametrize(("text", "amount"), [("12.5K", 12_500), ("1.234,5", None), ("7.", 7), ("7/80", 7)])
 def test_a_pattern_that_has_a_part_of_a_number_takes_no_other_number(text: str, amount: float | None) -> None:
     found = balances.read(by(pattern="left: (?P<left>[0-9]+)"), f"left: {text}\n", "p")
-    assert found == (None if amount is None else Left(amount, "node-hours"))
+    assert found == (() if amount is None else (Left(amount, "node-hours"),))
 
 
 def test_names_in_braces_are_replaced_once_and_no_shell_reads_them() -> None:
@@ -132,8 +155,7 @@ def test_names_in_braces_are_replaced_once_and_no_shell_reads_them() -> None:
 
 @given(st.text(), st.sampled_from([by(columns={"left": "a"}), by(pattern="(?P<left>.*)")]))
 def test_whatever_a_command_prints_is_read_or_not(text: str, balance: Balance) -> None:
-    left = balances.read(balance, text, "physics")
-    assert left is None or left.unit == "node-hours"
+    assert {left.unit for left in balances.read(balance, text, "physics")} <= {"node-hours"}
 
 
 def test_slurm_has_the_least_that_is_left_of_the_account_and_of_its_user() -> None:
@@ -186,6 +208,13 @@ def test_what_cannot_be_read_is_a_problem_of_the_site_file(keys: dict[str, Any],
     assert shown.startswith(problem)
 
 
+def test_a_balance_without_a_unit_is_a_problem() -> None:
+    balance = Balance(command=("mybalance",), columns={"left": "Left"})
+    assert [str(each) for each in balance_problems(balance, ("balance",))] == [
+        "balance: a balance needs a unit; write `unit: SU`, or what the output has of it"
+    ]
+
+
 def test_a_charge_without_a_rate_is_a_problem() -> None:
     base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
     part = {"nodes": {"n": 1}, "charge": {"unit": "SU", "per_gpu_hour": -1, "qos": {"q": 1e10}}}
@@ -202,12 +231,18 @@ def test_a_charge_without_a_rate_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("site", "text", "left"),
     [
-        ("polaris", SBANK, Left(1999.4, "node-hours")),
-        ("delta", ACCOUNTS, Left(100, "SU", 5000000)),
-        ("lonestar6", TACCINFO, Left(4828, "SU")),
+        ("polaris", SBANK, [Left(1999.4, "node-hours")]),
+        ("delta", ACCOUNTS, [Left(100, "SU", 5000000)]),
+        ("lonestar6", TACCINFO, [Left(4828, "SU")]),
+        ("frontier", SHOWUSAGE, [Left(-1000.5, "node-hours", 5000)]),
+        ("abci3", SHOW_POINT, [Left(100_000 - 12_345.6789, "ABCI points", 100_000)]),
+        ("roihu", CSC_PROJECTS, [Left(59980, "CPU BU", 60000), Left(970, "GPU BU", 1000)]),
     ],
 )
-def test_shipped_sites_read_what_their_centres_show_as_an_example(site: str, text: str, left: Left) -> None:
+def test_shipped_sites_read_what_their_centres_show_as_an_example(
+    site: str, text: str, left: list[Left]
+) -> None:
     balance = shipped_site(site).balance
     assert balance is not None
-    assert balances.read(balance, text, "physics") == left
+    for account in ("physics", "PHYSICS"):  # Slurm's accounts have no capital letters
+        assert [*balances.read(balance, text, account)] == left

@@ -72,7 +72,7 @@ def test_plug_in_attributes_are_used(tmp_path: Path) -> None:
         job = render_job(plan)
         assert memory_in(machine, None) == (False, "environment")
     assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(warnings_of(plan))
-    assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False)
+    assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False, reserved=1)
     assert " [threads]=own\n" in job
     assert " [gpu_hook]='the hook of waitlist'\n" in job
 

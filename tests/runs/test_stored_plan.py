@@ -46,6 +46,7 @@ def test_what_a_plan_writes_is_read() -> None:
         60,
         requeue=True,
         gpus=3,
+        reserved_gpus=3,
         tasks=3,
         labelled=True,
         groups=(Nodes(0, 1, 3, 1500),),
@@ -54,6 +55,14 @@ def test_what_a_plan_writes_is_read() -> None:
         replica_memory=500,
         replica_tasks=1,
     )
+
+
+def test_of_whole_nodes_all_gpus_are_the_jobs_own() -> None:
+    batch = {"exclusive": True, "partition": "a100"}
+    plan = planned(batch=batch, environment=environment(each=resources(gpu=1), workers=1))
+    stored = read(json.loads(msgspec.json.encode(plan)))
+    assert (stored.gpus, stored.gpus_had) == (2, 4)
+    assert stored._replace(reserved_gpus=None).gpus_had == 2
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
@@ -68,6 +77,7 @@ def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], lab
     plan = planned(LOCAL, framework="horovod", batch=batch)
     assert read(json.loads(msgspec.json.encode(plan))) == StoredPlan(
         gpus=0,
+        reserved_gpus=0,
         tasks=1,
         labelled=labelled,
         groups=(Nodes(0, 1, 0),),

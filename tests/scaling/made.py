@@ -13,18 +13,23 @@ from tests.report import made
 STUDY = Study("t0", "d0", "train", (1, 2, 4), 2, "weak")
 
 
-def run(
+def run(  # noqa: PLR0913 - a fact of the plan each
     folder: Path,
     member: Member,
     metrics: Mapping[str, Sequence[float]],
     *,
     status: Status = made.COMPLETED,
     gpus: int = 4,
+    reserved: int | None = None,
 ) -> Report:
-    """Make a run of a study on nodes of so many GPUs, with a task each, that recorded a step a second."""
+    """Make a run of a study on nodes of so many GPUs, with a task each, that recorded a step a second.
+
+    ``reserved``: how many the whole job has, if these are not all of its nodes.
+    """
     groups = [{"gpus": gpus, "nodes": member.nodes}]
     placement = {"groups": groups, "rows": [{"tasks": member.nodes * max(1, gpus)}]}
-    plan = {"identity": {}, "launch": {"mode": "tasks"}, "placement": placement}
+    own = {"reserved": reserved}
+    plan = {"identity": {}, "launch": {"mode": "tasks"}, "placement": placement, "gpus": own}
     name = f"{member.study.experiment}-{member.nodes}-nodes"
     report = made.run(folder, name, metrics, status=status, plan=plan)
     report.run.directory.write(FILE, member.text)

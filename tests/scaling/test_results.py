@@ -57,6 +57,15 @@ def test_sizes_are_compared_with_the_smallest_one(tmp_path: Path) -> None:
     assert len(found.fits[0].residuals) == len(SPEEDS)
 
 
+def test_costs_are_those_of_all_gpus_of_whole_nodes(tmp_path: Path) -> None:
+    member = Member(STUDY, 2, 1)
+    report = made.run(tmp_path, member, {"samples/s": [100.0]}, gpus=1, reserved=8)
+    found = results.result(STUDY, [(report, member)])
+    [size] = found.sizes
+    assert (size.gpus, found.unit) == (2, "GPU-hours")
+    assert size.million == pytest.approx(1e6 / 100 * 8 / 3600)
+
+
 def test_strong_scaling_has_the_law_of_amdahl(tmp_path: Path) -> None:
     strong = msgspec.structs.replace(STUDY, mode="strong")
     found = results.result(strong, made.study(tmp_path, SPEEDS, of=strong, gpus=0))
@@ -112,6 +121,14 @@ def test_what_several_ranks_recorded_is_the_sum_or_the_first_as_it_is_chosen(tmp
     assert found == [Spread(400, 400, 400), Spread(100, 100, 100)]
     chosen = msgspec.structs.replace(STUDY, ranks="sum")
     assert results.result(chosen, [pair]).sizes[0].throughput.median == 400
+
+
+def test_what_was_lost_of_the_metrics_is_told(tmp_path: Path) -> None:
+    report, member = with_ranks(tmp_path, [100.0, 100.0])
+    [file, _] = sorted(report.run.directory.path.glob("tracking/**/*.jsonl"))
+    file.write_text(file.read_text() + "junk\n" * 2)
+    found = results.result(STUDY, [(report, member)], ranks="sum")
+    assert found.lost == ("train-1-nodes-1: 2 damaged lines of what it recorded were skipped",)
 
 
 @pytest.mark.parametrize("value", [1e308, 5e-324, 0.0, -5.0, math.inf])

@@ -70,6 +70,15 @@ def test_slurm_counts_no_time_for_which_a_job_did_not_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("allocated", "gpus"),
+    [("gres/gpu=3,gres/gpu:a100=1", 3), ("gres/gpu:a100=2,gres/gpu:1g.10gb=1", 3), ("cpu=2", None)],
+)
+def test_slurm_counts_gpus_by_their_types_where_that_is_all(allocated: str, gpus: int | None) -> None:
+    [found] = read("slurm", "5", f"5|COMPLETED|0:0|10|20|30||n1|00:04.500|{allocated}||10\n")
+    assert found.gpus == gpus
+
+
 def test_slurm_joins_components_and_parts_elements() -> None:
     answer = (
         "24+0|FAILED|5:0|10|20|30||n[1-2]|00:04.500|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,node=2||10\n"

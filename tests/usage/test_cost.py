@@ -38,6 +38,12 @@ def test_without_accounting_it_is_what_the_event_log_and_the_plan_have() -> None
     assert total([]) == Consumption()
 
 
+def test_without_accounting_whole_nodes_count_whole() -> None:
+    plan = PLAN._replace(gpus=1, reserved_gpus=4)
+    [found] = starts([Attempt("12", (0, 0), "completed", 90.0, 100.0, 110.0)], plan, 0.0)
+    assert found == Consumption("12", 0, 10, 10, None, 4, 40)
+
+
 def test_clocks_that_differ_make_no_negative_time() -> None:
     [found] = starts([Attempt("12", (0, 0), "completed", 110.0, 100.0, 90.0)], PLAN, 0.0)
     assert (found.waited, found.elapsed, found.gpu_seconds, found.cpu_share) == (0, 0, 0, None)

@@ -9,7 +9,7 @@ import pytest
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.usage import samples
-from hpcdist.usage.samples import GpuUse, NodeUse
+from hpcdist.usage.samples import GpuUse, NodeUse, Samples
 
 TEXT = """\
 # n1.site nvidia-smi
@@ -70,4 +70,17 @@ def test_the_files_of_a_run(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(TEXT)
     found = samples.read(RunDirectory(tmp_path), StoredPlan(), ["12_3", "12_5"])
-    assert found == (USE._replace(job="12_3"),)
+    assert found == Samples((USE._replace(job="12_3"),))
+
+
+def test_of_many_nodes_evenly_spaced_ones_are_read_and_the_others_counted(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    folder = tmp_path / "jobs" / "12" / "gpu_usage"
+    folder.mkdir(parents=True)
+    for name in (*(f"0.{number}.0" for number in range(150)), *(f"1.0.{node}" for node in range(250))):
+        (folder / name).write_text(TEXT)
+    found = samples.read(RunDirectory(tmp_path), StoredPlan(), ["12"])
+    read = [(use.attempt, use.node) for use in found.nodes]
+    before = [((0, number), 0) for number in range(0, 150, 2)]
+    assert read == [*before, *(((1, 0), node) for node in range(0, 250, 3))]
+    assert found.left_out == 75 + 166

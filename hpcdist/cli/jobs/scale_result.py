@@ -40,7 +40,9 @@ def print_plan(found: Sequence[SizeCost]) -> None:
     runs = sum(size.runs for size in found)
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
-    click.echo(f"{runs} runs{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours")
+    click.echo(
+        f"{runs} run{'s' * (runs > 1)}{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours"
+    )
     if charge := size_costs.charged(found).lines.get("charge"):
         click.echo(f"charge: {charge}")
 
@@ -78,6 +80,8 @@ def print_result(result: Result) -> None:
         show.table(table.heads(result), map(table.row, result.sizes))
         for line in table.lines(result):
             click.echo(line)
+    for text in islice(result.lost, _MOST):
+        note(text)
     for text in islice(result.left_out, _MOST):
         note(f"not measured: {text}")
     if len(result.left_out) > _MOST:
@@ -97,6 +101,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "largest_efficient": result.largest_efficient,
         "runs": [*map(_run_data, result.runs)],
         "not_measured": [*result.left_out],
+        "lost": [*result.lost],
     }
 
 

@@ -52,6 +52,8 @@ def print_used(used: Used) -> None:
         show.table(heads, map(_row, used.nodes[:_MOST_NODES]))
     if len(used.nodes) > _MOST_NODES:
         click.echo(f"{len(used.nodes) - _MOST_NODES} more nodes: --json has them")
+    if used.nodes_left_out:
+        click.echo(f"{used.nodes_left_out} more were sampled and not read: these are evenly spaced")
     for found in used.advice:
         click.echo(f"\nadvice: {found.text}; write {found.write}")
 
@@ -82,6 +84,7 @@ def of_used(used: Used) -> dict[str, Any]:
     return {
         "cost": of_costs(used.costs),
         "gpu_use": nodes,
+        "gpu_use_left_out": used.nodes_left_out,
         "advice": [found._asdict() for found in used.advice],
     }
 

@@ -12,7 +12,7 @@ has a submit time of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from hpcdist.host.command import Command, Completed
@@ -74,8 +74,7 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
         hosts = ()
     usage = Usage(element, said.state, queued, started, ended, said.exit_code, hosts, size(memory))
     had = _tres(allocated)
-    # without gres/gpu in AccountingStorageTRES no job has any there
-    cpus, gpus = (count(had.get(name, "")) for name in ("cpu", "gres/gpu"))
+    cpus, gpus = count(had.get("cpu", "")), _gpus(had)
     if said.state.is_final and not (allocated and started):
         return usage._replace(started=None, cpus=0, gpus=0, elapsed=0.0)
     if started is None:
@@ -86,6 +85,13 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
 def _tres(text: str) -> dict[str, str]:
     """Return the values of ``cpu=4,gres/gpu:a100=2,mem=8G`` by their names."""
     return dict(item.split("=", 1) for item in text.split(",") if "=" in item)
+
+
+def _gpus(had: Mapping[str, str]) -> int | None:
+    """Return the GPUs, by their types where only these are in AccountingStorageTRES; None where none are."""
+    typed = [count(number) or 0 for name, number in had.items() if name.startswith("gres/gpu:")]
+    whole = count(had.get("gres/gpu", ""))
+    return sum(typed) or None if whole is None else whole
 
 
 def _with_step(usage: Usage, columns: list[str]) -> Usage:

@@ -40,7 +40,7 @@ class Associations:
         for line in completed.stdout.splitlines():
             fields = dict(word.partition("=")[::2] for word in line.split())
             own = fields.get("UserName", "").partition("(")[0] in ("", user)
-            if fields.get("Account") == account and own:
+            if fields.get("Account", "").casefold() == account.casefold() and own:
                 for left in _lefts(fields.get("GrpTRESMins", "")):
                     if left.unit not in found or left.amount < found[left.unit].amount:
                         found[left.unit] = left
