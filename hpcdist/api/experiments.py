@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hpcdist.api import elsewhere
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
@@ -19,7 +20,7 @@ from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.nodes import suspects
-from hpcdist.remotes import here, submitting
+from hpcdist.remotes import submitting
 from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
@@ -53,7 +54,7 @@ class Experiment:
 
     def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
+            return awaited.resolved(experiment, site, runs_dir, elsewhere.services(), on or "")
 
         options = self._options._replace(remote=on)
         remote = None if on is None else submitting.target(options)

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from hpcdist.api import elsewhere
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
 from hpcdist.nodes import suspects
-from hpcdist.remotes import here, submitting
+from hpcdist.remotes import submitting
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
@@ -30,7 +31,7 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
-    services, notes = here.services(), list[str]()
+    services, notes = elsewhere.services(), list[str]()
     options = anew.options(run, changes)._replace(remote=run.record.remote or None)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=run.record.remote)
     made = suspects.avoided(planning.plan_experiment(options, awaiting=awaiting), runs_dir, saves=True)
@@ -49,7 +50,7 @@ def resumed(run: Run, changes: replanning.Changes) -> Made:
     Raises:
         HpcdistError: as `hpcdist.Run.resume`.
     """
-    services, notes = here.services(voids=True), list[str]()
+    services, notes = elsewhere.services(voids=True), list[str]()
     output, now = Output(note=notes.append), renewed(run)
     if now.directory.plan().trials is None:
         return Made(continuing.go_on(now, services, output, changes), tuple(notes))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hpcdist.api import elsewhere
 from hpcdist.api.experiments import options_of
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
@@ -24,7 +25,6 @@ from hpcdist.nodes import suspects
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.planning import Step
 from hpcdist.pipelines.submitting import PipelineRequest
-from hpcdist.remotes import here
 from hpcdist.remotes import submitting as remotes
 from hpcdist.remotes.submitting import Target
 from hpcdist.runs import cancelling, rundir, this_machine
@@ -47,7 +47,7 @@ class PipelineRun:
 
     def status(self) -> Mapping[str, Status]:
         """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
-        nodes = looking.look(self._stored, here.services())
+        nodes = looking.look(self._stored, elsewhere.services())
         return {node.name: node.report.status._replace(reason=node.reason) for node in nodes if node.report}
 
     def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
@@ -65,7 +65,7 @@ class PipelineRun:
         Raises:
             SchedulerError: as `Run.cancel`.
         """
-        return bool(cancelling.cancel([*self._stored.runs().values()], here.services()))
+        return bool(cancelling.cancel([*self._stored.runs().values()], elsewhere.services()))
 
     def resume(self) -> tuple[Run, ...]:
         """Run again what did not end well, and what depends on it, as `hpcdist resume`; return these runs.
@@ -76,7 +76,7 @@ class PipelineRun:
         """
         from hpcdist.pipelines import resuming  # it plans as searches do
 
-        return tuple(map(Run, resuming.resume(self._stored, here.services(voids=True), Output())))
+        return tuple(map(Run, resuming.resume(self._stored, elsewhere.services(voids=True), Output())))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Pipeline:
             SchedulerError: as `Plan.submit`.
             SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
         """
-        where, services, notes = runs_directory(runs_dir), here.services(), list[str]()
+        where, services, notes = runs_directory(runs_dir), elsewhere.services(), list[str]()
         options, remote = self._options_on(on)
         steps = self._steps(where, options, remote)
         if remote:

@@ -70,7 +70,8 @@ def no_remotes(runs: Sequence[Run]) -> Elsewhere:
 class Services(NamedTuple):
     """The real services need only a ``Shell``; tests pass their own functions.
 
-    ``remote`` returns the machine that has these runs, which is the same for all.
+    ``remote`` returns the machine that has these runs, which is the same for all. ``warn`` gets what of a
+    run on another machine could not be brought up to date here, again with each look.
     """
 
     runner: Runner
@@ -81,6 +82,7 @@ class Services(NamedTuple):
     create: Callable[[Path, str], RunDirectory] = rundir.create
     host: str = os.uname().nodename
     remote: Callable[[Sequence[Run]], Elsewhere] = no_remotes
+    warn: Callable[[Problem], object] = bool
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Save these changes of the run's record and return the changed run.
