@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -203,6 +203,25 @@ def define(  # noqa: PLR0913 - one argument a setting
     if cmd:
         planning.loaded(options, document)
     return Experiment(_DEFINED, options, document)
+
+
+def sweep(experiment: Experiment, matrix: Mapping[str, Any], **search: Any) -> Experiment:
+    """Return the experiment as a search over its params; its run has `Run.trials`.
+
+    ``matrix``: for each param a list of values, or what a file has: ``{"uniform": [0, 1]}``. ``search``: the
+    other keys of the section ``hptuning``, such as ``concurrency``, ``random_search`` or ``hyperband``.
+
+    Raises:
+        ConfigError: if the search is invalid, or the experiment is none.
+    """
+    if not isinstance(experiment, Experiment):
+        message = f"{experiment!r} is no Experiment"
+        raise ConfigError(Problem(message, ("experiment",), "write what `load` or `define` returned"))
+    values = {
+        name: value if isinstance(value, Mapping) or not isinstance(value, Iterable) else {"values": [*value]}
+        for name, value in mapping(matrix, "matrix").items()
+    }
+    return experiment.changed(settings={"hptuning": {"matrix": values, **search}})
 
 
 def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:
