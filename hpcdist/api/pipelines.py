@@ -76,7 +76,7 @@ class PipelineRun:
         """
         from hpcdist.pipelines import resuming  # it plans as searches do
 
-        return tuple(map(Run, resuming.resume(self._stored, elsewhere.services(voids=True), Output())))
+        return tuple(map(Run, resuming.resume(self._stored, elsewhere.services(), Output())))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def services(*, voids: bool = False) -> Services:
     """Return the services of this machine; those of a remote's runs are found by `Services.at`.
 
-    ``voids``: whoever looks at a run submits its jobs, and gives up submissions that were cut off before.
+    ``voids`` as of `machines.Remote`: for whoever submits the jobs of a run, and lets nobody else do so.
     """
     return this_machine.services()._replace(remote=partial(_of_runs, voids=voids))
 

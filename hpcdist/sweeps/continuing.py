@@ -47,7 +47,7 @@ def resume(run: Run, services: Services, output: Output) -> Run:
         ConfigError: if jobs of the run live, all its trials have completed, or it is on a remote.
         SchedulerError: if the state of a trial is unknown, or as `control.submit`.
     """
-    this_machine.check_here(run, "resume", f"submit the search again, by `--on {run.record.remote}`")
+    this_machine.check_here(run, "resume", f"`hpcdist restart {run.name}` submits all of it anew")
 
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
@@ -166,14 +166,12 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             if lifts_stop:
                 stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
+        there = services.at([report.run])
         if jobs:
             _begin(jobs[0], report, services, output)
         new = _added(report.run, jobs, services, goes_on=goes_on)
-        there = services.at([new])
         if goes_on:
-            event = Event(endings.RESUMED, new.event_id, int(services.now()), "0")
-            new.directory.append_event(event)
-            there.add(new, event)
+            _record_resumed(new, there)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
         code = code_record.read(run.directory)
@@ -207,6 +205,13 @@ def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bo
         own = run.directory._replace(number=number)
         services.save(own, record._replace(goes_on=goes_on and (number == first or not trials)))
     return renewed(services.update(run, jobs=first + len(jobs) - 1))
+
+
+def _record_resumed(run: Run, there: Services) -> None:
+    """Record that the run goes on, here and on the machine where it is."""
+    event = Event(endings.RESUMED, run.event_id, int(there.now()), "0")
+    run.directory.append_event(event)
+    there.add(run, event)
 
 
 def check_over(report: Report) -> None:

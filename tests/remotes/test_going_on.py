@@ -102,12 +102,10 @@ def test_a_restart_is_a_new_run_there(here: Laptop) -> None:
 
 
 def test_a_search_there_is_not_resumed_and_what_to_do_is_said(here: Laptop) -> None:
-    search = {"hptuning": {"matrix": {"x": {"values": [1, 2]}}}}
     here.write("tune", "exit {{ x }}")
-    file = here.work / "tune.yml"
-    file.write_text(file.read_text()[:-1] + f', "hptuning": {search["hptuning"]}'.replace("'", '"') + "}")
-    here.hpcdist("submit", "tune.yml", "--on", "box", "--wait", code=None)
+    matrix = "hptuning.matrix={x: {values: [1, 2]}}"
+    here.hpcdist("submit", "tune.yml", "--on", "box", "--wait", "--set", matrix, code=None)
     assert here.hpcdist("resume", "tune-1", code=2).stderr == (
-        "error: tune-1 is on box, where `hpcdist resume` does not reach it; submit the search again, by"
-        " `--on box`\n"
+        "error: tune-1 is on box, where `hpcdist resume` does not reach it; `hpcdist restart tune-1` submits"
+        " all of it anew\n"
     )

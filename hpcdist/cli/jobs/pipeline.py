@@ -182,7 +182,7 @@ def resume(runs_dir: Path, name: str, *, json: bool) -> None:
     from hpcdist.pipelines import resuming  # it plans as searches do
 
     if stored := store.find(runs_dir, name):
-        services = runs.services(voids=True)
+        services = runs.services()
         found = resuming.resume(stored, services, Output(bool if json else _print_run, note))
         if json:
             show.as_json([*map(runs.record_of, found)])
