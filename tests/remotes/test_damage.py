@@ -41,8 +41,9 @@ def test_status_and_wait_name_a_run_whose_files_cannot_be_written_here(here: Lap
     program = "print(hpcdist.find_run('bad-1').status().state.value)"
     assert [line for line in python(here, program) if named in line]
     words = [sys.executable, "-m", "hpcdist", "wait", "bad-1"]
-    where = {"cwd": here.work, "env": here.environment, "text": True}
-    with subprocess.Popen(words, stderr=subprocess.PIPE, **where) as waiting:
+    with subprocess.Popen(
+        words, cwd=here.work, env=here.environment, stderr=subprocess.PIPE, text=True
+    ) as waiting:
         assert waiting.stderr
         while named not in (line := waiting.stderr.readline()):
             assert line
