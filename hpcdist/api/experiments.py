@@ -214,14 +214,23 @@ def sweep(experiment: Experiment, matrix: Mapping[str, Any], **search: Any) -> E
     Raises:
         ConfigError: if the search is invalid, or the experiment is none.
     """
-    if not isinstance(experiment, Experiment):
-        message = f"{experiment!r} is no Experiment"
-        raise ConfigError(Problem(message, ("experiment",), "write what `load` or `define` returned"))
+    check_type(experiment, "experiment")
     values = {
         name: value if isinstance(value, Mapping) or not isinstance(value, Iterable) else {"values": [*value]}
         for name, value in mapping(matrix, "matrix").items()
     }
     return experiment.changed(settings={"hptuning": {"matrix": values, **search}})
+
+
+def check_type(value: object, name: str) -> None:
+    """Check the argument of this name, of which type checkers know that it is an experiment.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    if not isinstance(value, Experiment):
+        hint = "write an experiment, such as `hpcdist.define(site=...)`"
+        raise ConfigError(Problem(f"{value!r} is no Experiment", (name,), hint))
 
 
 def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ WRONG: Any = 3
         (lambda: ON.changed(site=WRONG), f"site: 3 {PATH}"),
         (
             lambda: hpcdist.sweep(WRONG, {"x": [1]}),
-            "experiment: 3 is no Experiment; write what `load` or `define` returned",
+            "experiment: 3 is no Experiment; write an experiment, such as `hpcdist.define(site=...)`",
         ),
         (
             lambda: hpcdist.sweep(ON, [1]),  # type: ignore[arg-type]
