@@ -41,7 +41,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcdist.api.experiments import Experiment, define, load
+    from hpcdist.api.experiments import Experiment, define, load, sweep
     from hpcdist.api.finding import Runs, find_run, find_runs
     from hpcdist.api.functions import call, call_each
     from hpcdist.api.pipelines import Pipeline, PipelineRun, find_pipeline, load_pipeline
@@ -100,12 +100,13 @@ __all__ = [
     "find_runs",
     "load",
     "load_pipeline",
+    "sweep",
     "wait",
     "wait_async",
 ]
 
 _MODULES = {
-    "api.experiments": ("Experiment", "define", "load"),
+    "api.experiments": ("Experiment", "define", "load", "sweep"),
     "api.finding": ("Runs", "find_run", "find_runs"),
     "api.functions": ("call", "call_each"),
     "api.pipelines": ("Pipeline", "PipelineRun", "find_pipeline", "load_pipeline"),

@@ -155,6 +155,52 @@ hpcdist_receive() {
   printf '%s\n' "${hpcdist_problem:-it came incomplete}"
 }
 
+# RUN TOKEN EVENT: unpack the files of further jobs from stdin, which are whole with their last file, into a run
+# that goes on. The event in its log shows that it does: a request that comes late changes nothing.
+hpcdist_add() {
+  hpcdist_new=$1/.adding-$hpcdist_mark
+  umask 077
+  if ! hpcdist_problem=$({ mkdir "$hpcdist_new" && cd "$hpcdist_new" && tar xof -; } 2>&1) ||
+    ! hpcdist_has "$hpcdist_new/.sent" "$2"; then
+    hpcdist_print unwritten
+    printf '%s\n' "${hpcdist_problem:-it came incomplete}"
+  elif hpcdist_problem=$({ mv "$hpcdist_new"/* "$1" && cd "$1" && { grep -qxF "$3" events || hpcdist_go_on "$3"; }; } 2>&1); then
+    hpcdist_print received
+  else
+    hpcdist_print unwritten
+    printf '%s\n' "$hpcdist_problem"
+  fi
+  rm -rf "$hpcdist_new"
+}
+
+# EVENT: let the run in this folder go on, as hpcdist.runs.stopping does here: its attempts are counted anew.
+hpcdist_go_on() {
+  rm -f stop cancelled && find attempts -name 0 -type f 2>/dev/null | while IFS= read -r hpcdist_file; do
+    hpcdist_file=${hpcdist_file%/0}
+    find "$hpcdist_file/." -name '[0-9]*' | grep -c '/[0-9]*$' >"$hpcdist_file/first.new" &&
+      mv "$hpcdist_file/first.new" "$hpcdist_file/first" && rm -f "$hpcdist_file/over"
+  done && echo "$1" >>events
+}
+
+# RUN NEW: let a new run begin with copies of the outputs and checkpoints of a run. Links into that one lead to the
+# copies, as those that hpcdist.runs.copying makes.
+hpcdist_begin_with() {
+  umask 077
+  for hpcdist_name in outputs checkpoints; do
+    [ -d "$1/$hpcdist_name" ] || continue
+    if ! hpcdist_problem=$(cp -RPp "$1/$hpcdist_name" "$2" 2>&1); then
+      hpcdist_print unwritten
+      printf '%s\n' "$hpcdist_problem"
+      return
+    fi
+    find "$2/$hpcdist_name" -type l | while IFS= read -r hpcdist_file; do
+      hpcdist_line=$(readlink "$hpcdist_file")
+      case $hpcdist_line in "$1"/*) rm "$hpcdist_file" && ln -s "$2/${hpcdist_line#"$1"/}" "$hpcdist_file" ;; esac
+    done
+  done
+  hpcdist_print copied
+}
+
 # FILE WORDS: whether the first line of a file begins with these words.
 hpcdist_has() {
   hpcdist_line=

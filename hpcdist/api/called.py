@@ -7,9 +7,9 @@ import pickle
 import re
 from typing import Any, Final, NamedTuple
 
+from hpcdist.api import elsewhere
 from hpcdist.errors import ConfigError, JobFailed, Problem
 from hpcdist.host import untrusted
-from hpcdist.remotes import here
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import renewed
@@ -41,7 +41,7 @@ def ends(run: Run) -> dict[int, End]:
     Raises:
         ConfigError: if it is a run of one call.
     """
-    found = looking.look(renewed(run), here.services()).trials
+    found = looking.look(renewed(run), elsewhere.services()).trials
     return {trial.number: End(trial.state, trial=trial.number) for trial in found}
 
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.remotes import fetching, here, machines
 from hpcdist.remotes.channel import Channel
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.services import Services
 from hpcdist.tracking.outputs import Output
 
 _BELOW = 3
 """How far above here the method is that was called, which a warning names."""
 
 
+def services(*, voids: bool = False) -> Services:
+    """Return the services as `here.services`, whose warnings are Python's."""
+    return here.services(voids=voids)._replace(warn=_warn)
+
+
+def _warn(problem: Problem) -> None:
+    warnings.warn(str(problem), stacklevel=_BELOW)
+
+
 def pull(run: Run) -> None:
     """Bring a run of a remote up to date here; warn if it does not answer, and what is here is read."""
     try:
-        here.services().pull([run], whole=True)
+        services().pull([run], whole=True)
     except (ConfigError, SchedulerError) as error:
         warnings.warn(str(error), stacklevel=_BELOW)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hpcdist.api import elsewhere
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
@@ -19,7 +20,7 @@ from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.nodes import suspects
-from hpcdist.remotes import here, submitting
+from hpcdist.remotes import submitting
 from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
@@ -53,7 +54,7 @@ class Experiment:
 
     def _plan(self, runs_dir: Path, on: str | None, *, saves: bool = False) -> Plan:
         def awaiting(experiment: model.Experiment, site: Site) -> model.Experiment:
-            return awaited.resolved(experiment, site, runs_dir, here.services(), on or "")
+            return awaited.resolved(experiment, site, runs_dir, elsewhere.services(), on or "")
 
         options = self._options._replace(remote=on)
         remote = None if on is None else submitting.target(options)
@@ -202,6 +203,34 @@ def define(  # noqa: PLR0913 - one argument a setting
     if cmd:
         planning.loaded(options, document)
     return Experiment(_DEFINED, options, document)
+
+
+def sweep(experiment: Experiment, matrix: Mapping[str, Any], **search: Any) -> Experiment:
+    """Return the experiment as a search over its params; its run has `Run.trials`.
+
+    ``matrix``: for each param a list of values, or what a file has: ``{"uniform": [0, 1]}``. ``search``: the
+    other keys of the section ``hptuning``, such as ``concurrency``, ``random_search`` or ``hyperband``.
+
+    Raises:
+        ConfigError: if the search is invalid, or the experiment is none.
+    """
+    check_type(experiment, "experiment")
+    values = {
+        name: value if isinstance(value, Mapping) or not isinstance(value, Iterable) else {"values": [*value]}
+        for name, value in mapping(matrix, "matrix").items()
+    }
+    return experiment.changed(settings={"hptuning": {"matrix": values, **search}})
+
+
+def check_type(value: object, name: str) -> None:
+    """Check the argument of this name, of which type checkers know that it is an experiment.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    if not isinstance(value, Experiment):
+        hint = "write an experiment, such as `hpcdist.define(site=...)`"
+        raise ConfigError(Problem(f"{value!r} is no Experiment", (name,), hint))
 
 
 def _environment(numbers: Mapping[str, int], variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from hpcdist.api import called
-from hpcdist.api.experiments import Experiment
+from hpcdist.api.experiments import Experiment, check_type
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
 from hpcdist.api.values import all_of
@@ -137,7 +137,7 @@ def _planned(
 ) -> Plan:
     if not callable(work[0]):
         raise ConfigError(Problem(f"{work[0]!r} is no function", hint="write its name, without parentheses"))
-    _check_experiment(on)
+    check_type(on, "on")
     encoded = base64.b64encode(_pickled(work)).decode()
     digest = hashlib.sha256(encoded.encode()).hexdigest()
     command = f'{quote(python)} "$HPCDIST_RUN_DIR/call.py" {digest}{words}'
@@ -146,12 +146,6 @@ def _planned(
     program = files("hpcdist.api").joinpath("task.py").read_text(encoding="utf-8")
     beside = {"call.py": program, "call.txt": f"{version} {encoded}"}
     return Plan(plan._made, plan._options, beside)  # noqa: SLF001 - of this room
-
-
-def _check_experiment(on: object) -> None:
-    if not isinstance(on, Experiment):
-        hint = "write an experiment, such as `hpcdist.define(site=...)`"
-        raise ConfigError(Problem(f"{on!r} is no Experiment", ("on",), hint))
 
 
 def _pickled(work: tuple[Callable[..., Any], Any]) -> bytes:

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from hpcdist.api import elsewhere
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
 from hpcdist.nodes import suspects
+from hpcdist.remotes import submitting
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
@@ -29,12 +31,15 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
-    this_machine.check_here(run, "copy" if copies else "restart")
-    services, notes = this_machine.services(), list[str]()
-    options = anew.options(run, changes)
-    awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services)
+    services, notes = elsewhere.services(), list[str]()
+    options = anew.options(run, changes)._replace(remote=run.record.remote or None)
+    awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=run.record.remote)
     made = suspects.avoided(planning.plan_experiment(options, awaiting=awaiting), runs_dir, saves=True)
     request = anew.Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
+    if run.record.remote:
+        begins_with = run.record.there if copies else ""
+        target = submitting.target(options)
+        request, services = target.prepare(request, made, runs_dir, services, begins_with)
     new = this_machine.submit(request, runs_dir, services, Output(note=notes.append))
     return Made(new, (*map(str, made.problems), *notes))
 
@@ -45,8 +50,7 @@ def resumed(run: Run, changes: replanning.Changes) -> Made:
     Raises:
         HpcdistError: as `hpcdist.Run.resume`.
     """
-    this_machine.check_here(run, "resume")
-    services, notes = this_machine.services(), list[str]()
+    services, notes = elsewhere.services(voids=True), list[str]()
     output, now = Output(note=notes.append), renewed(run)
     if now.directory.plan().trials is None:
         return Made(continuing.go_on(now, services, output, changes), tuple(notes))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hpcdist.api import elsewhere
 from hpcdist.api.experiments import options_of
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
@@ -24,7 +25,8 @@ from hpcdist.nodes import suspects
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.planning import Step
 from hpcdist.pipelines.submitting import PipelineRequest
-from hpcdist.remotes import here
+from hpcdist.remotes import submitting as remotes
+from hpcdist.remotes.submitting import Target
 from hpcdist.runs import cancelling, rundir, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.schedulers.job import Status
@@ -45,7 +47,7 @@ class PipelineRun:
 
     def status(self) -> Mapping[str, Status]:
         """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
-        nodes = looking.look(self._stored, here.services())
+        nodes = looking.look(self._stored, elsewhere.services())
         return {node.name: node.report.status._replace(reason=node.reason) for node in nodes if node.report}
 
     def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
@@ -63,7 +65,7 @@ class PipelineRun:
         Raises:
             SchedulerError: as `Run.cancel`.
         """
-        return bool(cancelling.cancel([*self._stored.runs().values()], here.services()))
+        return bool(cancelling.cancel([*self._stored.runs().values()], elsewhere.services()))
 
     def resume(self) -> tuple[Run, ...]:
         """Run again what did not end well, and what depends on it, as `hpcdist resume`; return these runs.
@@ -74,7 +76,7 @@ class PipelineRun:
         """
         from hpcdist.pipelines import resuming  # it plans as searches do
 
-        return tuple(map(Run, resuming.resume(self._stored, this_machine.services(), Output())))
+        return tuple(map(Run, resuming.resume(self._stored, elsewhere.services(), Output())))
 
 
 @dataclass(frozen=True)
@@ -85,25 +87,34 @@ class Pipeline:
     _options: ExperimentOptions = field(repr=False)
     _document: Document = field(repr=False)
 
-    def plan(self) -> Mapping[str, Plan]:
-        """Decide what runs where, for each operation, as `hpcdist plan`.
+    def plan(self, *, on: str | None = None) -> Mapping[str, Plan]:
+        """Decide what runs where, for each operation, as `hpcdist plan`; ``on`` as of `Experiment.plan`.
 
         Raises:
             ConfigError: with the problems of all operations.
             PlanError: if one does not fit the site, or its batch system cannot wait in such a way.
         """
-        steps = self._planned(runs_directory(None))
+        steps = self._steps(runs_directory(None), *self._options_on(on))
         return MappingProxyType({step.operation.name: Plan(step.made, step.options) for step in steps})
 
-    def _planned(self, runs_dir: Path) -> list[Step]:
-        pipeline = reading.read(self._document, self._options)
-        name = rundir.next_name(runs_dir, pipeline.name)
-        return planning.plan_all(
-            pipeline, name, planning.expected(pipeline, name, runs_dir), partial(_plan, runs_dir)
-        )
+    def _options_on(self, on: str | None) -> tuple[ExperimentOptions, Target | None]:
+        """Return the options with which it is read for a remote, and that."""
+        options = self._options._replace(remote=on)
+        remote = None if on is None else remotes.target(options)
+        if remote and not options.site:
+            options = options._replace(site=remote.site)
+        return options, remote
 
-    def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> PipelineRun:
-        """Plan all operations, then submit each exactly once, as `hpcdist submit`.
+    def _steps(self, runs_dir: Path, options: ExperimentOptions, remote: Target | None) -> list[Step]:
+        pipeline = reading.read(self._document, options)
+        name = rundir.next_name(runs_dir, pipeline.name)
+        expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
+        return planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
+
+    def submit(
+        self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
+    ) -> PipelineRun:
+        """Plan all operations, then submit each exactly once, as `hpcdist submit`, ``on`` a remote or here.
 
         If the batch system refuses one, those before it are cancelled. ``runs_dir`` and ``again`` as of
         `Plan.submit`.
@@ -114,14 +125,19 @@ class Pipeline:
             SchedulerError: as `Plan.submit`.
             SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
         """
-        where, services, notes = runs_directory(runs_dir), this_machine.services(), list[str]()
-        site = self._planned(where)[0].made.plan.identity.site
+        where, services, notes = runs_directory(runs_dir), elsewhere.services(), list[str]()
+        options, remote = self._options_on(on)
+        steps = self._steps(where, options, remote)
+        if remote:
+            for step in steps:
+                remotes.check_code(step.made, remote)
         this_machine.check(where)
+        request = PipelineRequest(
+            reading.read(self._document, options), steps[0].made.plan.identity.site, options
+        )
         stored, _ = submitting.submit(
-            PipelineRequest(reading.read(self._document, self._options), site, self._options),
-            where, services, partial(_plan, where),
-            lambda request, output: this_machine.submit(request, where, services, output),
-            Output(note=notes.append), again=again,
+            request, where, services, partial(_plan, where),
+            partial(remotes.submit, remote, where, services), Output(note=notes.append), again=again,
         )  # fmt: skip
         return PipelineRun(stored, stored.name, tuple(notes))
 

@@ -11,7 +11,6 @@ from hpcdist.api import called, elsewhere, further, results, showing, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import all_of, count, texts
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.remotes import here
 from hpcdist.runs import cancelling, finding, logs, rundir, states
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
@@ -59,7 +58,7 @@ class Run:
 
     def status(self) -> Status:
         """Return the state of its job, as `hpcdist status`, by one query; unknown is an answer."""
-        return states.status([renewed(self._run)], here.services())[0].status
+        return states.status([renewed(self._run)], elsewhere.services())[0].status
 
     def wait(self, timeout: float | None = None) -> Status:
         """Return how its job ended, when it has; ``timeout`` in seconds.
@@ -119,7 +118,7 @@ class Run:
         if follow and trial is not None:
             raise ConfigError(Problem("the output of one trial cannot be followed", hint="follow the run"))
         if follow:
-            services = here.services()
+            services = elsewhere.services()
             watch = Watch(renewed(self._run), services)
             files = [watch.observe(logs.follow(directory, watch.is_over, watch.sleep))]
         else:
@@ -150,7 +149,7 @@ class Run:
         """
         elsewhere.pull(self._run)
         run = renewed(self._run)
-        found = looking.look(run, here.services()).trials
+        found = looking.look(run, elsewhere.services()).trials
         tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
         named = {f"{run.name}/{one.number}": one for one in found}
         there = [tracked[name] for name in named if name in tracked]
@@ -192,7 +191,7 @@ class Run:
         Raises:
             SchedulerError: if the batch system refused or did not answer, or the job is unknown.
         """
-        return bool(cancelling.cancel([renewed(self._run)], here.services()))
+        return bool(cancelling.cancel([renewed(self._run)], elsewhere.services()))
 
     def restart(
         self,

@@ -7,9 +7,9 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
+from hpcdist.api import elsewhere
 from hpcdist.api.values import number
 from hpcdist.errors import HpcdistError
-from hpcdist.remotes import here
 from hpcdist.runs import waiting
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
@@ -31,7 +31,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
         HpcdistError: if a generation cannot be submitted, when the others have ended.
         WaitTimeout: if they have not ended within so many seconds.
     """
-    services = here.services()
+    services = elsewhere.services()
     services = services._replace(sleep=sleep or services.sleep)
     if timeout is not None:
         services = waiting.with_time_limit(services, number(timeout, "timeout"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import ConfigError, Place, Problem, warning
+from hpcdist.errors import Place, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources
 from hpcdist.loading import bash_syntax, machine, recognition
@@ -122,7 +122,7 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     """Return the document of the file, and whether it is a pipeline; None for a command line.
 
     Raises:
-        ConfigError: if it cannot be read, or is a pipeline for a remote.
+        ConfigError: if it cannot be read.
     """
     if options.words:
         return None, False
@@ -135,11 +135,7 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
         return document, False
     from hpcdist.pipelines import reading  # not needed for other tools' files
 
-    is_pipeline = reading.is_pipeline(document, options.form)
-    if is_pipeline and options.remote is not None:
-        message = f"a pipeline is not submitted on {options.remote} over ssh"
-        raise ConfigError(Problem(message, hint="submit it there"))
-    return document, is_pipeline
+    return document, reading.is_pipeline(document, options.form)
 
 
 def runs_here() -> Path:

@@ -68,6 +68,15 @@ class TakesSettings(Protocol):
 
 
 @runtime_checkable
+class ChoosesSettings(Protocol):
+    """An importer as `TakesSettings`, whose keys depend on the file."""
+
+    def settings_of(self, data: Map) -> frozenset[str]:
+        """Return the keys of this file that are as `TakesSettings.settings`."""
+        ...
+
+
+@runtime_checkable
 class ContainsJobs(Protocol):
     """An importer of a form in which one document may contain several named jobs."""
 
@@ -143,6 +152,8 @@ def settings_of(data: Map, form: str = "") -> frozenset[str]:
         ConfigError: when no importer has that name.
     """
     importer = _importer(data, form)
+    if isinstance(importer, ChoosesSettings):
+        return importer.settings_of(data)
     return importer.settings if isinstance(importer, TakesSettings) else frozenset()
 
 

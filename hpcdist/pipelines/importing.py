@@ -23,6 +23,15 @@ _HINTS: Final = {
     "schedule": "use cron",
     "matrix": "write it into the operation that is a search",
 }
+_INSTEAD: Final = {
+    "hubRef": "it is kept in Polyaxon's hub: write it as a file beside this one, and `pathRef: ./NAME.yml`",
+    "urlRef": "nothing is fetched: save it beside this file, and write `pathRef: ./NAME.yml`",
+    "conditions": "no batch system looks at values: test them in the command, or use `trigger`",
+    "schedule": "use cron",
+    "matrix": "write it as `hptuning` into the file of an operation of its own",
+}
+"""What an operation of Polyaxon may have that no operation here has, and what to write instead."""
+
 _GIVEN: Final = ("params", "inputs")
 """What gives values to a dag, which its operations take by ``ref: dag``."""
 
@@ -153,7 +162,8 @@ def _operation(one: Map, run: Map, path: Path, problems: list[Problem]) -> Map:
     known = {*_MINIMUM, *_KEPT, "trigger", "dependencies", "dagRef", "kind"}
     unknown = (key for key in one if key not in known)
     problems += (
-        Problem(f"`{key}` of an operation is not known to a pipeline", (*path, key)) for key in unknown
+        Problem(f"`{key}` of an operation is not known to a pipeline", (*path, key), _INSTEAD.get(key, ""))
+        for key in unknown
     )
     return new
 

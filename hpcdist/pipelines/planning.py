@@ -122,18 +122,25 @@ def plan_one(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is planned
         PlanError: if it does not fit the site.
     """
     document, options = _filled(pipeline, operation, runs)
-    loaded = planning.loaded(options, document)
-    own = loaded.experiment.batch.dependency
+    try:
+        options = _waiting(operation, name, runs, options, document)
+        made = plan(options, document, ending_orphans(awaiting))
+    except HpcdistError as error:
+        raise type(error)(*reading.places(error.problems, operation)) from error
+    made = made._replace(problems=tuple(reading.places(made.problems, operation)))
+    text = writing.write(document.data) if operation.is_inline else made.document.text
+    return Step(operation, options, made, text)
+
+
+def _waiting(
+    operation: Operation, name: str, runs: Mapping[str, Path], options: ExperimentOptions, document: Document
+) -> ExperimentOptions:
+    """Return the options with the name of the run, and with what its job waits for."""
+    own = planning.loaded(options, document).experiment.batch.dependency
     texts = [*([own] if isinstance(own, str) else own), *_waits(operation, runs)]
     settings = [("name", json.dumps(f"{name}-{operation.name}"))]
     settings += [("batch.dependency", json.dumps(texts))] if texts else []
-    options = options._replace(settings=(*options.settings, *settings))
-    try:
-        made = plan(options, document, ending_orphans(awaiting))
-    except HpcdistError as error:
-        raise type(error)(*reading.places(error.problems, operation, operation.name)) from error
-    text = writing.write(document.data) if operation.is_inline else made.document.text
-    return Step(operation, options, made, text)
+    return options._replace(settings=(*options.settings, *settings))
 
 
 def ending_orphans(awaiting: Awaiting) -> Awaiting:

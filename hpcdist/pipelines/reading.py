@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import graphlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -22,6 +23,8 @@ _OWN: Final = ("name", "needs", "dependencies", "file", "path")
 _FOR_ALL: Final = "batch.container"
 """The one setting that is of all operations: ``--no-container``."""
 
+_SETTING: Final = re.compile(r"--set ('?)(?=[a-z])(?!batch\.container\b)")
+_PARAM: Final = re.compile(r"(?<![\w-])-p ('?)(?=\w)")
 _SYNONYMS: Final = (("needs", "dependencies"), ("file", "path"))
 
 
@@ -234,12 +237,37 @@ def _alone(found: Sequence[Operation]) -> Iterator[Problem]:
             yield Problem(message, (), "is a `needs` missing?", "warning", one.place)
 
 
-def places(problems: Iterable[Problem], operation: Operation, name: str) -> list[Problem]:
-    """Return problems of an operation's dependency at the place of what it needs."""
-    at = next((need.place for need in operation.needs), operation.place)
-    return [
+def places(problems: Iterable[Problem], operation: Operation) -> list[Problem]:
+    """Return problems of an operation as those of its pipeline.
+
+    Those of its dependency are at the place of what it needs. Options that a text or a place has are those
+    of the pipeline: ``--set OPERATION.KEY``.
+    """
+    at, name = next((need.place for need in operation.needs), operation.place), operation.name
+    found = [
         one._replace(message=f"{name}: {one.message}", place=at)
         if one.path == ("batch", "dependency") and operation.needs
         else one
         for one in problems
     ]
+    return [
+        one._replace(
+            message=_of_pipeline(one.message, name),
+            hint=_of_pipeline(one.hint, name),
+            place=_option(one.place, name),
+        )
+        for one in found
+    ]
+
+
+def _of_pipeline(text: str, name: str) -> str:
+    """Return a text with options for this operation alone in place of those for one experiment."""
+    own = _SETTING.sub(lambda match: f"--set {match[1]}{name}.", text)
+    return _PARAM.sub(lambda match: f"--set {match[1]}{name}.params.", own)
+
+
+def _option(place: Place | None, name: str) -> Place | None:
+    """Return a place as the user typed it, where it is an option."""
+    if place is None or not place.file.startswith("--set ") or place.file.startswith(f"--set {_FOR_ALL}="):
+        return place
+    return place._replace(file=_of_pipeline(place.file, name))

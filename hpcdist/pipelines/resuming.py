@@ -79,8 +79,8 @@ def _one(run: Run, services: Services, output: Output, *, whole: bool) -> Run:
     """
     if run.directory.plan().trials is not None:
         return continuing.resume(run, services, output)
-    runs_dir = run.directory.path.parent
-    awaiting = ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services))
+    runs_dir, remote = run.directory.path.parent, run.record.remote
+    awaiting = ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote))
 
     def choose(report: Report) -> Sequence[Planned]:
         continuing.check_over(report)

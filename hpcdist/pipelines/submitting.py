@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.pipelines import planning, store
 from hpcdist.pipelines.model import Pipeline
 from hpcdist.pipelines.planning import PlanOne, Step
@@ -27,8 +27,8 @@ from hpcdist.schedulers.job import JobState
 
 _BUSY: Final = "another `hpcdist submit` of the same pipeline is running; waiting for it to finish"
 
-Submit = Callable[[SubmitRequest, Output], Run]
-"""Submits a run as `control.submit`."""
+Submit = Callable[[SubmitRequest, Planned, Output], Run]
+"""Submits the run of a plan as `control.submit`."""
 
 
 class PipelineRequest(NamedTuple):
@@ -40,8 +40,13 @@ class PipelineRequest(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of the file with the options, which identifies the pipeline."""
+        """The text of the file with the options."""
         return requests.with_overrides(self.pipeline.document.text, self.options.changes)
+
+    @property
+    def digest(self) -> str:
+        """What identifies the pipeline on its machine."""
+        return rundir.digest(self.text + (self.options.remote or ""))
 
 
 class _Submission(NamedTuple):
@@ -59,16 +64,17 @@ class _Submission(NamedTuple):
         for operation in self.request.pipeline.operations:
             run = found.get(operation.name)
             if not run or any(job.record.phase is not rundir.Phase.SUBMITTED for job in run.jobs):
-                paths = {name: run.directory.path for name, run in found.items()}
+                paths = {name: Path(run.record.there or run.directory.path) for name, run in found.items()}
                 found[operation.name] = self._one(operation.name, paths)
         return found
 
     def _one(self, name: str, runs: Mapping[str, Path]) -> Run:
         pipeline = self.request.pipeline
         operation = next(one for one in pipeline.operations if one.name == name)
-        awaiting = partial(awaited.resolved, runs_dir=self.runs_dir, services=self.services)
+        remote = self.request.options.remote or ""
+        awaiting = partial(awaited.resolved, runs_dir=self.runs_dir, services=self.services, remote=remote)
         step = planning.plan_one(pipeline, operation, self.stored.name, runs, self.plan, awaiting)
-        return self.submit(request_of(step, self.stored.name, self.services), self.output)
+        return self.submit(request_of(step, self.stored.name, self.services), step.made, self.output)
 
     def take_back(self) -> list[str]:
         """Cancel what was submitted; return what became of it, in sentences."""
@@ -113,7 +119,7 @@ def submit(  # noqa: PLR0913, PLR0917 - as `control.submit`, and what submits a 
         ConfigError: if the run of one cannot be written; the others are cancelled, too.
     """
     ownership.make(runs_dir)
-    digest = rundir.digest(request.text)
+    digest = request.digest
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY), name="pipeline"):
         old = None if again else store.interrupted(runs_dir, digest, request.site)
         stored = old and _gone_on_with(old, services, output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcdist.runs import address, this_machine
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from hpcdist.runs.services import Services
 
 
-def services() -> Services:
-    """Return the services of this machine; those of a remote's runs are found by `Services.at`."""
-    return this_machine.services()._replace(remote=_of_runs)
+def services(*, voids: bool = False) -> Services:
+    """Return the services of this machine; those of a remote's runs are found by `Services.at`.
+
+    ``voids`` as of `machines.Remote`: for whoever submits the jobs of a run, and lets nobody else do so.
+    """
+    return this_machine.services()._replace(remote=partial(_of_runs, voids=voids))
 
 
 def address_of(run: Run) -> Address | None:
@@ -59,7 +63,7 @@ def with_tunnels(
     return tunnels.kept(runs, services, note)
 
 
-def _of_runs(runs: Sequence[Run]) -> Remote:
+def _of_runs(runs: Sequence[Run], *, voids: bool = False) -> Remote:
     from hpcdist.remotes import machines  # reads the config
 
-    return machines.of_runs(runs)
+    return machines.of_runs(runs, voids=voids)

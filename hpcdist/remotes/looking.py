@@ -35,14 +35,16 @@ def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids:
     """Bring the mirrors of these runs up to date; return a runner that has the answers about their jobs.
 
     Without an answer of the remote, the runner fails each command with the reason and the age of the last
-    answer. ``voids``: give up submissions in which the batch system was not called yet.
+    answer. ``voids``: give up submissions in which the batch system was not called yet. What cannot be
+    written here is a warning of the services.
     """
     commands = [*queries(runs)]
     try:
         sections = _asked(there, runs, commands, services, voids=voids)
     except Unreachable as error:
         return Unanswered(f"{error}; {_age(runs, services.now)}")
-    _keep(_directories(runs), sections, services.now)
+    for problem in _keep(_directories(runs), sections, services.now).problems:
+        services.warn(problem._replace(severity="warning"))
     _settle(runs, sections, services)
     return Answers(answers.completed(sections, commands), there)
 

@@ -17,15 +17,19 @@ from hpcdist.remotes import looking, sending
 from hpcdist.remotes.channel import Channel
 from hpcdist.remotes.connection import Connection, folder_of
 from hpcdist.remotes.runner import RemoteRunner
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Event, Run
 from hpcdist.runs.services import Services
 
 
 class Remote(NamedTuple):
-    """A remote as `hpcdist.runs.services.Elsewhere`; ``voids`` as in `looking.look`."""
+    """A remote as `hpcdist.runs.services.Elsewhere`; ``voids`` as in `looking.look`.
+
+    ``begins_with``: the folder there of the run with whose outputs each new one begins.
+    """
 
     runner: RemoteRunner
     voids: bool = False
+    begins_with: str = ""
 
     def run(self, command: Command) -> Completed:
         """Run the command there."""
@@ -38,6 +42,12 @@ class Remote(NamedTuple):
     def send(self, run: Run) -> None:
         """Send a new run, as `sending.send`."""
         sending.send(self.runner.channel, run)
+        if self.begins_with:
+            sending.begin_with(self.runner.channel, self.begins_with, run)
+
+    def add(self, run: Run, event: Event) -> None:
+        """Send further jobs of a run, as `sending.add`."""
+        sending.add(self.runner.channel, run, event)
 
     def look(self, runs: Sequence[Run], services: Services) -> Runner:
         """Look at runs, as `looking.look`."""

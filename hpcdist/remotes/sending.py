@@ -6,7 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,12 +14,15 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.remotes import failures, program
 from hpcdist.remotes.answers import Section
 from hpcdist.remotes.channel import Channel
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.rundir import Event, Run
 from hpcdist.words import quote, slug
 
 _TIMEOUT: Final = 60.0
 _SLOWEST: Final = 20_000
 """Bytes a second that a connection has at least; a slower one counts as broken."""
+
+_COPYING: Final = 3600.0
+"""Seconds that copies of a run's outputs may take there."""
 
 _WHOLE: Final = ".sent"
 """The last file of an archive: without it, something is missing. It has the run's token."""
@@ -66,18 +69,51 @@ def send(channel: Channel, run: Run) -> None:
         Unreachable: without an answer.
     """
     folder, name = os.path.split(run.record.there)
+    _sent(channel, run, program.call("hpcdist_receive", folder, name, run.record.token), lambda _: True)
+
+
+def _sent(channel: Channel, run: Run, line: str, wanted: Callable[[Path], bool]) -> None:
+    """Send these files of the run directory to the line, which unpacks them."""
     with tempfile.TemporaryDirectory(prefix="hpcdist-") as work:
         archive = Path(work, "run.tar")
-        _pack(run, archive)
+        _pack(run, archive, wanted)
         timeout = _TIMEOUT + archive.stat().st_size / _SLOWEST
-        line = program.call("hpcdist_receive", folder, name, run.record.token)
         words = _words(channel.call([line], timeout, data=archive))
     remote = channel.connection.name
     if "taken" in words:
-        message = f"there is another run {name} on {remote}, which was made just now"
+        message = f"there is another run {run.name} on {remote}, which was made just now"
         raise ConfigError(Problem(message, hint="submit it again"))
     if "received" not in words:
         raise ConfigError(failures.unwritten(remote, words.get("unwritten", "")))
+
+
+def add(channel: Channel, run: Run, event: Event) -> None:
+    """Send the files of the run's jobs that have no id yet, and let it go on, of which this is the event.
+
+    A call that is repeated does no more.
+
+    Raises:
+        ConfigError: if they cannot be written there.
+        Unreachable: without an answer.
+    """
+    new = [job.directory for job in run.jobs if not job.job]
+    names = {one.own(name) for one in new for name in ("plan.json", "job.sh")}
+    log = f"{event.what} {event.job_id} {event.at} {event.value}"
+    line = program.call("hpcdist_add", run.record.there, run.record.token, log)
+    _sent(channel, run, line, lambda path: path.name in names)
+
+
+def begin_with(channel: Channel, source: str, run: Run) -> None:
+    """Let a new run there begin with copies of the outputs and checkpoints in the folder of another one.
+
+    Raises:
+        ConfigError: if they cannot be copied.
+        Unreachable: without an answer.
+    """
+    line = program.call("hpcdist_begin_with", source, run.record.there)
+    words = _words(channel.call([line], _COPYING))
+    if "copied" not in words:
+        raise ConfigError(failures.unwritten(channel.connection.name, words.get("unwritten", "")))
 
 
 def _words(sections: Sequence[Section]) -> dict[str, str]:
@@ -85,10 +121,10 @@ def _words(sections: Sequence[Section]) -> dict[str, str]:
     return {section.kind: f"{section.words}\n{section.text}".strip() for section in sections}
 
 
-def _pack(run: Run, archive: Path) -> None:
-    """Write all of a run directory into an archive, without owners; its last file shows that it is whole."""
+def _pack(run: Run, archive: Path, wanted: Callable[[Path], bool]) -> None:
+    """Write files of a run directory into an archive, without owners; its last one shows that it is whole."""
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
-        for path in sorted(run.directory.path.iterdir()):
+        for path in filter(wanted, sorted(run.directory.path.iterdir())):
             tar.add(path, path.name, filter=_anonymous)
         mark = tarfile.TarInfo(_WHOLE)
         token = run.record.token.encode()

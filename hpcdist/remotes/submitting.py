@@ -18,8 +18,8 @@ from hpcdist.remotes import machines, sending
 from hpcdist.remotes.machines import Remote
 from hpcdist.remotes.runner import RemoteRunner
 from hpcdist.runs import rundir, this_machine
-from hpcdist.runs.control import SubmitRequest
-from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 
 
@@ -35,14 +35,26 @@ class Target(NamedTuple):
         """The name of its site."""
         return self.machine.site or self.name
 
+    @property
+    def all_runs(self) -> Path:
+        """The folder of all runs there, as the config has it."""
+        return Path(self.machine.directory)
+
     def dry(self, request: SubmitRequest) -> SubmitRequest:
         """Return the request as it would be there, without asking the remote."""
         return _there(request, self, sending.Place(self.machine.directory, 0))
 
     def prepare(
-        self, request: SubmitRequest, made: Planned, runs_dir: Path, services: Services
+        self,
+        request: SubmitRequest,
+        made: Planned,
+        runs_dir: Path,
+        services: Services,
+        begins_with: str = "",
     ) -> tuple[SubmitRequest, Services]:
         """Return the request for the remote and the services that submit it; this connects to it.
+
+        ``begins_with``: as of `Remote`.
 
         Raises:
             ConfigError: if the job would not find its program there, or the remote's folder cannot be used.
@@ -53,7 +65,7 @@ class Target(NamedTuple):
         place = sending.make_folder(channel, self.machine.directory, request.name)
         runner = RemoteRunner(channel, ((str(runs_dir), place.folder),), self.machine.python or "")
         changed = services._replace(
-            runner=Remote(runner, voids=True),
+            runner=Remote(runner, voids=True, begins_with=begins_with),
             create=partial(rundir.create, above=place.highest, trusts=this_machine.trusts),
             remote=partial(machines.of_runs, voids=True),
         )
@@ -71,6 +83,26 @@ def target(options: ExperimentOptions, place: Place | None = None) -> Target:
     if not options.site:
         machines.check_site(own, name, options.site_path)
     return Target(name, machine, Path(options.file).parent)
+
+
+def submit(  # noqa: PLR0913, PLR0917 - as `control.submit`, and where
+    there: Target | None,
+    runs_dir: Path,
+    services: Services,
+    request: SubmitRequest,
+    made: Planned,
+    output: Output,
+    *,
+    again: bool = False,
+) -> Run:
+    """Submit the run of a plan on this remote, or on this machine.
+
+    Raises:
+        HpcdistError: as `Target.prepare` and `this_machine.submit`.
+    """
+    if there:
+        request, services = there.prepare(request, made, runs_dir, services)
+    return this_machine.submit(request, runs_dir, services, output, again=again)
 
 
 def check_code(made: Planned, target: Target) -> None:

@@ -172,7 +172,9 @@ def _anew(job: Run, services: Services) -> Run:
     """Return a job that was refused as one that was not submitted yet; its record is saved first."""
     if job.record.phase is not Phase.REFUSED:
         return job
-    record = job.record._replace(phase=Phase.CREATED, message="")
+    # A remote keeps the answer to the submission of a token.
+    token = services.token() if job.record.remote else job.record.token
+    record = job.record._replace(phase=Phase.CREATED, message="", token=token)
     services.save(job.directory, record)
     return job._replace(record=record)
 

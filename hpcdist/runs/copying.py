@@ -39,6 +39,15 @@ def copy(run: RunDirectory, new: RunDirectory) -> None:
     """
     for name in KEPT:
         _copy_folder(run.path, new.path, Path(name))
+    mark(run, new)
+
+
+def mark(run: RunDirectory, new: RunDirectory) -> None:
+    """Let a new run know that it begins with copies of this one's files.
+
+    Raises:
+        OSError: if that cannot be written.
+    """
     new.write(COPIED, f"{run.name}\n")
 
 

@@ -13,7 +13,7 @@ from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.host import locks
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.runs import rundir
-from hpcdist.runs.rundir import Record, Run, RunDirectory
+from hpcdist.runs.rundir import Event, Record, Run, RunDirectory
 
 
 def new_token() -> str:
@@ -37,6 +37,10 @@ class Elsewhere(Runner, Protocol):
 
     def send(self, run: Run) -> None:
         """Make the directory of a new run there, with its files."""
+        ...
+
+    def add(self, run: Run, event: Event) -> None:
+        """Bring the files of the run's jobs that have no id there; by this event it goes on."""
         ...
 
     def look(self, runs: Sequence[Run], services: Services) -> Runner:
@@ -66,7 +70,8 @@ def no_remotes(runs: Sequence[Run]) -> Elsewhere:
 class Services(NamedTuple):
     """The real services need only a ``Shell``; tests pass their own functions.
 
-    ``remote`` returns the machine that has these runs, which is the same for all.
+    ``remote`` returns the machine that has these runs, which is the same for all. ``warn`` gets what of a
+    run on another machine could not be brought up to date here, again with each look.
     """
 
     runner: Runner
@@ -77,6 +82,7 @@ class Services(NamedTuple):
     create: Callable[[Path, str], RunDirectory] = rundir.create
     host: str = os.uname().nodename
     remote: Callable[[Sequence[Run]], Elsewhere] = no_remotes
+    warn: Callable[[Problem], object] = bool
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Save these changes of the run's record and return the changed run.
@@ -127,6 +133,16 @@ class Services(NamedTuple):
         """
         if isinstance(self.runner, Elsewhere):
             self.runner.send(run)
+
+    def add(self, run: Run, event: Event) -> None:
+        """Bring the jobs that were added to a run to the machine where it is, if that is another one.
+
+        Raises:
+            ConfigError: if they cannot be written there.
+            SchedulerError: without an answer.
+        """
+        if isinstance(self.runner, Elsewhere):
+            self.runner.add(run, event)
 
     def pull(self, runs: Sequence[Run], *, whole: bool = False) -> None:
         """Bring the files of these runs up to date, if they are on another machine; as `Elsewhere.pull`.

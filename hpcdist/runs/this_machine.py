@@ -68,15 +68,15 @@ def submit(
         raise ConfigError(Problem(message, hint="choose another directory with --runs-dir")) from error
 
 
-def check_here(run: Run, verb: str) -> None:
-    """Refuse a run of a remote, which a verb does not reach.
+def check_here(run: Run, verb: str, hint: str = "") -> None:
+    """Refuse a run of a remote, which a verb does not reach; ``hint``: what to do instead.
 
     Raises:
         ConfigError: with the remote's name.
     """
     if remote := run.record.remote:
         message = f"{run.name} is on {remote}, where `hpcdist {verb}` does not reach it"
-        raise ConfigError(Problem(message, hint=f"its directory there is {run.record.there}"))
+        raise ConfigError(Problem(message, hint=hint or f"its directory there is {run.record.there}"))
 
 
 def trusts(runs_dir: Path) -> bool:

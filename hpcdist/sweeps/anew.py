@@ -74,8 +74,9 @@ class Anew(NamedTuple):
         """Put the code into the new run, and the copies with which it begins."""
         found = prepare(directory)
         if self.copies:
+            begin = copying.mark if self.run.record.remote else copying.copy  # a remote copies what is there
             try:
-                copying.copy(self.run.directory, directory)
+                begin(self.run.directory, directory)
             except OSError as error:
                 place = error.filename or self.run.directory.path
                 message = f"{place} cannot be copied: {error.strerror}"

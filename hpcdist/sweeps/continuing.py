@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
@@ -19,10 +20,11 @@ from hpcdist.runs import (
     rundir,
     standing,
     stopping,
+    this_machine,
 )
 from hpcdist.runs.control import Output
 from hpcdist.runs.elements import Elements
-from hpcdist.runs.rundir import Event, Run
+from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import KnowsLeftovers, schedulers
@@ -42,9 +44,10 @@ def resume(run: Run, services: Services, output: Output) -> Run:
     """Submit jobs for the trials that did not complete; return the run with them.
 
     Raises:
-        ConfigError: if jobs of the run live, or all its trials have completed.
+        ConfigError: if jobs of the run live, all its trials have completed, or it is on a remote.
         SchedulerError: if the state of a trial is unknown, or as `control.submit`.
     """
+    this_machine.check_here(run, "resume", f"`hpcdist restart {run.name}` submits all of it anew")
 
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
@@ -163,16 +166,19 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             if lifts_stop:
                 stopping.withdraw(run.directory, attempts=goes_on)
             return report.run
+        there = services.at([report.run])
         if jobs:
             _begin(jobs[0], report, services, output)
         new = _added(report.run, jobs, services, goes_on=goes_on)
+        if goes_on:
+            _record_resumed(new, there)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
         code = code_record.read(run.directory)
         sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None
         return control.print_jobs(
-            control.submit_jobs(new, code.job_folder, services, output, one_by_one=one_by_one),
+            control.submit_jobs(new, code.job_folder, there, output, one_by_one=one_by_one),
             services,
             output,
         )
@@ -194,17 +200,23 @@ def _begin(made: Planned, report: Report, services: Services, output: Output) ->
 def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bool) -> Run:
     """Return the run with a record and the files for each of these jobs, which are not submitted yet."""
     first = len(run.jobs) + 1
-    directory = run.directory._replace(number=first)
-    for name, text in job_files.texts(jobs, directory).items():
+    for name, text in job_files.texts(
+        jobs, RunDirectory(Path(run.record.there or run.directory.path), first)
+    ).items():
         run.directory.write(name, text)
     for number, made in enumerate(jobs, first):
         trials = elements.text_of(sorted(trial.number for trial in made.trials))
         record = run.record.further(services.token(), rundir.timestamp(services.now()), trials)
         own = run.directory._replace(number=number)
         services.save(own, record._replace(goes_on=goes_on and (number == first or not trials)))
-    if goes_on:
-        run.directory.append_event(Event(endings.RESUMED, run.event_id, int(services.now()), "0"))
     return renewed(services.update(run, jobs=first + len(jobs) - 1))
+
+
+def _record_resumed(run: Run, there: Services) -> None:
+    """Record that the run goes on, here and on the machine where it is."""
+    event = Event(endings.RESUMED, run.event_id, int(there.now()), "0")
+    run.directory.append_event(event)
+    there.add(run, event)
 
 
 def check_over(report: Report) -> None:

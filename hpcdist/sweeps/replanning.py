@@ -66,7 +66,8 @@ def _plan(run: Run, options: ExperimentOptions, awaiting: Awaiting | None = None
 
 def _awaiting(run: Run) -> Awaiting:
     """Return how runs are found for which the run waits; those that have completed are left out."""
-    return partial(awaited.resolved, runs_dir=run.directory.path.parent, services=None)
+    runs_dir = run.directory.path.parent
+    return partial(awaited.resolved, runs_dir=runs_dir, services=None, remote=run.record.remote)
 
 
 class Changes(NamedTuple):

@@ -111,6 +111,18 @@ def test_suspect_nodes_are_excluded_and_named_as_by_submit(folder: Path) -> None
     ]
 
 
+def test_a_search_is_the_experiment_with_a_matrix() -> None:
+    one = hpcdist.define(cmd="echo {{ lr }} {{ deep }}", params={"lr": 1, "deep": False}, site="local")
+    matrix = {"lr": (0.1, 0.2), "deep": {"values": [True, False]}}
+    found = hpcdist.sweep(one, matrix, concurrency=2)
+    written = {"lr": {"values": [0.1, 0.2]}, "deep": {"values": [True, False]}}
+    same = one.changed(settings={"hptuning": {"matrix": written, "concurrency": 2}})
+    assert (found, found.plan().elements) == (same, 4)
+    for values, message in ((3, "lr"), ([], "lr"), ({"unifrom": [0, 1]}, "did you mean 'uniform'")):
+        with pytest.raises(hpcdist.ConfigError, match=message):
+            hpcdist.sweep(one, {"lr": values})
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -27,6 +27,14 @@ WRONG: Any = 3
         (lambda: hpcdist.load_pipeline(WRONG), f"path: 3 {PATH}"),
         (lambda: hpcdist.define(cmd="x", site=WRONG), f"site: 3 {PATH}"),
         (lambda: ON.changed(site=WRONG), f"site: 3 {PATH}"),
+        (
+            lambda: hpcdist.sweep(WRONG, {"x": [1]}),
+            "experiment: 3 is no Experiment; write an experiment, such as `hpcdist.define(site=...)`",
+        ),
+        (
+            lambda: hpcdist.sweep(ON, [1]),  # type: ignore[arg-type]
+            "matrix: [1] is no dict with names as its keys; write {'NAME': VALUE}",
+        ),
         (lambda: ON.submit(WRONG), f"runs_dir: 3 {PATH}"),
         (lambda: hpcdist.find_run(WRONG), f"name: 3 {PATH}"),
         (lambda: hpcdist.find_runs(WRONG), f"runs_dir: 3 {PATH}"),

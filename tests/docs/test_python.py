@@ -84,6 +84,15 @@ def test_a_run_from_its_submission_to_its_outputs(folder: Path, capsys: pytest.C
     assert capsys.readouterr() == (said, "")
 
 
+def test_a_search(capsys: pytest.CaptureFixture[str]) -> None:
+    run("python sweep")
+    assert capsys.readouterr().out.splitlines() == [
+        "completed",
+        "1 {'lr': 0.1} {'loss': 0.1}",
+        "2 {'lr': 0.2} {'loss': 0.2}",
+    ]
+
+
 def test_a_call(capsys: pytest.CaptureFixture[str]) -> None:
     found = run("python call", "python call each")
     assert (capsys.readouterr(), found["results"]) == (("0.2\n", ""), [0.2, 0.4])

@@ -31,7 +31,7 @@ JOB = "type: command\ncommand: x\nenvironment: {image: i}\n"
         (
             "type: pipeline\njobs: {a: 5}\n",
             [
-                "job.yml:1:7: type: a pipeline is many jobs; write a file for each of its steps, and chain them with `batch.dependency`",
+                "job.yml:1:7: type: a pipeline is many jobs; give the file that has its steps as `jobs`",
             ],
         ),
         (

@@ -68,10 +68,29 @@ def test_a_kind_that_is_none_is_named() -> None:
         read("kind: zebra\nrun: {cmd: x}")
 
 
-def test_a_setting_is_checked_as_what_the_file_says() -> None:
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("batch.array", "1-3", "batch.array: a notebook is one server, with one address; remove it"),
+        ("framework", "mpi", "framework: a notebook has a command of its own and one task; remove it"),
+        ("run.cmd", "ls", "run: a notebook has a command of its own and one task; remove it"),
+        ("hptuning.matrix.x.values", "[1]",
+         "hptuning: a notebook has a command of its own and one task; remove it"),
+        ("environment.replicas.n_workers", "2", "environment.replicas: a notebook has one task; remove them"),
+        ("backend", "colab",
+         "backend: there is no backend 'colab' of notebooks; write lab, notebook or server"),
+        ("params.folder", "1", "params.folder: folder is the path of a folder, used as it is written; write a path"),
+    ],
+)  # fmt: skip
+def test_a_setting_is_checked_as_what_the_file_says(key: str, text: str, message: str) -> None:
     document = source.parse("kind: notebook", "p.yml")
     with pytest.raises(ConfigError) as raised:
-        load.load_experiment(document, settings=[("batch.array", "1-3")])
-    assert str(raised.value) == (
-        "--set batch.array=1-3: batch.array: a notebook is one server, with one address; remove it"
-    )
+        load.load_experiment(document, settings=[(key, text)])
+    assert str(raised.value.problems[0]) == f"--set {key}={text}: {message}"
+
+
+def test_a_setting_may_choose_what_is_served() -> None:
+    settings = [("backend", "server"), ("environment.resources.cpu.requests", "2")]
+    loaded = load.load_experiment(source.parse("kind: notebook", "p.yml"), settings=settings)
+    assert loaded.experiment.run.cmd == f"{PROGRAM} notebook server"
+    assert loaded.problems == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.pipelines import reading
 from hpcdist.pipelines.model import Need, Pipeline
@@ -328,4 +328,48 @@ operations:
                 "write `{{ params.lost }}` where it belongs, or remove it"
             ),
         )
+    ]
+
+
+def test_what_an_operation_of_polyaxon_cannot_have_is_refused_with_what_to_write() -> None:
+    text = DAG.replace("trigger: all_done", "conditions: '{{ x }} > 1'").replace(
+        "    - name: prep\n      component: {run: {kind: job, container: {image: a, command: [prepare]}}}",
+        "    - name: prep\n      hubRef: prepare:latest",
+    )
+    hub, conditions = refused(text)
+    assert hub == (
+        "runs.yml:8:15: run.operations[0].hubRef: `hubRef` of an operation is not known to a pipeline; it is"
+        " kept in Polyaxon's hub: write it as a file beside this one, and `pathRef: ./NAME.yml`"
+    )
+    assert conditions == (
+        "runs.yml:11:19: run.operations[1].conditions: `conditions` of an operation is not known to a"
+        " pipeline; no batch system looks at values: test them in the command, or use `trigger`"
+    )
+
+
+def test_options_of_problems_are_those_of_the_pipeline() -> None:
+    operation = read(DIAMOND).operations[0]
+    name = operation.name
+    found = reading.places(
+        [
+            Problem("no x", hint="write it under `params`, or use `-p x=VALUE` or `-p 'y=a b'`"),
+            Problem("no effect: `--set environment.resources.gpu.requests=1`", hint="give --no-container"),
+            Problem("wrong", place=Place("--set batch.walltme=1", 0, 0)),
+            Problem("wrong", place=Place("--set batch.container=maybe", 0, 0)),
+            Problem("as `hpcdist-p x`", place=Place("runs.yml", 1, 1)),
+        ],
+        operation,
+    )
+    assert found == [
+        Problem(
+            "no x",
+            hint=f"write it under `params`, or use `--set {name}.params.x=VALUE` or "
+            f"`--set '{name}.params.y=a b'`",
+        ),
+        Problem(
+            f"no effect: `--set {name}.environment.resources.gpu.requests=1`", hint="give --no-container"
+        ),
+        Problem("wrong", place=Place(f"--set {name}.batch.walltme=1", 0, 0)),
+        Problem("wrong", place=Place("--set batch.container=maybe", 0, 0)),
+        Problem("as `hpcdist-p x`", place=Place("runs.yml", 1, 1)),
     ]

@@ -60,7 +60,7 @@ class Person:
         services = self.queue.services
         return submitting.submit(
             PipelineRequest(self.pipeline, "slurm", OPTIONS), self.runs, services, plan,
-            lambda request, output: control.submit(request, self.runs, services, output),
+            lambda request, _, output: control.submit(request, self.runs, services, output),
             Output(note=self.notes.append), again=again,
         )  # fmt: skip
 

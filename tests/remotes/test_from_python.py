@@ -62,20 +62,3 @@ def test_a_remote_that_does_not_answer_is_a_warning_and_what_is_here_is_read(her
     lines = python(here, "print(*hpcdist.find_run('train-1').logs(), sep='\\n')")
     assert "trained" in lines
     assert [line for line in lines if "UserWarning: box cannot be reached" in line]
-
-
-def test_what_is_not_there_from_python_is_refused_by_name(here: Laptop) -> None:
-    here.write("train", "true")
-    here.hpcdist("submit", "train.yml", "--on", "box", "--wait")
-    program = """
-run = hpcdist.find_run("train-1")
-for verb in (run.restart, run.resume, run.copy):
-    try:
-        verb()
-    except hpcdist.ConfigError as error:
-        print(error.problems[0].message)
-"""
-    assert python(here, program) == [
-        f"train-1 is on box, where `hpcdist {verb}` does not reach it"
-        for verb in ("restart", "resume", "copy")
-    ]

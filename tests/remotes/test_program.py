@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import tarfile
 import time
 from pathlib import Path
 
@@ -250,3 +252,34 @@ def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell
     for size in range(text.index(b"hpcdist_print begin"), len(text) - 1):
         done = subprocess.run([shell, "-c", sent.line], input=text[:size], capture_output=True, check=False)
         assert (done.stdout, [*tmp_path.iterdir()]) == (b"", [])
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_run_goes_on_once_however_often_it_is_told_to(shell: str, tmp_path: Path) -> None:
+    """Its attempts are counted anew, of each element by itself, as `stopping.withdraw` does here."""
+    run, event = tmp_path / "a run", "resumed 7 1700000000 0"
+    attempts = ("2/0", "2/1", "2/1.saved", "2/over", "10/0")
+    for name in ("events", "stop", "cancelled", *(f"attempts/{name}" for name in attempts)):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("")
+    with tarfile.open(tmp_path / "sent.tar", "w") as tar:
+        for name, text in (("job.2.sh", b"true\n"), (".sent", b"token")):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    data, line = (tmp_path / "sent.tar").read_bytes(), program.call("hpcdist_add", run, "token", event)
+    assert [one.kind for one in answered(line, shell=shell, data=data)] == ["received"]
+    files = {str(path.relative_to(run)): path.read_text() for path in run.rglob("*") if path.is_file()}
+    assert files == {
+        "events": f"{event}\n",
+        "job.2.sh": "true\n",
+        **{f"attempts/2/{name}": "" for name in ("0", "1", "1.saved")},
+        "attempts/2/first": "2\n",
+        "attempts/10/0": "",
+        "attempts/10/first": "1\n",
+    }
+    (run / "cancelled").touch()
+    assert [one.kind for one in answered(line, shell=shell, data=data)] == ["received"]
+    assert ((run / "events").read_text(), (run / "cancelled").exists()) == (f"{event}\n", True)
+    [cut] = answered(line, shell=shell, data=data[:700])
+    assert (cut.kind, sorted(path.name for path in run.glob(".*"))) == ("unwritten", [])

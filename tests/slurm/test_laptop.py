@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import block
 from tests.slurm.cluster import CHECKOUT, Cluster, Completed, Process
 from tests.slurm.process import UNSHARE, first_below, until
 from tests.slurm.users import PYTHON, User
@@ -191,3 +192,34 @@ def test_a_tensorboard_on_a_node_is_at_a_port_of_the_laptop_while_its_run_is_wai
     assert cluster.run(fetch, cwd=laptop.directory, node="laptop").returncode != 0
     sockets = run(laptop, "sh", "-c", "find /tmp/hpcdist-ssh-* -type s").stdout.split()
     assert len(sockets) == 1  # the connection with the node has ended, that with the cluster is kept
+
+
+def test_a_pipeline_there_goes_on_when_the_cause_of_its_failure_is_mended(
+    cluster: Cluster, laptop: User
+) -> None:
+    go, mended = cluster.home() / "go-on", cluster.home() / "mended-there"
+    text = block("diamond").replace("[ -e mended ]", f"[ -e {mended} ]")
+    held = text.replace("'seq", f"'until [ -e {go} ]; do sleep 0.2; done; seq")  # until all are submitted
+    write(laptop, ".config/hpcdist/config.yml", json.dumps({"remotes": {"cluster": REMOTE}}))
+    write(laptop, "right.yml", block("right"))
+    write(laptop, "diamond.yml", held)
+    run(laptop, *HPCDIST, "submit", "diamond.yml", "--on", "cluster", "-p", "size=4")
+    go.touch()
+    waiting = (*HPCDIST, "wait", "diamond-1")
+    failed = cluster.run(waiting, cwd=laptop.directory, env=PATH, node="laptop")
+    assert failed.returncode == 1, failed.stderr
+    shown = json.loads(run(laptop, *HPCDIST, "status", "diamond-1", "--json").stdout)["operations"]
+    assert {one["operation"]: one["state"] for one in shown} == {
+        "prep": "completed",
+        "left": "failed",
+        "right": "completed",
+        "join": "cancelled",
+    }
+    mended.touch()
+    resumed = run(laptop, *HPCDIST, "resume", "diamond-1").stdout
+    assert [line.partition(":")[0] for line in resumed.splitlines()] == ["diamond-1/left", "diamond-1/join"]
+    run(laptop, *waiting)
+    assert (cluster.home() / "far/diamond-1-join-1/outputs/all").read_text() == "1+2+3+4\n4\n"
+    run(laptop, *HPCDIST, "copy", "diamond-1/join")
+    run(laptop, *HPCDIST, "wait", "diamond-1-join-2")
+    assert (cluster.home() / "far/diamond-1-join-2/outputs/all").read_text() == "1+2+3+4\n4\n"

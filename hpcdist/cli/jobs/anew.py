@@ -51,13 +51,12 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
         SchedulerError: as `control.submit`.
     """
     run, services = finding.find(runs_dir, job), runs.services()
-    if copies:
-        runs.check_here(run, "copy")
     options = anew.options(run, changes)._replace(remote=run.record.remote or None)
     made = planned(options, runs_dir=runs_dir, saves=True)
     request = Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     if run.record.remote:
-        request, services = remote_of(options).prepare(request, made, runs_dir, services)
+        begins_with = run.record.there if copies else ""
+        request, services = remote_of(options).prepare(request, made, runs_dir, services, begins_with)
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
     if json:
         result = partial(submit.print_as_json, made=made)

@@ -13,7 +13,7 @@ from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
-from hpcdist.cli.session import planned
+from hpcdist.cli.session import planned, remote_of
 from hpcdist.cost.rates import number
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
@@ -23,9 +23,8 @@ from hpcdist.pipelines.planning import Step
 from hpcdist.pipelines.store import Stored
 from hpcdist.pipelines.submitting import PipelineRequest
 from hpcdist.runs import control, rundir, this_machine
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.services import Services
 from hpcdist.script.renderer import render, render_job
 
 _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
@@ -40,7 +39,8 @@ def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path
     pipeline = reading.read(document, options)
     print_problems(pipeline.problems)
     name = rundir.next_name(runs_dir, pipeline.name)
-    expected = planning.expected(pipeline, name, runs_dir)
+    remote = remote_of(options) if options.remote is not None else None
+    expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
     steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
     print_problems(dict.fromkeys(problem for step in steps for problem in step.made.problems))
     return steps
@@ -113,6 +113,12 @@ def submit(  # noqa: PLR0913 - one argument an option
     if dry_run:
         show_scripts(options, document, runs_dir, json=json)
         return []
+    from hpcdist.remotes import submitting as remotes  # with the user's config
+
+    remote = remote_of(options) if options.remote is not None else None
+    if remote:
+        for step in steps:
+            remotes.check_code(step.made, remote)
     pipeline, services = reading.read(document, options), runs.services()
     request = PipelineRequest(pipeline, steps[0].made.plan.identity.site, options)
     this_machine.check(runs_dir)
@@ -120,7 +126,7 @@ def submit(  # noqa: PLR0913 - one argument an option
     try:
         stored, found = submitting.submit(
             request, runs_dir, services, partial(_plan, runs_dir),
-            partial(_submit, runs_dir, services), output, again=again,
+            partial(remotes.submit, remote, runs_dir, services), output, again=again,
         )  # fmt: skip
     except control.Interrupted:
         note("the pipeline may be submitted in part; submit the same file again to go on")
@@ -132,10 +138,6 @@ def submit(  # noqa: PLR0913 - one argument an option
         _print_costs(steps)
         click.echo(f"{stored.name}: {len(found)} runs; next: hpcdist status {stored.name}")
     return [*found.values()]
-
-
-def _submit(runs_dir: Path, services: Services, request: SubmitRequest, output: Output) -> Run:
-    return this_machine.submit(request, runs_dir, services, output)
 
 
 def _print_run(run: Run) -> None:

@@ -44,8 +44,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         pipeline.resume(runs_dir, jobs, json=json)
         return
     run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
-    runs.check_here(run, "resume")
-    services, output = runs.services(), runs.added(run, json=json)
+    services, output = runs.services(voids=True), runs.added(run, json=json)
     if run.directory.plan().trials is None:
         continuing.go_on(run, services, output, changes)
     elif changes != NO_CHANGES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,12 +19,22 @@ from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.runs.control import Output
+    from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
 
 
-services, check, check_here = here.services, this_machine.check, this_machine.check_here
+check, check_here = this_machine.check, this_machine.check_here
 
 Found = TypeVar("Found")
+
+
+def services(*, voids: bool = False) -> Services:
+    """Return the services as `here.services`, which print each warning once."""
+    return here.services(voids=voids)._replace(warn=cache(_warn))
+
+
+def _warn(problem: Problem) -> None:
+    print_problems([problem])
 
 
 def find(runs_dir: Path, jobs: Iterable[str]) -> tuple[list[Run], int]:

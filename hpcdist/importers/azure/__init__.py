@@ -48,7 +48,7 @@ _JOINED: Final = (
 _SHOWN: Final = 10
 _MANY: Final = (
     "a pipeline is many jobs",
-    "write a file for each of its steps, and chain them with `batch.dependency`",
+    "give the file that has its steps as `jobs`",
 )
 _TRAINS: Final = "give the job that trains it"
 _OTHERS: Final = {
@@ -177,7 +177,9 @@ def _refuse_kinds(read: Reading) -> None:
     }:
         _fail(read, ("jobs",), f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", "")
     if "pipeline" in words:
-        _fail(read, key, *_MANY)
+        named = read.peek("component")
+        is_file = isinstance(named, str) and not named.startswith("azureml:")
+        _fail(read, key, _MANY[0], f"give {named} itself" if is_file else _MANY[1])
     if isinstance(component := read.peek("component"), str):
         why = f"the component {component!r} is kept in Azure"
         _fail(read, ("component",), why, "write its command, inputs, code and environment here")

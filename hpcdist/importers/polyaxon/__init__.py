@@ -57,8 +57,9 @@ OF_REPLICAS: Final = environments.OF_REPLICAS
 class Polyaxon:
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 
-    settings: Final = frozenset({"batch"})
-    """What of it is allowed depends on ``kind``, which an experiment has no more."""
+    def settings_of(self, data: Map) -> frozenset[str]:
+        """Return the keys of which some values are refused by ``kind``, which an experiment has no more."""
+        return services.SETTINGS if data.get("kind") in services.KINDS else frozenset({"batch"})
 
     def recognises(self, data: Map) -> bool:
         """Decide by the sections: every such file has one of them."""

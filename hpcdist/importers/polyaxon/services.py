@@ -12,6 +12,9 @@ KINDS: Final = ("notebook", "tensorboard")
 _BACKENDS: Final = ("lab", "notebook", "server")
 _PROGRAM: Final = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
 _ALONE: Final = ("run", "framework", "hptuning")
+SETTINGS: Final = frozenset({*_ALONE, "environment", "batch", "backend", "params"})
+"""The keys of which not all values are for a job that serves."""
+
 _PARAMS: Final = {"notebook": ("folder", "bind"), "tensorboard": ("logdir",)}
 
 
