@@ -50,6 +50,7 @@ hpcdist_trap_signals() {
 hpcdist_forward() {
   [[ $1 != TERM && $1 != HUP ]] || hpcdist_told_to_end=1
   hpcdist_send "$1"
+  [[ $1 != TERM ]] || hpcdist_meet_limit
 }
 hpcdist_send() {
   hpcdist_signal=$1

@@ -127,7 +127,7 @@ hpcdist_choose_next() {
       hpcdist_why=node_failure
     fi
     [[ $hpcdist_why != failure ]] || return 0
-    hpcdist_log_event again "$hpcdist_why"
+    [[ ${hpcdist_end:-} == requeued ]] || hpcdist_log_event again "$hpcdist_why"
     if [[ ${hpcdist[restart]} == requeue ]]; then hpcdist_again=1; else hpcdist_exclude_from_followers; fi
   fi
   return 1

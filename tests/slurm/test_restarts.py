@@ -105,6 +105,20 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
     ]
 
 
+def test_a_training_outlives_a_limit_that_comes_before_its_notice(user: User) -> None:
+    run = submitted(user, "cut", 100)
+    trained(user, run)
+    [job] = (user.directory / "runs" / run / "jobs").iterdir()
+    administer(user.cluster, "scontrol", "update", f"JobId={job.name}", "EndTime=now")
+    assert user.hpcdist("wait", run).returncode == 0
+    assert "DUE TO TIME LIMIT" in user.log(run)
+    found = user.json("describe", run)["attempts"]
+    assert [(one["state"], one["why"]) for one in found] == [
+        ("requeued", "timeout"),
+        ("completed", "completed"),
+    ]
+
+
 def test_a_cancelled_training_is_not_put_into_the_queue_again(user: User) -> None:
     runs = [submitted(user, f"unwanted{number}", 1000) for number in (1, 2)]
     for run in runs:
