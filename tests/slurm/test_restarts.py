@@ -106,13 +106,18 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
 
 
 def test_a_training_outlives_a_limit_that_comes_before_its_notice(user: User) -> None:
-    run = submitted(user, "cut", 100)
-    trained(user, run)
-    [job] = (user.directory / "runs" / run / "jobs").iterdir()
+    experiment = {
+        "run": {"cmd": "echo up; [ $HPCDIST_ATTEMPT = 1 ] || exec sleep 600"},
+        "environment": {"restart": {}},
+        "batch": {"walltime": "10m"},
+    }
+    assert user.hpcdist("submit", user.write("cut", experiment)).returncode == 0
+    user.await_log("cut-1", "up\n")
+    [job] = (user.directory / "runs/cut-1/jobs").iterdir()
     administer(user.cluster, "scontrol", "update", f"JobId={job.name}", "EndTime=now")
-    assert user.hpcdist("wait", run).returncode == 0
-    assert "DUE TO TIME LIMIT" in user.log(run)
-    found = user.json("describe", run)["attempts"]
+    assert user.hpcdist("wait", "cut-1").returncode == 0
+    assert "DUE TO TIME LIMIT" in user.log("cut-1")
+    found = user.json("describe", "cut-1")["attempts"]
     assert [(one["state"], one["why"]) for one in found] == [
         ("requeued", "timeout"),
         ("completed", "completed"),
