@@ -167,7 +167,7 @@ def most(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
         cpus=amounts.cpus,
         seconds=limit.seconds,
         elements=_elements(job, experiment),
-        attempts=restarts.max + 1 if restarts and restarts.by else 1,
+        attempts=restarts.max + 1 if restarts and restarts.by and restarts.on else 1,
         budget=job.sweep.budget if job.sweep else None,
         rate=rates.rate(groups, job, site),
     )

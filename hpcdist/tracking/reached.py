@@ -57,6 +57,13 @@ class Steps(NamedTuple):
         ahead = self.second is not None and self.second > self.first
         return self.first - (self.second - self.first if ahead and self.second else 1)
 
+    def done_again_by(self, follower: Steps) -> float:
+        """Return how many of these steps the next attempt did again; 0 where it recorded later ones alone.
+
+        A program that saves at a signal may record a step then that lies between two of its intervals.
+        """
+        return max(0.0, self.last - follower.begins_after) if follower.first <= self.last else 0.0
+
 
 def read(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[Reached]:
     """Return how far these attempts of a run got; they are in the order of their starts."""
@@ -68,7 +75,7 @@ def read(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[Reached]:
         own = numbers.get((attempt.job, attempt.name))
         steps = _steps(directory.path / FOLDER / attempt.job / attempt.name)
         follower = followers.get(element)
-        lost = max(0.0, steps.last - follower.begins_after) if steps and follower else None
+        lost = steps.done_again_by(follower) if steps and follower else None
         since = _since(directory, attempt, own, is_last=element not in followers) if own else None
         found.append(Reached(own and own.number, steps and steps.last, lost, since))
         followers[element] = steps or follower

@@ -32,6 +32,7 @@ hpcdist_open_run() {
 hpcdist_finish() {
   local code=$?
   ((code != 0)) || code=${hpcdist_status:-unknown}
+  [[ ${hpcdist_end:-} != requeued ]] || code=${hpcdist_status:-$code} # the batch system's TERM at this moment may change it
   [[ ! ${hpcdist_clock:-} ]] || kill "$hpcdist_clock" 2>/dev/null
   hpcdist_log_event "${hpcdist_end:-ended}" "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
   [[ ! ${hpcdist_abandoned:-} ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$HPCDIST_JOB_ID"
@@ -50,6 +51,7 @@ hpcdist_trap_signals() {
 hpcdist_forward() {
   [[ $1 != TERM && $1 != HUP ]] || hpcdist_told_to_end=1
   hpcdist_send "$1"
+  [[ $1 != TERM ]] || hpcdist_meet_limit
 }
 hpcdist_send() {
   hpcdist_signal=$1

@@ -8,19 +8,42 @@ hpcdist_watch_time() {
   end=${SLURM_JOB_END_TIME:-$((seconds ? now - SECONDS + seconds : 0))}
   ((end)) || return 0
   last=$((notice < 60 ? notice / 2 : 30)) hpcdist_grace=$((last / 3))
-  hpcdist_ring "$((end - notice))" "$((end - last))" </dev/null >/dev/null 2>&1 &
+  hpcdist_ring "$end" "$notice" "$last" </dev/null >/dev/null 2>&1 &
   hpcdist_clock=$!
 }
+# Signals the script so many seconds before $1, each: the limit may have been put off meanwhile.
 hpcdist_ring() {
-  local now at
+  local end=$1 before
   trap - EXIT TERM INT HUP USR1 USR2 URG
-  for at; do
-    while printf -v now '%(%s)T' -1 && ((now < at)); do
+  for before in "${@:2}"; do
+    until hpcdist_is_near; do
       sleep 1
       kill -0 "$$" || return
     done
     kill -URG "$$"
   done
+}
+hpcdist_is_near() {
+  local now later
+  printf -v now '%(%s)T' -1
+  ((now >= end - before)) || return
+  later=$(hpcdist_call_if_there "end_${hpcdist[scheduler]}")
+  [[ $later =~ ^[1-9][0-9]*$ ]] && ((later > end)) || return 0
+  end=$later
+  ((now >= end - before))
+}
+end_slurm() { SLURM_TIME_FORMAT=%s timeout 60 squeue -h -j "$(hpcdist_slurm_id)" -o %e; }
+# TERM may mean that the limit came before this script acted: it was shortened, or the notice too short. The batch system kills
+# the script in a moment, so the job goes into the queue at once; its next start judges whether an attempt begins.
+hpcdist_meet_limit() {
+  [[ ${hpcdist[restart]:-} == requeue && " ${hpcdist[restart_on]} " == *" timeout "* && ! ${hpcdist_late:-}${hpcdist[rehearsal]:-} ]] || return 0
+  [[ $(trap '' TERM && hpcdist_call_if_there "ending_${hpcdist[scheduler]}") == timeout ]] || return 0
+  hpcdist_late=1
+  [[ ! ${hpcdist[packed]:-} ]] || return 0 # whose next start does not count
+  echo timeout >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
+  "requeue_${hpcdist[scheduler]}" || return 0
+  hpcdist_end=requeued
+  hpcdist_log_event again timeout
 }
 hpcdist_end_in_time() {
   if [[ ! ${hpcdist_at_limit:-} ]]; then

@@ -4,7 +4,7 @@ main() {
   trap - EXIT # the one of an unfinished script
   hpcdist_reset_shell
   # Variables of these names may come from the login shell, or from an hpcdist job that submitted this one.
-  unset hpcdist_status hpcdist_program hpcdist_try hpcdist_told_to_end hpcdist_got_term hpcdist_at_limit hpcdist_clock hpcdist_end hpcdist_again hpcdist_ended_by hpcdist_files hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED HPCDIST_ATTEMPT HPCDIST_RESUMED
+  unset hpcdist_status hpcdist_program hpcdist_try hpcdist_told_to_end hpcdist_got_term hpcdist_at_limit hpcdist_late hpcdist_clock hpcdist_end hpcdist_again hpcdist_ended_by hpcdist_files hpcdist_trial_params HPCDIST_HOSTFILE HPCDIST_ENDED HPCDIST_ATTEMPT HPCDIST_RESUMED
   declare -p hpcdist_steps >/dev/null 2>&1 || hpcdist_steps=()
   hpcdist_nodes=() hpcdist_changed=() hpcdist_address='' hpcdist_setup='' hpcdist_over=''
   "allocation_${hpcdist[scheduler]}"

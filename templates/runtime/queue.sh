@@ -23,9 +23,9 @@ hpcdist_check_owner() {
 hpcdist_requeue() {
   local code=0 bad began=$SECONDS
   bad=$(hpcdist_bad_nodes)
-  while [[ ! ${hpcdist_told_to_end:-} || $hpcdist_why == preempt ]]; do # else it was cancelled meanwhile
+  while [[ ! ${hpcdist_told_to_end:-} || $hpcdist_why == preempt || ${hpcdist_late:-} ]]; do # else it was cancelled meanwhile
     code=0
-    "requeue_${hpcdist[scheduler]}" || code=$?
+    [[ ${hpcdist_end:-} == requeued ]] || "requeue_${hpcdist[scheduler]}" || code=$?
     if ((code == 0)); then
       hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
       hpcdist_end=requeued
@@ -112,10 +112,12 @@ lives_local() {
 hpcdist_has_row() { awk -v id="$2" -v column="$3" -v state="$4" 'index($1, id) == 1 && $column ~ state { found = 1 } END { exit !found }' <<<"$1"; }
 
 hpcdist_slurm_id() { echo "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; }
-# Not one that was cancelled or has ended meanwhile, which Slurm would run again, too. Returns 2 if Slurm does not answer.
+# Not one that was cancelled or has ended meanwhile, which Slurm would run again, too: with Incomplete it passes over these, and
+# over those that met their limit, and says nothing. Returns 2 if Slurm does not answer.
 requeue_slurm() {
-  local said code=0
-  said=$(timeout 60 scontrol requeue Incomplete "$(hpcdist_slurm_id)" 2>&1) || code=$?
+  local said code=0 only=(Incomplete)
+  [[ ! ${hpcdist_late:-} ]] || only=()
+  said=$(timeout 60 scontrol requeue "${only[@]}" "$(hpcdist_slurm_id)" 2>&1) || code=$?
   ((code != 0)) || return 0
   echo "$said" >&2
   [[ $code == 124 || $said == *@('Unable to contact'|'timed out'|'Connection refused'|ommunication)* ]] || return 1
@@ -172,8 +174,9 @@ ending_slurm() {
     $1 == "JobId" { preempted += is_preempted(); split("", is) }
     { is[$1] = $2 }
     $1 == "JobState" && $2 != "RUNNING" { ended = 1 }
+    $1 == "Reason" && $2 == "TimeLimit" { late = 1 }
     function is_preempted() { return is["JobState"] == "RUNNING" && is["PreemptTime"] ~ /^[0-9]/ && is["PreemptTime"] "" >= is["StartTime"] "" }
-    END { if (preempted + is_preempted()) print "preempt"; else if (ended) print "terminated" }'
+    END { if (preempted + is_preempted()) print "preempt"; else if (ended) print late ? "timeout" : "terminated" }'
 }
 cancel_slurm() { timeout 60 scancel "$1"; }
 cancel_pbs() { timeout 60 qdel "$1"; }

@@ -174,13 +174,15 @@ hpcdist_await_end() {
     sleep 0.1
   done
 }
-# Waits until a checkpoint is being written, not for ever, and then for a part of the time that the one before it took.
+# Waits until a checkpoint is being written, not for ever, and then for a part of the time that the one before it took. Some
+# programs write without a pause.
 hpcdist_await_writing() {
-  local before=$started end=$((now + 3 * interval + 3000))
+  local before=$started since=$now end=$((now + 3 * interval + 3000))
   ((end < until)) || end=$until
   while hpcdist_lives && [[ $started == "$before" ]]; do
     hpcdist_look
     ((now < end)) || return
+    ((now - since < 2000 || now - changed >= 1000)) || return
     sleep 0.05
   done
   moment=$((now + RANDOM * took / 32768))

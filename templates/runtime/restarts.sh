@@ -91,6 +91,7 @@ hpcdist_may_begin() {
   fi
   ((HPCDIST_ATTEMPT > 0)) || return 0
   HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
+  ! grep -qsx timeout "$hpcdist_attempts/$HPCDIST_ATTEMPT.why" || hpcdist_why=timeout # by which it was put into the queue
   hpcdist_blame_earlier
   hpcdist_check_owner
   ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
@@ -127,7 +128,7 @@ hpcdist_choose_next() {
       hpcdist_why=node_failure
     fi
     [[ $hpcdist_why != failure ]] || return 0
-    hpcdist_log_event again "$hpcdist_why"
+    [[ ${hpcdist_end:-} == requeued ]] || hpcdist_log_event again "$hpcdist_why"
     if [[ ${hpcdist[restart]} == requeue ]]; then hpcdist_again=1; else hpcdist_exclude_from_followers; fi
   fi
   return 1

@@ -41,3 +41,12 @@ def test_waiting_for_a_job_that_fails_prints_why(folder: Path, capsys: pytest.Ca
     (report,) = wait([run], Services(FakeShell([(lambda command: bool(command.argv), "")])))
     assert report.status.exit_code == 86
     assert capsys.readouterr().err == "note: x-1: there is no mpirun on n1; load its module\n"
+
+
+def test_a_job_that_met_its_time_limit_can_be_resumed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(folder)
+    run.directory.write("events", "started 7 1000 0\ntimeout 7 1001 0\nended 7 1001 143\n")
+    wait([run], Services(FakeShell([(lambda command: bool(command.argv), "")])))
+    assert capsys.readouterr().err == "note: x-1 met its time limit; `hpcdist resume x-1` goes on with it\n"

@@ -109,7 +109,9 @@ def test_of_a_packed_search_the_nodes_of_all_generations_count(
 def test_each_attempt_counts_that_gets_nodes_again() -> None:
     restart = {"environment": TWO["environment"] | {"restart": {"max": 2}}}
     again = {"environment": TWO["environment"] | {"max_restarts": 2}}
+    never = {"environment": TWO["environment"] | {"restart": {"on": []}}}
     assert cost(site(**NODES), **restart) == Cost(nodes=1, gpus=4, cpus=16, seconds=7200, attempts=3)
+    assert cost(site(**NODES), **never) == Cost(nodes=1, gpus=4, cpus=16, seconds=7200)
     assert cost(site(**NODES), **again) == Cost(nodes=1, gpus=4, cpus=16, seconds=7200)
 
 

@@ -15,7 +15,7 @@ CLOCK = template_folders()[-1] / "runtime" / "clock.sh"
 
 @pytest.mark.parametrize(
     ("notice", "rung", "grace"),
-    [(300, "700 970", 10), (60, "940 970", 10), (30, "970 985", 5), (15, "985 993", 2)],
+    [(300, "300 30", 10), (60, "60 30", 10), (30, "30 15", 5), (15, "15 7", 2)],
 )
 def test_a_program_is_killed_before_the_limit_however_short_the_notice(
     tmp_path: Path, notice: int, rung: str, grace: int
@@ -31,4 +31,60 @@ echo "$(<rung) $hpcdist_grace"
 """
     env = {"PATH": os.environ["PATH"]}
     out = subprocess.check_output(["bash", "-c", lines], cwd=tmp_path, env=env, text=True)
-    assert out == f"{rung} {grace}\n"
+    assert out == f"1000 {rung} {grace}\n"
+
+
+def said(folder: Path, lines: str) -> str:
+    """Run lines with the functions of the clock in bash, and return what they print."""
+    before = 'hpcdist_call_if_there() { ! declare -F "$1" >/dev/null || "$@"; }\n'
+    script = f"{before}. {CLOCK}\ndeclare -A hpcdist=([scheduler]=slurm)\n{lines}"
+    return subprocess.check_output(
+        ["bash", "-c", script], cwd=folder, env={"PATH": os.environ["PATH"]}, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "rung"), [("echo 1500", 1200), ("echo 900", 700), ("echo N/A", 700), ("return 1", 700)]
+)
+def test_the_notice_waits_where_the_limit_was_put_off(tmp_path: Path, answer: str, rung: int) -> None:
+    lines = f"""\
+time=600
+printf() {{ now=$time; }}
+sleep() {{ time=$((time + 50)); }}
+kill() {{ [[ $1 == -0 ]] || echo "$time"; }}
+end_slurm() {{ {answer}; }}
+hpcdist_ring 1000 300
+"""
+    assert said(tmp_path, lines) == f"{rung}\n"
+
+
+LATE = """\
+hpcdist[restart]=requeue hpcdist[restart_on]='{on}' hpcdist[packed]={packed} hpcdist[rehearsal]={rehearsal}
+hpcdist_attempts=. HPCDIST_ATTEMPT=3
+ending_slurm() {{ echo {why}; }}
+requeue_slurm() {{ echo asked; return {code}; }}
+hpcdist_log_event() {{ echo "$*"; }}
+hpcdist_meet_limit
+hpcdist_meet_limit
+echo "${{hpcdist_late:-0}} ${{hpcdist_end:-ended}}"
+"""
+MET = {"on": "failure timeout", "packed": "", "rehearsal": "", "why": "timeout", "code": "0"}
+
+
+@pytest.mark.parametrize(
+    ("change", "out"),
+    [
+        ({}, "asked\nagain timeout\n1 requeued\n"),
+        ({"code": "1"}, "asked\n1 ended\n"),
+        ({"why": "terminated"}, "0 ended\n"),
+        ({"on": "failure"}, "0 ended\n"),
+        ({"packed": "1"}, "1 ended\n"),
+        ({"rehearsal": "1"}, "0 ended\n"),
+    ],
+)
+def test_a_job_that_met_its_limit_before_it_acted_goes_into_the_queue_at_once(
+    tmp_path: Path, change: dict[str, str], out: str
+) -> None:
+    assert said(tmp_path, LATE.format_map({**MET, **change})) == out
+    why = tmp_path / "3.why"
+    assert (why.read_text() if why.exists() else "") == ("timeout\n" if "asked" in out else "")

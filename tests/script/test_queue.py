@@ -196,6 +196,7 @@ AFTER, NONE = "2026-11-23T11:00:00", "None"
         ([("RUNNING", NONE), ("RUNNING", AFTER)], "preempt"),
         ([("RUNNING", NONE), ("RUNNING", NONE)], ""),
         ([("CANCELLED", NONE), ("RUNNING", NONE)], "terminated"),
+        ([("COMPLETING Reason=TimeLimit", NONE)], "timeout"),
         ([("RUNNING", "2026-11-22T11:00:00")], ""),
     ],
 )

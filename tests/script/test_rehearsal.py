@@ -95,3 +95,30 @@ def _is_over(process: subprocess.Popen[bytes]) -> bool:
         return process.wait(1) == -9
     except subprocess.TimeoutExpired:
         return False
+
+
+@pytest.mark.parametrize(
+    ("pause", "ends_at"),
+    [
+        (100, 2000),  # written without a pause
+        (1500, 400),  # the next one begins
+        (60000, 12000),  # none in three times the interval, and three seconds
+    ],
+)
+def test_a_rank_is_killed_while_a_checkpoint_is_written(pause: int, ends_at: int) -> None:
+    """The last one was 1.2 s before, if they come that seldom."""
+    lines = f"""\
+. "{SCRIPT}"
+sleep() {{ now=$((now + 100)); }}
+hpcdist_lives() {{ return 0; }}
+hpcdist_look() {{
+  ((now - changed >= {pause})) || return
+  ((now - changed < 1000)) || started=$now
+  changed=$now
+}}
+now=0 took=0 interval=3000 until=99999 changed=$(({pause} < 1200 ? 0 : -1200)) started=-9999
+hpcdist_await_writing
+echo "$now"
+"""
+    done = subprocess.run(["bash", "-c", lines], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{ends_at}\n", "")

@@ -282,6 +282,31 @@ def test_what_ended_from_outside_goes_on_only_if_it_is_to(tmp_path: Path, on: li
     assert (found, "attempt 1\n" in out, "it was ended from outside" in out) == (code, code == 0, code != 0)
 
 
+@pytest.mark.parametrize(("why", "text"), [("timeout", "timeout"), ("terminated", "lost"), ("", "lost")])
+def test_what_was_put_into_the_queue_at_its_limit_may_have_been_the_last(
+    tmp_path: Path, why: str, text: str
+) -> None:
+    (tmp_path / "run" / "attempts").mkdir(parents=True)
+    (tmp_path / "run" / "attempts" / "0").write_text("1\n")
+    (tmp_path / "run" / "attempts" / "0.why").write_text(f"{why}\n")
+    found, out = ended(tmp_path, "echo attempt $HPCDIST_ATTEMPT", max=0)
+    assert (found, f"{text}; no more than 0 restarts" in out) == (86, True)
+
+
+@pytest.mark.parametrize(("end", "event"), [("requeued", "requeued 138"), ("", "ended 1")])
+def test_the_exit_code_of_an_attempt_in_the_queue_is_the_programs(end: str, event: str) -> None:
+    """That of its script, which the batch system ends meanwhile, may be another one."""
+    lines = f"""\
+. {shlex.quote(str(RESTARTS.with_name("begin.sh")))}
+hpcdist_log_event() {{ echo "$*"; }}
+hpcdist_end={end} hpcdist_status=138
+trap hpcdist_finish EXIT
+exit 1
+"""
+    done = subprocess.run(["bash", "-c", lines], stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, f"{event}\n")
+
+
 def test_what_a_killed_launcher_leaves_does_not_live_beside_the_next_attempt(tmp_path: Path) -> None:
     """The command's shell is killed, and what it had started would go on."""
     cmd = """\

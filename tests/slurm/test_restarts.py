@@ -75,8 +75,22 @@ def attempts(user: User, run: str) -> list[str]:
     return [line for line in user.log(run).splitlines() if line.startswith("attempt")]
 
 
-def test_a_training_outlives_its_time_limit(user: User) -> None:
-    run = submitted(user, "long", 100, notice="25s", batch={"walltime": "1m"})
+def cut_short(user: User) -> str:
+    """Submit a training whose limit is brought forward, and comes before any notice; return its run."""
+    experiment = {
+        "run": {"cmd": "echo up; [ $HPCDIST_ATTEMPT = 1 ] || exec sleep 600"},
+        "environment": {"restart": {}},
+        "batch": {"walltime": "10m"},
+    }
+    assert user.hpcdist("submit", user.write("cut", experiment)).returncode == 0
+    user.await_log("cut-1", "up\n")
+    [job] = (user.directory / "runs/cut-1/jobs").iterdir()
+    administer(user.cluster, "scontrol", "update", f"JobId={job.name}", "EndTime=now")
+    return "cut-1"
+
+
+def test_trainings_outlive_their_time_limits(user: User) -> None:
+    run, cut = submitted(user, "long", 100, notice="25s", batch={"walltime": "1m"}), cut_short(user)
     assert user.hpcdist("wait", run).returncode == 0
     assert "trained 100" in user.log(run)
     first, second = attempts(user, run)
@@ -102,6 +116,13 @@ def test_a_training_outlives_its_time_limit(user: User) -> None:
     assert [("attempt 0" in part, "attempt 1 from" in part) for part in shown] == [
         (True, False),
         (False, True),
+    ]
+    assert user.hpcdist("wait", cut).returncode == 0
+    assert "DUE TO TIME LIMIT" in user.log(cut)
+    found = user.json("describe", cut)["attempts"]
+    assert [(one["state"], one["why"]) for one in found] == [
+        ("requeued", "timeout"),
+        ("completed", "completed"),
     ]
 
 

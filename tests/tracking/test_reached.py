@@ -62,6 +62,14 @@ def test_a_program_that_records_each_tenth_step_loses_whole_intervals(run: RunDi
     assert reached.read(run, found) == [Reached(0, 100, 20), Reached(1, 120)]
 
 
+def test_a_step_that_was_recorded_at_the_signal_is_not_lost(run: RunDirectory) -> None:
+    """It lies between those of the ends of epochs."""
+    found = begin(run, "0.0", "1.0")
+    record(run, "0.0", [22, 44, 59])
+    record(run, "1.0", [66, 88])
+    assert reached.read(run, found) == [Reached(0, 59, 0), Reached(1, 88)]
+
+
 def test_what_recorded_nothing_lost_an_unknown_number_of_steps(run: RunDirectory) -> None:
     found = begin(run, "0.0", "1.0", "2.0")
     record(run, "0.0", range(6))

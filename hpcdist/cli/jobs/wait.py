@@ -96,7 +96,10 @@ def _print_why(error: HpcdistError) -> None:
 
 
 def _explain(report: Report) -> None:
-    """Print why a job does not run, or, from its log, why it failed."""
+    """Print why a job does not run, or, from its log, why it failed; how one goes on after its time limit."""
     runs.explain(report)
-    if report.status.state is JobState.FAILED and (why := logs.failure_reason(report.run.directory)):
-        note(f"{report.run.name}: {why}")
+    run, state = report.run, report.status.state
+    if state is JobState.FAILED and (why := logs.failure_reason(run.directory)):
+        note(f"{run.name}: {why}")
+    elif state is JobState.TIMEOUT and not run.record.operation:
+        note(f"{run.name} met its time limit; `hpcdist resume {run.name}` goes on with it")
