@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from hpcdist.api import elsewhere
 from hpcdist.api.finding import runs_directory
@@ -216,10 +217,15 @@ def sweep(experiment: Experiment, matrix: Mapping[str, Any], **search: Any) -> E
     """
     check_type(experiment, "experiment")
     values = {
-        name: value if isinstance(value, Mapping) or not isinstance(value, Iterable) else {"values": [*value]}
+        name: {"values": [*value]} if _is_list(value) else value
         for name, value in mapping(matrix, "matrix").items()
     }
     return experiment.changed(settings={"hptuning": {"matrix": values, **search}})
+
+
+def _is_list(value: object) -> TypeGuard[Iterable[object]]:
+    """Whether it has values in an order; a text is one value."""
+    return isinstance(value, Iterable) and not isinstance(value, Mapping | AbstractSet | str | bytes)
 
 
 def check_type(value: object, name: str) -> None:

@@ -118,7 +118,8 @@ def test_a_search_is_the_experiment_with_a_matrix() -> None:
     written = {"lr": {"values": [0.1, 0.2]}, "deep": {"values": [True, False]}}
     same = one.changed(settings={"hptuning": {"matrix": written, "concurrency": 2}})
     assert (found, found.plan().elements) == (same, 4)
-    for values, message in ((3, "lr"), ([], "lr"), ({"unifrom": [0, 1]}, "did you mean 'uniform'")):
+    wrong = [(3, "lr"), ("0.1", "lr"), ({0.1, 0.2}, "no experiment file"), ([], "lr")]
+    for values, message in (*wrong, ({"unifrom": [0, 1]}, "did you mean 'uniform'")):
         with pytest.raises(hpcdist.ConfigError, match=message):
             hpcdist.sweep(one, {"lr": values})
 
