@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Tests wait as much as they compute; tests/conftest.py groups them.
 PURE := pytest -n 4 --durations 20 -m "not real"
-REAL := pytest -n 2 --durations 20 -m real
+REAL := pytest -n 3 --durations 20 -m real
 # What failed while other jobs wanted the same two cores is tried once more alone; both ends are in the log.
 ALONE := pytest -n 0 --last-failed --last-failed-no-failures none
 

@@ -273,10 +273,9 @@ def test_what_only_plans_takes_the_site_of_a_remote(here: Laptop) -> None:
     assert "site: perlmutter" in here.hpcdist("explain", "one.yml", "--on", "box").stdout
     said = here.hpcdist("plan", "one.yml", "--on", "box", "--when", code=2).stderr
     assert "--when and --balance are answered by this machine" in said
-    (here.work / "two.yml").write_text("{kind: pipeline, operations: [{name: a, run: {cmd: 'true'}}]}\n")
-    for verb in ("check", "submit"):
-        said = here.hpcdist(verb, "two.yml", "--on", "box", code=2).stderr
-        assert "a pipeline is not submitted on box over ssh" in said
+    (here.work / "two.yml").write_text("{kind: pipeline, operations: [{name: a, file: one.yml}]}\n")
+    for verb in ("plan", "check"):
+        assert "(site perlmutter)" in here.hpcdist(verb, "two.yml", "--on", "box").stdout
     assert here.calls() == 0
 
 
