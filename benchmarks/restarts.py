@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from benchmarks.clusters import booted
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
 from tests.slurm.process import until
 from tests.slurm.requirements import missing
 
@@ -55,11 +54,9 @@ Line = Callable[[str, float, float, str], None]
 class Trial:
     """A folder of a user on the cluster, in which one job at a time runs."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
-        self._folder = cluster.home() / "restarts"
-        self._folder.mkdir()
-        os.chown(self._folder, USERS["hu1"], USERS["hu1"])
+        self._folder = folder
         files = {"step.sh": _PROGRAM, "by-hand.sh": _BY_HAND, "ours.yml": json.dumps(_EXPERIMENT)}
         for name, text in files.items():
             (self._folder / name).write_text(text)
@@ -104,8 +101,8 @@ def main(compare: Compare, line: Line) -> None:
     if problem := missing(accounting=False):
         print(f"restarts: not measured: {problem}")
         return
-    with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
-        trial = Trial(cluster)
+    with booted() as (cluster, folder):
+        trial = Trial(cluster, folder)
         ours, theirs = compare(
             lambda: trial.requeue("ours.sh", "URG"), lambda: trial.requeue("by-hand.sh", "USR1"), _ROUNDS
         )

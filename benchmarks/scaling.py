@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.clusters import booted
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import USERS
 from tests.slurm.process import SYSTEM_PATH
 from tests.slurm.requirements import missing
 
@@ -124,10 +124,7 @@ def in_turns(ways: Sequence[Way], rounds: int, prepare: Callable[[Path], object]
     the empty folder of the cluster's user in which all run.
     """
     speeds: dict[Way, list[Sequence[float]]] = {way: [] for way in ways}
-    with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
-        directory = cluster.home() / "bench"
-        directory.mkdir()
-        os.chown(directory, USERS["hu1"], USERS["hu1"])
+    with booted() as (cluster, directory):
         prepare(directory)
         for turn in range(rounds):
             for way in [*ways][:: -1 if turn % 2 else 1]:

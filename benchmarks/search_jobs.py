@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from benchmarks.clusters import booted
 from hpcdist.experiment.search.hyperband import brackets
-from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
+from tests.slurm.cluster import CHECKOUT
 from tests.slurm.requirements import missing
 from tests.slurm.users import User
 
@@ -85,12 +82,9 @@ def main() -> None:
     if problem := missing(accounting=False):
         print(f"searches as jobs: not measured: {problem}")
         return
-    with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
-        home = cluster.home() / "searches"
-        home.mkdir()
-        os.chown(home, USERS["hu1"], USERS["hu1"])
-        (home / "examples").symlink_to(CHECKOUT / "examples")
-        user = User(cluster, home)
+    with booted() as (cluster, directory):
+        (directory / "examples").symlink_to(CHECKOUT / "examples")
+        user = User(cluster, directory)
         found: dict[str, list[Found]] = {name: [] for name in searches()}
         for seed in range(REPETITIONS):
             for name, own in found.items():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.clusters import booted
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
 from tests.slurm.requirements import missing
 
 BY_HAND = """#!/bin/bash
@@ -45,10 +43,7 @@ def main(compare: Compare, line: Line) -> None:
     if problem := missing(accounting=False):
         print(f"job start: not measured: {problem}")
         return
-    with tempfile.TemporaryDirectory() as folder, Cluster.boot(Path(folder) / "cluster") as cluster:
-        directory = cluster.home() / "bench"
-        directory.mkdir()
-        os.chown(directory, USERS["hu1"], USERS["hu1"])
+    with booted() as (cluster, directory):
         (directory / "by-hand.sh").write_text(BY_HAND)
         (directory / "ours.yml").write_text(EXPERIMENT)
         python = CHECKOUT / ".venv" / "bin" / "python"

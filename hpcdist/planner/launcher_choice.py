@@ -25,6 +25,8 @@ from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")
+_ENDS: Final = ("-K", "--kill", "-X", "--exit_on_error", "--abort-on-failure", "--no-abort-on-failure")
+"""What launchers call `kill_on_failure`."""
 
 
 class LaunchRequest(NamedTuple):
@@ -166,10 +168,6 @@ def _argument_problems(experiment: Experiment, launcher: Launcher) -> Iterator[P
             hint = f"write it as items of their own: {', '.join(text.split())}"
             message = f"{launcher.name} gets {text!r} as one word, with its blanks"
             yield Problem(message, (*path, index), hint)
-
-
-_ENDS: Final = ("-K", "--kill", "-X", "--exit_on_error", "--abort-on-failure", "--no-abort-on-failure")
-"""What launchers call `kill_on_failure`."""
 
 
 def _is_joined(flag: str, launcher: Launcher) -> bool:

@@ -19,7 +19,7 @@ from hpcdist.runs.states import Report
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""
 
-_ENDS: Final = frozenset(("ended", "requeued", ACCOUNTED))
+_ENDS: Final = frozenset((attempts.ENDED, attempts.REQUEUED, ACCOUNTED))
 
 
 def record(report: Report, services: Services) -> None:
