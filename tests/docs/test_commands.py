@@ -42,8 +42,8 @@ ELSEWHERE: Final = {
     ),
     "hpcdist sites check NAME --measured": ("tests/cli/test_sites_measured.py", "has a job that measured"),
     "pip install '.[mlflow]'": ("tools/setup", "installs extras in this way"),
-    "python -m benchmarks.scaling_images": (
-        "benchmarks/scaling_images.py",
+    "python -m benchmarks.scaling_studies": (
+        "benchmarks/scaling_studies.py",
         "takes minutes, on a cluster of its own",
     ),
     **dict.fromkeys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,6 +45,13 @@ def children(pid: int) -> list[int]:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and all that it and its children started."""
+    yield pid
+    for child in children(pid):
+        yield from family(child)
 
 
 def is_first(pid: int) -> bool:

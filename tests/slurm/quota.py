@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.process import children
+from tests.slurm.process import family
 
 _ROOTS: Final = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
 """Of version 1, whose controllers have a tree each, and of version 2."""
@@ -26,7 +26,7 @@ def slowed(cluster: Cluster, node: str, share: float) -> Iterator[None]:
     group.mkdir()
     try:
         _limit(group, int(share * _PERIOD))
-        for pid in _family(cluster.pids[node]):
+        for pid in family(cluster.pids[node]):
             _move(pid, group)
         yield
     finally:
@@ -44,12 +44,6 @@ def _limit(group: Path, quota: int) -> None:
     with suppress(OSError):  # where it is on already, or a process stands beside it
         (group.parent / "cgroup.subtree_control").write_text("+cpu")
     (group / "cpu.max").write_text(f"{quota} {_PERIOD}")
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for child in children(pid):
-        yield from _family(child)
 
 
 def _move(pid: int, group: Path) -> None:
