@@ -30,12 +30,10 @@ PROGRAM = "examples/image_classification.py"
 PICTURES = 2
 EPOCHS = 9
 """The program tells the speed of the median epoch: the first ones warm up."""
-YIELD = "OMPI_MCA_mpi_yield_when_idle"
-"""Ranks that wait leave their core to others; else twelve would spin on the two of this machine."""
 BY_HAND = f"""#!/bin/bash
 #SBATCH --partition=gpu --ntasks-per-node=1 --cpus-per-task=1 --mem=1G --time=10 --output=by-hand.out
 export POLYAXON_RUN_OUTPUTS_PATH=$PWD/by-hand-$SLURM_JOB_ID
-export OMP_NUM_THREADS=1 HOROVOD_GLOO_IFACE=eth0 {YIELD}=1
+export OMP_NUM_THREADS=1 HOROVOD_GLOO_IFACE=eth0
 srun --mpi=pmix python {PROGRAM} --epochs={EPOCHS} --pictures={PICTURES}
 """
 
@@ -46,7 +44,6 @@ STUDY = (
     "--chain",
     "--set=batch.partition=gpu",
     "--set=environment.replicas.per_node=1",
-    f"--set=environment.env_vars.{YIELD}=1",
     *("-p", f"epochs={EPOCHS}", "-p", f"pictures={PICTURES}"),
 )
 
