@@ -4,7 +4,7 @@
 #PBS -N mpi
 #PBS -P proj
 #PBS -q normal
-#PBS -l select=2:ncpus=64:mpiprocs=4
+#PBS -l select=2:ncpus=128:mpiprocs=4
 #PBS -l place=scatter
 #PBS -l walltime=01:00:00
 #PBS -r n
@@ -28,9 +28,9 @@ declare -A hpcdist=(
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   16   0   0    1       1"
-  " worker 0     1    3     1           3        0    1          16  16   0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   16   0   0    1       1"
+  " master 0     0    1     1           1        0    0          0   32   0   0    1       1"
+  " worker 0     1    3     1           3        0    1          32  32   0   0    1       1"
+  " worker 3     4    4     1           4        1    0          0   32   0   0    1       1"
 )
 
 # The command.

@@ -65,6 +65,7 @@ environment() {
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
   export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
   export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
+  export GLOO_SOCKET_IFNAME=hsn0  # site aspire2a: fabric.interface
 }
 
 # The variables of each task.

@@ -18,9 +18,9 @@
 # pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
 #SBATCH --nodes=2
 # pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
-#SBATCH --ntasks-per-node=8
+#SBATCH --ntasks-per-node=1
 # site bridges2: partitions.GPU
-#SBATCH --cpus-per-task=5
+#SBATCH --cpus-per-task=40
 # site bridges2: gpus
 #SBATCH --gpus-per-node=v100-32:8
 # Made by hpcdist 0.1.0 for site bridges2. It needs no hpcdist on the nodes, and runs by hand as well: what is this
@@ -31,18 +31,18 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 
 # What the runtime is told of this job.
 declare -A hpcdist=(
-  [job]='pytorch: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
+  [job]='pytorch: 2 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
   [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
+  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
+  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    8     8           8        0    0          0   5    0   1    1       1"
-  " worker 0     8    8     8           8        1    0          0   5    0   1    1       1"
+  " master 0     0    1     1           1        0    0          0   40   0   8    1       8"
+  " worker 0     1    1     1           1        1    0          0   40   0   8    1       8"
 )
 
 # The command.
@@ -50,6 +50,13 @@ program() {
   write_program <<'COMMAND'
 python train.py
 COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  type singularity >/dev/null 2>&1 || fail "there is no singularity on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container singularity
+  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container singularity
+  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container singularity
 }
 
 # The variables of all tasks.
@@ -63,26 +70,30 @@ environment() {
   export POLYAXON_PARAMS='{}'  # polyaxon
   export POLYAXON_DECLARATIONS='{}'  # polyaxon
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
+  export OMP_NUM_THREADS=5  # framework pytorch
 }
 
 # The variables of each task.
 task_environment() {
   export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
+  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
+  export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
+  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
+  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
 }
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=5 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=40 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
+  # singularity exec --nv: container singularity
+  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
+  # --pwd "$PWD": container singularity
+  # /images/torch.sif: pytorch.yml build.image
+  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=5 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=40 --kill-on-bad-exit=1 --wait=60 --label \
     "${hpcdist_task[@]}" \
+    singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -6,9 +6,11 @@
 #SBATCH --account=proj
 #SBATCH --partition=normal-x86
 #SBATCH --time=01:00:00
+#SBATCH --exclusive
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=32
+#SBATCH --mem=0
 # Made by hpcdist 0.1.0 for site deucalion. It needs no hpcdist on the nodes, and runs by hand as well: what is this
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
@@ -21,7 +23,6 @@ declare -A hpcdist=(
   [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
   [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
   [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
   [ports]=16
 )
 # Equal tasks on consecutive nodes, a row each, with the place of the first.

@@ -94,11 +94,12 @@ launch() {
   # "${hpcdist_task[@]}": task wrapper
   # singularity exec --nv: container singularity
   # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
+  # --bind "/expanse:/expanse" --bind "/scratch:/scratch": site expanse: container.binds
   # --pwd "$PWD": container singularity
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
   exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label --mpi=pmi2 \
     "${hpcdist_task[@]}" \
-    singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
+    singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/expanse:/expanse" --bind "/scratch:/scratch" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }
