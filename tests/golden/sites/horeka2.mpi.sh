@@ -4,11 +4,12 @@
 #SBATCH --no-requeue
 #SBATCH --export=ALL
 #SBATCH --account=proj
-#SBATCH --partition=gpu-b200
+#SBATCH --partition=gpu-h100
 #SBATCH --time=01:00:00
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=1
+#SBATCH --cpus-per-task=16
+#SBATCH --mem=737280M
 # Made by hpcdist 0.1.0 for site horeka2. It needs no hpcdist on the nodes, and runs by hand as well: what is this
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
@@ -27,9 +28,9 @@ declare -A hpcdist=(
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           3        0    1          1   1    0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   1    0   0    1       1"
+  " master 0     0    1     1           1        0    0          0   16   0   0    1       1"
+  " worker 0     1    3     1           3        0    1          16  16   0   0    1       1"
+  " worker 3     4    4     1           4        1    0          0   16   0   0    1       1"
 )
 
 # The command.
@@ -59,7 +60,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --label \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -9,16 +9,18 @@
 #SBATCH --export=ALL
 # pytorch.yml batch.account
 #SBATCH --account=proj
-# site horeka2: partitions.gpu-b200
-#SBATCH --partition=gpu-b200
+# site horeka2: partitions.gpu-h100
+#SBATCH --partition=gpu-h100
 # pytorch.yml batch.walltime
 #SBATCH --time=01:00:00
 # pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
 #SBATCH --nodes=2
 # pytorch.yml batch.nodes and pytorch.yml environment.replicas.per_node
 #SBATCH --ntasks-per-node=4
-# site horeka2: partitions.gpu-b200
-#SBATCH --cpus-per-task=1
+# site horeka2: partitions.gpu-h100
+#SBATCH --cpus-per-task=16
+# site horeka2: request_memory
+#SBATCH --mem=737280M
 # site horeka2: gpus
 #SBATCH --gres=gpu:4
 # Made by hpcdist 0.1.0 for site horeka2. It needs no hpcdist on the nodes, and runs by hand as well: what is this
@@ -39,8 +41,8 @@ declare -A hpcdist=(
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   1    0   1    1       1"
-  " worker 0     4    4     4           4        1    0          0   1    0   1    1       1"
+  " master 0     0    4     4           4        0    0          0   16   0   1    1       1"
+  " worker 0     4    4     4           4        1    0          0   16   0   1    1       1"
 )
 
 # The command.
@@ -48,6 +50,13 @@ program() {
   write_program <<'COMMAND'
 python train.py
 COMMAND
+}
+
+# What is needed before anything starts.
+setup() {
+  type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 }
 
 # The variables of all tasks.
@@ -77,10 +86,15 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
+  # apptainer exec --nv: container apptainer
+  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
+  # --pwd "$PWD": container apptainer
+  # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --label \
     "${hpcdist_task[@]}" \
+    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -50,6 +50,14 @@ python train.py
 COMMAND
 }
 
+# What is needed before anything starts.
+setup() {
+  module load singularity  # site jean-zay: container.setup
+  type singularity >/dev/null 2>&1 || fail "there is no singularity on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container singularity
+  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container singularity
+  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container singularity
+}
+
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
@@ -82,8 +90,13 @@ launch() {
   # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label: launcher srun
   # --hint=nomultithread: site jean-zay: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
+  # singularity exec --nv: container singularity
+  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
+  # --pwd "$PWD": container singularity
+  # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
   exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label --hint=nomultithread \
     "${hpcdist_task[@]}" \
+    singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -4,11 +4,11 @@
 #SBATCH --no-requeue
 #SBATCH --export=ALL
 #SBATCH --account=proj
-#SBATCH --partition=acc
+#SBATCH --partition=gpp
 #SBATCH --time=01:00:00
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=20
+#SBATCH --cpus-per-task=28
 # Made by hpcdist 0.1.0 for site marenostrum5. It needs no hpcdist on the nodes, and runs by hand as well: what is this
 # job's own comes first; the runtime below, the same in every job, then runs it.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
@@ -27,9 +27,9 @@ declare -A hpcdist=(
 # Equal tasks on consecutive nodes, a row each, with the place of the first.
 hpcdist_tasks=(
   # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   20   0   0    1       1"
-  " worker 0     1    3     1           3        0    1          20  20   0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   20   0   0    1       1"
+  " master 0     0    1     1           1        0    0          0   28   0   0    1       1"
+  " worker 0     1    3     1           3        0    1          28  28   0   0    1       1"
+  " worker 3     4    4     1           4        1    0          0   28   0   0    1       1"
 )
 
 # The command.
@@ -59,7 +59,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --label --cpu-bind=none \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=28 --kill-on-bad-exit=1 --label --cpu-bind=none \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -20,7 +20,7 @@
 # site raven: partitions.gpu
 #SBATCH --cpus-per-task=18
 # site raven: request_memory
-#SBATCH --mem=468748M
+#SBATCH --mem=500000M
 # site raven: gpus
 #SBATCH --gres=gpu:a100:4
 # Made by hpcdist 0.1.0 for site raven. It needs no hpcdist on the nodes, and runs by hand as well: what is this

@@ -46,6 +46,11 @@ python train.py
 COMMAND
 }
 
+# What is needed before anything starts.
+setup() {
+  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site setonix: setup (rccl)
+}
+
 # The variables of all tasks.
 environment() {
   export PYTHONUNBUFFERED=1  # default
@@ -58,6 +63,11 @@ environment() {
   export POLYAXON_PARAMS='{}'  # polyaxon
   export POLYAXON_DECLARATIONS='{}'  # polyaxon
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
+}
+
+# What each task does first.
+task_setup() {
+  mkdir -p "$MIOPEN_USER_DB_PATH"  # site setonix: task_setup (rccl)
 }
 
 # The variables of each task.
