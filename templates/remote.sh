@@ -119,7 +119,7 @@ hpcdist_make_folder() {
   hpcdist_print folder "$hpcdist_highest" "$(pwd)"
 }
 
-# FOLDER NAME TOKEN: unpack an archive from stdin into a new folder; it is whole when its last file is there.
+# FOLDER NAME TOKEN: unpack an archive from stdin into a new folder.
 # A request whose connection broke may be at it still when it is sent again: who came last owns the folder.
 hpcdist_receive() {
   hpcdist_folder=$1/$2
@@ -140,10 +140,8 @@ hpcdist_receive() {
     fi
   fi
   hpcdist_own="$3 $hpcdist_mark"
-  if ! command -v tar >/dev/null 2>&1; then
-    hpcdist_problem='there is no tar'
-  elif hpcdist_problem=$(cd "$hpcdist_folder" && { echo "$hpcdist_own" >.sending && tar xof -; } 2>&1) &&
-    hpcdist_has "$hpcdist_folder/.sent" "$3"; then
+  if hpcdist_problem=$({ echo "$hpcdist_own" >"$hpcdist_folder/.sending"; } 2>&1) &&
+    hpcdist_unpack "$hpcdist_folder" "$3"; then
     hpcdist_print received
     return
   fi
@@ -151,24 +149,29 @@ hpcdist_receive() {
   if hpcdist_has "$hpcdist_folder/.sending" "$hpcdist_own" || [ ! -s "$hpcdist_folder/.sending" ]; then
     rm -rf "$hpcdist_folder"
   fi
-  hpcdist_print unwritten
-  printf '%s\n' "${hpcdist_problem:-it came incomplete}"
+  hpcdist_print unwritten "$hpcdist_problem"
 }
 
-# RUN TOKEN EVENT: unpack the files of further jobs from stdin, which are whole with their last file, into a run
-# that goes on. The event in its log shows that it does: a request that comes late changes nothing.
+# FOLDER TOKEN: unpack an archive from stdin; it is whole when its last file is there, with this token. Otherwise
+# $hpcdist_problem is why.
+hpcdist_unpack() {
+  hpcdist_problem='there is no tar'
+  command -v tar >/dev/null 2>&1 || return
+  hpcdist_problem=$({ cd "$1" && tar xof -; } 2>&1) && hpcdist_has "$1/.sent" "$2" && return
+  hpcdist_problem=${hpcdist_problem:-it came incomplete}
+  return 1
+}
+
+# RUN TOKEN EVENT: unpack the files of further jobs from stdin into a run that goes on. The event in its log shows
+# that it does: a request that comes late changes nothing.
 hpcdist_add() {
   hpcdist_new=$1/.adding-$hpcdist_mark
   umask 077
-  if ! hpcdist_problem=$({ mkdir "$hpcdist_new" && cd "$hpcdist_new" && tar xof -; } 2>&1) ||
-    ! hpcdist_has "$hpcdist_new/.sent" "$2"; then
-    hpcdist_print unwritten
-    printf '%s\n' "${hpcdist_problem:-it came incomplete}"
-  elif hpcdist_problem=$({ mv "$hpcdist_new"/* "$1" && cd "$1" && { grep -qxF "$3" events || hpcdist_go_on "$3"; }; } 2>&1); then
+  if hpcdist_problem=$(mkdir "$hpcdist_new" 2>&1) && hpcdist_unpack "$hpcdist_new" "$2" &&
+    hpcdist_problem=$({ mv "$hpcdist_new"/* "$1" && cd "$1" && { grep -qxF "$3" events || hpcdist_go_on "$3"; }; } 2>&1); then
     hpcdist_print received
   else
-    hpcdist_print unwritten
-    printf '%s\n' "$hpcdist_problem"
+    hpcdist_print unwritten "$hpcdist_problem"
   fi
   rm -rf "$hpcdist_new"
 }
@@ -189,8 +192,7 @@ hpcdist_begin_with() {
   for hpcdist_name in outputs checkpoints; do
     [ -d "$1/$hpcdist_name" ] || continue
     if ! hpcdist_problem=$(cp -RPp "$1/$hpcdist_name" "$2" 2>&1); then
-      hpcdist_print unwritten
-      printf '%s\n' "$hpcdist_problem"
+      hpcdist_print unwritten "$hpcdist_problem"
       return
     fi
     find "$2/$hpcdist_name" -type l | while IFS= read -r hpcdist_file; do

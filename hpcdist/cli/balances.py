@@ -14,8 +14,8 @@ from hpcdist.schedulers import answers, schedulers
 from hpcdist.schedulers.balances import HasBalances, Left
 
 
-class Standing(NamedTuple):
-    """What is left, of each unit; ``why``: why that is not known, empty where nothing was asked."""
+class Balance(NamedTuple):
+    """What an account has left, of each unit; ``why``: why that is unknown, empty if nothing was asked."""
 
     account: str
     left: Sequence[Left] = ()
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
         return {"account": self.account or None, "left": left, "why": self.why}
 
 
-def ask(made: Planned, runner: Runner) -> Standing:
+def ask(made: Planned, runner: Runner) -> Balance:
     """Ask the site's own command, else the batch system; for some seconds at most.
 
     Where there is neither, or no account, there is nothing to say.
@@ -50,10 +50,10 @@ def ask(made: Planned, runner: Runner) -> Standing:
         command = balances.ask(balance, account, user)
         completed = runner.run(command)
         if not completed.ok:
-            return Standing(account, why=f"`{command}`: {answers.why(completed)}")
+            return Balance(account, why=f"`{command}`: {answers.why(completed)}")
         left = balances.read(balance, completed.stdout, account)
-        return Standing(account, left, "" if left else f"`{command}` shows none of it")
+        return Balance(account, left, "" if left else f"`{command}` shows none of it")
     if isinstance(scheduler, HasBalances) and account:
         limits = scheduler.balances()
-        return Standing(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
-    return Standing(account)
+        return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
+    return Balance(account)

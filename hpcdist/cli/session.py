@@ -91,8 +91,17 @@ def _awaiting(
     return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None, remote)
 
 
+def remote_or_here(options: ExperimentOptions) -> Target | None:
+    """Return the remote of ``--on``, None without that option.
+
+    Raises:
+        ConfigError: as `remote_of`.
+    """
+    return None if options.remote is None else remote_of(options)
+
+
 def remote_of(options: ExperimentOptions) -> Target:
-    """Return the remote of ``--on``.
+    """Return the remote of ``--on``, which is given.
 
     Raises:
         ConfigError: as `submitting.target`.

@@ -46,7 +46,7 @@ def plan_all(pipeline: Pipeline, name: str, runs: Mapping[str, Path], plan: Plan
     """Plan all operations before there is any run; their jobs have the places in the pipeline as ids.
 
     Raises:
-        ConfigError: with the problems of all operations, if one is invalid.
+        ConfigError: with the problems of all operations, equal ones once, if one is invalid.
         PlanError: with these, if one does not fit the site, which may not be able to wait in such a way.
     """
     ids = {runs[one.name].name: str(place) for place, one in enumerate(pipeline.operations, 1)}
@@ -61,7 +61,7 @@ def plan_all(pipeline: Pipeline, name: str, runs: Mapping[str, Path], plan: Plan
         errors.append(PlanError(*unfit))
     if errors:
         problems = (problem for error in errors for problem in error.problems)
-        raise type(errors[0])(*(_with_names(problem, pipeline) for problem in problems))
+        raise type(errors[0])(*dict.fromkeys(_with_names(problem, pipeline) for problem in problems))
     return steps
 
 

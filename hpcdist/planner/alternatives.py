@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hpcdist.errors import Problem
 from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.experiment.replica import Block
-from hpcdist.planner.feasibility import Refusal, Request, counted, is_within, nodes_on, refusals_in
+from hpcdist.planner.feasibility import PlacementRequest, Refusal, counted, is_within, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.nodes import Partition
@@ -42,7 +42,7 @@ class _Span(NamedTuple):
 
 
 def with_suggestions(
-    request: Request, refusals: Sequence[Refusal], *, apart: bool = False
+    request: PlacementRequest, refusals: Sequence[Refusal], *, apart: bool = False
 ) -> Iterator[Problem]:
     """Yield the problem of each refusal, with a hint: a partition that takes the job, else the nearest fit.
 
@@ -63,7 +63,7 @@ def with_suggestions(
             yield problem._replace(hint=_nearest(request, refusal))
 
 
-def _candidates(request: Request) -> list[Pool]:
+def _candidates(request: PlacementRequest) -> list[Pool]:
     """Return the pools that the account pays for; for a job without GPUs those without, if there are some."""
     every = pools(request.site)
     found = [pool for pool in every if _is_paid(request, pool)] or [*every]
@@ -72,7 +72,7 @@ def _candidates(request: Request) -> list[Pool]:
     return [pool for pool in found if not pool.gpus] or found
 
 
-def _is_paid(request: Request, pool: Pool) -> bool:
+def _is_paid(request: PlacementRequest, pool: Pool) -> bool:
     """Whether the site would take this account for a job on such nodes."""
     job = JobFacts(
         nodes=1,
@@ -84,7 +84,7 @@ def _is_paid(request: Request, pool: Pool) -> bool:
     return not any(rule.refuse for rule in rules)
 
 
-def _nearest(request: Request, refusal: Refusal) -> str:
+def _nearest(request: PlacementRequest, refusal: Refusal) -> str:
     free = request._replace(counts=ANY_NODES)
     for pool in _candidates(request) if request.counts.paths else ():
         if not refusals_in(free, pool):
@@ -120,7 +120,7 @@ def _size_unknown(pool: Pool) -> str:
     return f"{unknown}; to try it, write `batch: {{partition: {pool.partition}}}`"
 
 
-def _node_hint(request: Request, shortfall: Shortfall, run: Block) -> str:
+def _node_hint(request: PlacementRequest, shortfall: Shortfall, run: Block) -> str:
     """Name partitions with such nodes, even too few or for too short a time; else the largest node size."""
     found, site = _candidates(request), request.site
     having = [pool for pool in found if not [*pool.shortfalls(need_of(run.first, site, pool))]]
@@ -136,7 +136,7 @@ def _bound(pool: Pool) -> int | None:
     return None if pool.nodes == UNLIMITED else pool.nodes
 
 
-def _time_hint(request: Request, walltime: Walltime, nodes: int) -> str:
+def _time_hint(request: PlacementRequest, walltime: Walltime, nodes: int) -> str:
     """Name the partitions and job sizes that allow this walltime, the same size first; else the longest."""
     partitions = request.site.partitions
     found = _candidates(request)
@@ -164,7 +164,7 @@ def _spans(name: str, partition: Partition) -> Iterator[_Span]:
         yield _Span(name, least, most, partition.max_walltime)
 
 
-def _size_hint(request: Request, asked: Pool | None) -> str:
+def _size_hint(request: PlacementRequest, asked: Pool | None) -> str:
     """Return the number of workers, or parameter servers, that fits and is nearest to the request."""
     scaled = [run for run in request.runs if run.first.role in _KEYS]
     if not scaled:
@@ -179,7 +179,7 @@ def _size_hint(request: Request, asked: Pool | None) -> str:
     return f"the {which} that fits: `{_KEYS[run.first.role]}: {others + count}` on {pool.partition}"
 
 
-def _count(request: Request, run: Block, pool: Pool) -> int:
+def _count(request: PlacementRequest, run: Block, pool: Pool) -> int:
     """Return the number of replicas of this run that the pool takes, nearest to the request; 0 for none."""
     if not _suits(request, pool):
         return 0
@@ -192,14 +192,14 @@ def _count(request: Request, run: Block, pool: Pool) -> int:
     return count if count and not refusals_in(_with(request, run, count), pool) else 0
 
 
-def _suits(request: Request, pool: Pool) -> bool:
+def _suits(request: PlacementRequest, pool: Pool) -> bool:
     """Whether the pool's nodes are large enough for each replica."""
     return not any(
         True for run in request.runs for _ in pool.shortfalls(need_of(run.first, request.site, pool))
     )
 
 
-def _with(request: Request, run: Block, count: int) -> Request:
+def _with(request: PlacementRequest, run: Block, count: int) -> PlacementRequest:
     """Return the request with ``count`` replicas in this run."""
     return request._replace(
         runs=[replace(run, count=count) if item is run else item for item in request.runs]

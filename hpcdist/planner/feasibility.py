@@ -23,7 +23,7 @@ from hpcdist.units import Walltime
 REPLICAS: Path = ("environment", "replicas")
 
 
-class Request(NamedTuple):
+class PlacementRequest(NamedTuple):
     """What a job requests of a site: replicas in rank order, on so many nodes, and a walltime.
 
     ``where`` returns origins. ``qos``: the QOS that the experiment names, which has limits of its own.
@@ -70,7 +70,9 @@ class Refusal(NamedTuple):
         return self.pool is not None and not self.walltime and self.nodes > self.pool.nodes
 
 
-def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement | None, list[Refusal]]:
+def try_placement(
+    request: PlacementRequest, choice: Sequence[Pool]
+) -> tuple[Placement | None, list[Refusal]]:
     """Place all tasks on these pools, one for each run; return why not where it cannot be done."""
     refusals = [*_node_refusals(request, choice), *_time_refusals(request, choice)]
     if refusals:
@@ -83,7 +85,7 @@ def try_placement(request: Request, choice: Sequence[Pool]) -> tuple[Placement |
     return (None if refusals else placement), refusals
 
 
-def refusals_in(request: Request, pool: Pool) -> list[Refusal]:
+def refusals_in(request: PlacementRequest, pool: Pool) -> list[Refusal]:
     """Return why not all replicas fit this pool, nothing if they do."""
     return try_placement(request, [pool] * len(request.runs))[1]
 
@@ -94,12 +96,12 @@ def nearness(refusals: Sequence[Refusal]) -> tuple[int, int]:
     return stage, max(refusal.pool.nodes if stage and refusal.pool else 0 for refusal in refusals)
 
 
-def nodes_on(request: Request, pool: Pool) -> int:
+def nodes_on(request: PlacementRequest, pool: Pool) -> int:
     """Return how many nodes of this pool the job needs, whether or not there are so many."""
     return _placed(request, [pool] * len(request.runs)).nodes
 
 
-def is_within(request: Request, pool: Pool) -> bool:
+def is_within(request: PlacementRequest, pool: Pool) -> bool:
     """Whether the job needs no more nodes and GPUs of this pool than one may have."""
     placement = _placed(request, [pool] * len(request.runs))
     gpus = sum(group.nodes * group.gpus for group in placement.groups)
@@ -118,7 +120,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _placed(request: Request, choice: Sequence[Pool]) -> Placement:
+def _placed(request: PlacementRequest, choice: Sequence[Pool]) -> Placement:
     if request.counts.paths:
         choice = [replace(pool, packed=True) for pool in choice]
     placed = place(_replica_groups(request, choice), request.counts, spread=request.topology.spread)
@@ -144,14 +146,14 @@ def _with_equal_memory(row: Row, groups: Sequence[Group]) -> Row:
     return replace(row, memory=group.memory and group.memory // group.tasks_per_node)
 
 
-def _replica_groups(request: Request, choice: Sequence[Pool]) -> list[ReplicaGroup]:
+def _replica_groups(request: PlacementRequest, choice: Sequence[Pool]) -> list[ReplicaGroup]:
     return [
         ReplicaGroup(run.first.role, run.first.index, run.count, need, pool, _origin(request, run.first))
         for run, need, pool in zip(request.runs, _needs(request, choice), choice, strict=True)
     ]
 
 
-def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
+def _needs(request: PlacementRequest, choice: Sequence[Pool]) -> list[Need]:
     """Return what each needs of a node; if one, or the site, requests memory, all others get a share."""
     needs = [need_of(run.first, request.site, pool) for run, pool in zip(request.runs, choice, strict=True)]
     shared = any(pool.request_memory == "share" for pool in choice)
@@ -160,11 +162,11 @@ def _needs(request: Request, choice: Sequence[Pool]) -> list[Need]:
     return needs
 
 
-def _origin(request: Request, replica: Replica) -> Origin:
+def _origin(request: PlacementRequest, replica: Replica) -> Origin:
     return request.where(replica.path) if replica.path else Origin("site", request.site.name, "replica")
 
 
-def _node_refusals(request: Request, choice: Sequence[Pool]) -> Iterator[Refusal]:
+def _node_refusals(request: PlacementRequest, choice: Sequence[Pool]) -> Iterator[Refusal]:
     for run, pool in zip(request.runs, choice, strict=True):
         for shortfall in pool.shortfalls(need_of(run.first, request.site, pool)):
             yield Refusal(_lacking(request.site, pool, shortfall, run), pool, shortfall, run)
@@ -191,7 +193,7 @@ def _sharing_problems(replica: Replica) -> Iterator[Problem]:
         )
 
 
-def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> Iterator[Refusal]:
+def _time_refusals(request: PlacementRequest, choice: Sequence[Pool], nodes: int = 0) -> Iterator[Refusal]:
     """Yield walltimes that are too long: for any job or, once nodes are counted, for one of that size."""
     for pool in dict.fromkeys(choice):
         partition = request.site.partitions.get(pool.partition or "")
@@ -203,7 +205,9 @@ def _time_refusals(request: Request, choice: Sequence[Pool], nodes: int = 0) -> 
             yield Refusal(problem, pool, nodes=nodes, walltime=request.walltime)
 
 
-def _count_refusals(request: Request, placement: Placement, choice: Sequence[Pool]) -> Iterator[Refusal]:
+def _count_refusals(
+    request: PlacementRequest, placement: Placement, choice: Sequence[Pool]
+) -> Iterator[Refusal]:
     """Yield why there cannot be as many nodes, or replicas on each, as the file says."""
     nodes, per_node = request.counts
     if per_node:
@@ -230,7 +234,9 @@ def _per_node_refusals(placement: Placement, choice: Sequence[Pool], per_node: i
             yield Refusal(Problem(f"{title(pool)} has {lacking} by {per_node} replicas", PER_NODE), pool)
 
 
-def _size_refusals(request: Request, placement: Placement, choice: Sequence[Pool]) -> Iterator[Refusal]:
+def _size_refusals(
+    request: PlacementRequest, placement: Placement, choice: Sequence[Pool]
+) -> Iterator[Refusal]:
     path = next(iter(request.counts.paths), REPLICAS)
     for pool in dict.fromkeys(choice):
         groups = [

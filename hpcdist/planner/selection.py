@@ -22,7 +22,7 @@ from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.planner.feasibility import Refusal, Request, nearness, refusals_in, try_placement
+from hpcdist.planner.feasibility import PlacementRequest, Refusal, nearness, refusals_in, try_placement
 from hpcdist.planner.gpu_types import gpu_type_of, is_model, pools_of_type
 from hpcdist.planner.launcher_choice import LaunchRequest
 from hpcdist.planner.own_nodes import own_nodes_of
@@ -44,9 +44,10 @@ def select(
         PlanError: with numbers, and with what would fit, when the site cannot take it.
     """
     counts = NodeCounts.of(experiment)
-    own, qos = own_nodes_of(experiment, site), experiment.batch.qos
-    account = experiment.batch.account
-    request = Request(asked.replicas, site, walltime, asked.topology, where, counts, qos, own, account)
+    own, batch = own_nodes_of(experiment, site), experiment.batch
+    request = PlacementRequest(
+        asked.replicas, site, walltime, asked.topology, where, counts, batch.qos, own, batch.account
+    )
     allowed = [_allowed(experiment, site, run.first, where) for run in request.runs]
     if not any(run.first.gpus for run in request.runs):
         allowed = [_without_gpus(candidates, site.default_cpu_partition) for candidates in allowed]
@@ -81,7 +82,7 @@ def _is_guess(
 
 
 def _explained(
-    placement: Placement, request: Request, choice: Sequence[Pool], experiment: Experiment
+    placement: Placement, request: PlacementRequest, choice: Sequence[Pool], experiment: Experiment
 ) -> Placement:
     """Return the placement with the reason why each group is in its partition."""
 
@@ -100,7 +101,7 @@ def _explained(
 _SERVERS = ("ps", "evaluator")
 
 
-def _why(request: Request, group: Group, experiment: Experiment, *, apart: bool) -> str:
+def _why(request: PlacementRequest, group: Group, experiment: Experiment, *, apart: bool) -> str:
     """Return why these replicas are in this partition."""
     site = request.site
     _, named, _ = _partition(experiment, site, request.runs[0].first, request.where)

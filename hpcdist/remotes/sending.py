@@ -28,14 +28,14 @@ _WHOLE: Final = ".sent"
 """The last file of an archive: without it, something is missing. It has the run's token."""
 
 
-class Place(NamedTuple):
+class RunsFolder(NamedTuple):
     """The folder of all runs on a remote, and the highest number there of runs of one name."""
 
-    folder: str
+    path: str
     highest: int
 
 
-def make_folder(channel: Channel, directory: str, name: str) -> Place:
+def make_folder(channel: Channel, directory: str, name: str) -> RunsFolder:
     """Make the folder of runs, ``directory`` of the config, and return where it is.
 
     Raises:
@@ -57,8 +57,8 @@ def make_folder(channel: Channel, directory: str, name: str) -> Place:
         raise ConfigError(Problem(message, hint=hint))
     if "folder" not in words:
         raise ConfigError(failures.unwritten(remote, words.get("unwritten", "")))
-    highest, _, folder = words["folder"].partition(" ")
-    return Place(folder, int(highest))
+    highest, _, path = words["folder"].partition(" ")
+    return RunsFolder(path, int(highest))
 
 
 def send(channel: Channel, run: Run) -> None:

@@ -42,7 +42,7 @@ class Target(NamedTuple):
 
     def dry(self, request: SubmitRequest) -> SubmitRequest:
         """Return the request as it would be there, without asking the remote."""
-        return _there(request, self, sending.Place(self.machine.directory, 0))
+        return _there(request, self.name, self.machine.directory)
 
     def prepare(
         self,
@@ -62,14 +62,14 @@ class Target(NamedTuple):
         """
         check_code(made, self)
         channel = machines.channel(self.name, self.machine)
-        place = sending.make_folder(channel, self.machine.directory, request.name)
-        runner = RemoteRunner(channel, ((str(runs_dir), place.folder),), self.machine.python or "")
+        folder = sending.make_folder(channel, self.machine.directory, request.name)
+        runner = RemoteRunner(channel, ((str(runs_dir), folder.path),), self.machine.python or "")
         changed = services._replace(
             runner=Remote(runner, voids=True, begins_with=begins_with),
-            create=partial(rundir.create, above=place.highest, trusts=this_machine.trusts),
+            create=partial(rundir.create, above=folder.highest, trusts=this_machine.trusts),
             remote=partial(machines.of_runs, voids=True),
         )
-        return _there(request, self, place), changed
+        return _there(request, self.name, folder.path), changed
 
 
 def target(options: ExperimentOptions, place: Place | None = None) -> Target:
@@ -122,17 +122,17 @@ def check_code(made: Planned, target: Target) -> None:
         raise ConfigError(made.document.locate(Problem(message, ("batch", "code"), hint)))
 
 
-def _there(request: SubmitRequest, target: Target, place: sending.Place) -> SubmitRequest:
+def _there(request: SubmitRequest, remote: str, all_runs: str) -> SubmitRequest:
     """Return the request with scripts for its directory there; without code, the job starts in that."""
 
     def files(directory: RunDirectory) -> Mapping[str, str]:
-        return request.files(directory._replace(path=Path(place.folder, directory.name)))
+        return request.files(directory._replace(path=Path(all_runs, directory.name)))
 
     def code(directory: RunDirectory) -> Code:
         found = request.code(directory)
         if found.folder:
             return found
-        note = f"the job starts in its run directory on {target.name}, without the files of this folder"
+        note = f"the job starts in its run directory on {remote}, without the files of this folder"
         return found._replace(folder=str(directory.path), notes=(note,))
 
-    return request._replace(files=files, code=code, remote=target.name, there=place.folder)
+    return request._replace(files=files, code=code, remote=remote, there=all_runs)

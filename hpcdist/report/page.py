@@ -35,6 +35,9 @@ _MODELS: Final = 400_000
 _END: Final = re.compile("</(?=script|style)", re.IGNORECASE)
 _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
 
+Cut = Callable[[object], str]
+"""What shortens a text, and masks secrets in it."""
+
 
 class Content(NamedTuple):
     """All that a page shows; ``tracked`` are the runs and elements, ``differing`` and ``metrics`` columns.
@@ -120,13 +123,35 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     def cut(value: object) -> str:
         return text.visible(masked(str(value)), limits.LONGEST_NAME)
 
+    environment = _environment(folders or template_folders(), masked, cut)
+    try:
+        scripts = _scripts(environment, shown, library)
+        sources = " ".join(map(_hash, scripts))
+        return environment.get_template("report.html.j2").render(
+            **shown._asdict(),
+            version=__version__,
+            style=_asset(environment, "report.css"),
+            scripts=scripts,
+            policy=Markup(f"default-src 'none'; script-src {sources}; {_POLICY}"),  # noqa: S704 - hashes
+            data=text.data(_data(shown, cut)),
+        )
+    except (jinja2.TemplateError, ValueError) as error:
+        raise RenderError(f"the template of the report: {error}") from error
+
+
+_POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+"""Plotly sets styles of what it draws; a style can load nothing."""
+
+
+def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) -> jinja2.Environment:
+    """Return the templates of these folders, and what is shown in another form than Python's."""
+
     def drawn(result: Result) -> Markup:
         drawing = plot.drawing(result._replace(metric=cut(result.metric)))
         return Markup(svg.write(drawing) if drawing else "")  # noqa: S704 - it escapes texts
 
-    loader = jinja2.FileSystemLoader([str(folder / "report") for folder in folders or template_folders()])
     environment = jinja2.Environment(
-        loader=loader,
+        loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         finalize=lambda value: text.finalized(value, masked),
@@ -143,32 +168,20 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
         "moment": collecting.moment,
         "duration": collecting.duration,
     }
-    try:
-        style, near, *scripts = (
-            _asset(environment, name)
-            for name in ("report.css", "near.js", "report.js", *(("search.js",) if shown.searches else ()))
-        )
-        scripts[0] = near + scripts[0]
-        if shown.plots.items or shown.searches:
-            scripts.insert(0, _inline(library))
-        sources = " ".join(map(_hash, scripts))
-        return environment.get_template("report.html.j2").render(
-            **shown._asdict(),
-            version=__version__,
-            style=style,
-            scripts=scripts,
-            policy=Markup(f"default-src 'none'; script-src {sources}; {_POLICY}"),  # noqa: S704 - hashes
-            data=text.data(_data(shown, cut)),
-        )
-    except (jinja2.TemplateError, ValueError) as error:
-        raise RenderError(f"the template of the report: {error}") from error
+    return environment
 
 
-_POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-"""Plotly sets styles of what it draws; a style can load nothing."""
+def _scripts(environment: jinja2.Environment, shown: Content, library: str) -> list[Markup]:
+    """Return what draws the plots of a page, the library first, if it has any."""
+    scripts = [_asset(environment, "near.js") + _asset(environment, "report.js")]
+    if shown.searches:
+        scripts.append(_asset(environment, "search.js"))
+    if shown.plots.items or shown.searches:
+        scripts.insert(0, _inline(library))
+    return scripts
 
 
-def _data(shown: Content, cut: Callable[[object], str]) -> dict[str, Any]:
+def _data(shown: Content, cut: Cut) -> dict[str, Any]:
     return {
         "items": len(shown.tracked.items),
         "plots": [{"name": cut(plot.name), "traces": plot.traces} for plot in shown.plots.items],

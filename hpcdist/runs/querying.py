@@ -179,7 +179,7 @@ class QueryResults:
             known.add(known.number(int(index)), status, provisional=provisional)
 
     def read_events(self) -> None:
-        """Add ends from event logs, if the queue was comma_list and does not have the jobs."""
+        """Add ends from event logs, if the queue was listed and does not have the jobs."""
         for known in self._known.values():
             if self.replied and known.is_unresolved():
                 known.read_events()

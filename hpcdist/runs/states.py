@@ -18,7 +18,7 @@ from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, fold, split_id
 
 GRACE: Final = 180.0
-"""Seconds in which another process may still be submitting, or the job may not be comma_list yet.
+"""Seconds in which another process may still be submitting, or the job may not be listed yet.
 
 `control` takes at most 136 s; `hpcdist.host.shell` ends the commands of a hpcdist that was killed.
 """

@@ -43,9 +43,11 @@ class StoredPlan(NamedTuple):
     is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
     search comes first. ``trials``: how many the job has, and ``most_trials`` an adaptive
-    search in all its generations; 0 for other searches. ``workers``: how many trials of a packed search run
-    at once; None for other runs. ``groups``: its nodes; ``ranks``: which tasks are on them. ``replica_cpus``,
-    ``replica_memory`` (MiB) and ``replica_tasks`` are those of each replica; None where they differ.
+    search in all its generations; 0 for other searches. ``budget``: the GPU-seconds that a search may take,
+    and ``cost`` those that a trial, or packed job, takes at most. ``workers``: how many trials of a packed
+    search run at once; None for other runs. ``groups``: its nodes; ``ranks``: which tasks are on them.
+    ``replica_cpus``, ``replica_memory`` (MiB) and ``replica_tasks`` are those of each replica; None where
+    they differ.
     """
 
     description: str | None = None
@@ -64,6 +66,8 @@ class StoredPlan(NamedTuple):
     order: str | None = None
     trials: int | None = None
     most_trials: int | None = None
+    budget: int | None = None
+    cost: int | None = None
     is_shell: bool = False
     workers: int | None = None
     groups: tuple[Nodes, ...] = ()
@@ -94,8 +98,6 @@ def read(data: object) -> StoredPlan:
     plan = data if isinstance(data, Mapping) else {}
     request, launch, identity = (_piece(plan, name) for name in ("request", "launch", "identity"))
     patterns, sweep = _mapping(identity("tracking")).get, _mapping(plan.get("sweep"))
-    workers, trials = _mapping(sweep.get("pack")).get("workers"), sweep.get("trials")
-    most = sweep.get("most_trials")
     walltime, params = request("walltime"), identity("params")
     seconds = walltime.get("seconds") if isinstance(walltime, Mapping) else None
     tasks = _tasks(plan) if launch("mode") == "tasks" else None
@@ -116,10 +118,12 @@ def read(data: object) -> StoredPlan:
         },
         step_pattern=_text(patterns("step")),
         order=_text(sweep.get("order")),
-        trials=trials if type(trials) is int else None,
-        most_trials=most if type(most) is int else None,
+        trials=_whole(sweep.get("trials")),
+        most_trials=_whole(sweep.get("most_trials")),
+        budget=_whole(sweep.get("budget")),
+        cost=_whole(sweep.get("cost")),
         is_shell=bool(plan.get("shell")),
-        workers=workers if type(workers) is int else None,
+        workers=_whole(_mapping(sweep.get("pack")).get("workers")),
         groups=_groups(plan),
         ranks=_ranks(plan) if tasks is not None else (),
         **_of_replicas(plan),

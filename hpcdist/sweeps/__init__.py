@@ -1,9 +1,9 @@
-"""Sweeps: the trials of a search that was submitted, how far each of them is, and which is best.
+"""Sweeps: the trials of a search that was submitted, and the further jobs of any run, which `resume` adds.
 
 claims    which trials of a packed search are to be run again
 generations bayes    the next trials of an adaptive search
 to_the_end    waiting for runs, of an adaptive search for its last generation
-replanning    the plan of a search once more, for further jobs
+replanning    the plan of a run once more, for further jobs
 anew    a new run of the experiment that a run recorded
 continuing kept    further jobs of the same run, for what did not complete or in addition; what it keeps
 remarks    what its user should know of a search: a metric that no trial records, trials that did not end

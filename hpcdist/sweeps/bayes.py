@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +37,10 @@ _TRIES: Final = 20
 """How often Optuna is asked for a trial that was not there before."""
 
 _REPETITIONS: Final = 10_000
+
+
+Spaces = Mapping[str, Choices | Distribution]
+"""The values that each param may have."""
 
 
 class _At(Random):
@@ -71,10 +75,28 @@ def following(search: Search, algorithm: Bayes, reached: Sequence[Reached], coun
 
 
 def _asked(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: int) -> list[Next]:
+    """Return so many trials that were not there before, or as many as there are."""
+    known = {name: spaces.made(space) for name, space in search.matrix.items()}
+    tried = {_key(one.params, known) for one in reached}
+    random = Random(search.seed + len(reached))  # noqa: S311 - trials are no secret
+    ask, found = _asking(search, algorithm, reached, known), list[Next]()
+    for _ in range(count):
+        proposed = itertools.chain((ask() for _ in range(_TRIES)), _others(known, random))
+        new = next((trial for trial in proposed if _key(trial, known) not in tried), None)
+        if new is None:
+            break
+        tried.add(_key(new, known))
+        found.append(Next(new))
+    return found
+
+
+def _asking(
+    search: Search, algorithm: Bayes, reached: Sequence[Reached], known: Spaces
+) -> Callable[[], Trial]:
+    """Return what asks Optuna for one more trial, after it was told the earlier ones."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    known = {name: spaces.made(space) for name, space in search.matrix.items()}
     sizes = {name: _distribution(space) for name, space in known.items()}
     sampler = optuna.samplers.TPESampler(
         seed=(search.seed + len(reached)) % 2**32,
@@ -92,24 +114,14 @@ def _asked(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: 
             optuna.trial.create_trial(state=state, params=places, distributions=sizes, value=value)
         )
 
-    def asked() -> Trial:
+    def ask() -> Trial:
         places = study.ask(sizes).params
         return {name: _value(space, places[name]) for name, space in known.items()}
 
-    tried = {_key(one.params, known) for one in reached}
-    random = Random(search.seed + len(reached))  # noqa: S311 - trials are no secret
-    found = []
-    for _ in range(count):
-        proposed = itertools.chain((asked() for _ in range(_TRIES)), _others(known, random))
-        new = next((trial for trial in proposed if _key(trial, known) not in tried), None)
-        if new is None:
-            break
-        tried.add(_key(new, known))
-        found.append(Next(new))
-    return found
+    return ask
 
 
-def _others(known: Mapping[str, Choices | Distribution], random: Random) -> Iterator[Trial]:
+def _others(known: Spaces, random: Random) -> Iterator[Trial]:
     """Yield random trials: of listed values all in the end, else so many that others are improbable."""
     number = math.prod(space.size if isinstance(space, Choices) else MOST + 1 for space in known.values())
     if number <= MOST:
@@ -120,7 +132,7 @@ def _others(known: Mapping[str, Choices | Distribution], random: Random) -> Iter
         yield {name: _value(space, _drawn(space, random)) for name, space in known.items()}
 
 
-def _at(known: Mapping[str, Choices | Distribution], index: int) -> Trial:
+def _at(known: Spaces, index: int) -> Trial:
     found = {}
     for name, space in known.items():
         if isinstance(space, Choices):
@@ -136,7 +148,7 @@ def _drawn(space: Choices | Distribution, random: Random) -> float:
     return random.random()
 
 
-def _key(params: Trial, known: Mapping[str, Choices | Distribution]) -> tuple[str, ...]:
+def _key(params: Trial, known: Spaces) -> tuple[str, ...]:
     """Return what is equal in equal trials, whether they were read from a file or made."""
     return tuple(str(_plain(params.get(name))) for name in known)
 

@@ -1,4 +1,4 @@
-"""Further jobs of a search, in the same run: trials that did not complete once more, and additional ones."""
+"""Further jobs of a run: what did not complete once more, and additional trials of a search."""
 
 from __future__ import annotations
 
@@ -191,8 +191,8 @@ def _begin(made: Planned, report: Report, services: Services, output: Output) ->
         ConfigError: if none of them may start within it.
     """
     if made.plan.sweep and made.plan.sweep.budget and made.plan.request.walltime:
-        spending.record(report, services)
-        spending.check(report.run.directory, made.plan.sweep, made.plan.request.walltime.seconds)
+        events, walltime = spending.record(report, services), made.plan.request.walltime.seconds
+        spending.check(report.run.directory, events, made.plan.sweep, walltime)
     for problem in made.problems:
         output.note(str(problem))
 

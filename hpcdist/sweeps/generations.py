@@ -20,7 +20,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import bayes, continuing, replanning, trials
+from hpcdist.sweeps import bayes, continuing, replanning, spending, trials
 from hpcdist.sweeps.trials import Trial
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
@@ -119,9 +119,8 @@ def _check_ran(report: Report, state: _State) -> None:
         ConfigError: if one did not.
     """
     if left := [str(trial.number) for trial in state.trials if trial.state not in _ENDED]:
-        hint = f"`hpcdist sweep resume {report.run.name}` runs what is left"
         message = f"trial {comma_list(left)} of {report.run.name} did not run to its end"
-        raise ConfigError(Problem(message, hint=hint))
+        raise ConfigError(Problem(message, hint=spending.way_on(report.run)))
 
 
 _ENDED: Final = frozenset(

@@ -15,6 +15,7 @@ from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
+from hpcdist.sweeps import spending
 from hpcdist.sweeps.trials import STOPPED, Trial
 
 _COMPLETED: Final[str] = JobState.COMPLETED.value
@@ -50,7 +51,7 @@ def _of_those_left(run: Run, left: Sequence[Trial]) -> Iterator[str]:
         others = [number for number in others if number not in {*stopped}]
     if left:
         names = f"{_named(others)} did not end: " if others else ""
-        yield f"{names}`hpcdist sweep resume {run.name}` runs what is left"
+        yield f"{names}{spending.way_on(run)}"
 
 
 def _named(numbers: Sequence[int]) -> str:

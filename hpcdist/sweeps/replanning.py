@@ -1,4 +1,4 @@
-"""The plan of a search once more, from what its run keeps of the experiment, for further jobs of it."""
+"""The plan of a run once more, from what it keeps of the experiment, for further jobs of it."""
 
 from __future__ import annotations
 

@@ -5,32 +5,39 @@ By the log alone, a start without an end counts as if it had run to its time lim
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.plan.trials import Sweep
 from hpcdist.runs import accounting, attempts
-from hpcdist.runs.rundir import Event, RunDirectory
+from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""
 
+_ANEW: Final = "submit what is left as a search of its own, with a `batch.budget` of its own"
 _ENDS: Final = frozenset((attempts.ENDED, attempts.REQUEUED, ACCOUNTED))
 
 
-def record(report: Report, services: Services) -> None:
-    """Add the ends of jobs that the accounting has, and the event log has not, as far as the disk permits."""
+def record(report: Report, services: Services) -> list[Event]:
+    """Add the ends of jobs that the accounting has, and the event log has not, as far as the disk permits.
+
+    Return the event log with them.
+    """
+    there = report.run.directory.events()
+    missing = [*_unlogged(report, there, services)]
     with suppress(OSError):
-        for event in [*_unlogged(report, services)]:
+        for event in missing:
             report.run.directory.append_event(event)
+    return [*there, *missing]
 
 
-def _unlogged(report: Report, services: Services) -> Iterator[Event]:
-    now, plan, there = services.now(), report.run.directory.plan(), report.run.directory.events()
+def _unlogged(report: Report, there: Sequence[Event], services: Services) -> Iterator[Event]:
+    now, plan = services.now(), report.run.directory.plan()
     logged = attempts.read(report, now, lambda _: (), events=there)
     open_ended = {(one.job, one.number) for one in logged if one.started is not None and one.ended is None}
     known = {(event.job_id, event.at) for event in there if event.what == ACCOUNTED}
@@ -42,10 +49,10 @@ def _unlogged(report: Report, services: Services) -> Iterator[Event]:
             yield Event(ACCOUNTED, attempts.folder_of(plan, one.job), int(one.ended), "0")
 
 
-def check(directory: RunDirectory, sweep: Sweep, walltime: int) -> None:
+def check(directory: RunDirectory, events: Iterable[Event], sweep: Sweep, walltime: int) -> None:
     """Check that one more trial, or packed job, may start within the budget by what has ended.
 
-    What runs may take more: so the script checks it again (`hpcdist_over_limits`).
+    ``events``: the event log. What runs may take more: so the script checks it again (`hpcdist_over_limits`).
 
     Raises:
         ConfigError: if none can.
@@ -53,19 +60,33 @@ def check(directory: RunDirectory, sweep: Sweep, walltime: int) -> None:
     budget, cost = sweep.budget, sweep.cost
     if not budget or not cost:
         return
-    seconds = _spent(directory, cost // walltime)
+    seconds = _spent(directory, events, cost // walltime)
     if seconds + cost > budget:
         spent, most = f"{seconds / 3600:.4g} of {budget / 3600:.4g} GPU-hours are spent", cost / 3600
         what = "job" if sweep.pack else "trial"
         message = f"the budget of {directory.name} is used up: {spent}, and a {what} may take {most:.4g}"
-        hint = "submit what is left as a search of its own, with a `batch.budget` of its own"
-        raise ConfigError(Problem(message, hint=hint))
+        raise ConfigError(Problem(message, hint=_ANEW))
 
 
-def _spent(directory: RunDirectory, gpus: int) -> float:
+def way_on(run: Run) -> str:
+    """Return how the trials that are left can be run, as a clause."""
+    if _is_used_up(run.directory):
+        return f"as its budget is used up, {_ANEW}"
+    return f"`hpcdist sweep resume {run.name}` runs what is left"
+
+
+def _is_used_up(directory: RunDirectory) -> bool:
+    """Whether the budget has no room for one more trial, or packed job, as large as those of the plan."""
+    plan = directory.plan()
+    if not plan.budget or not plan.cost or not plan.walltime:
+        return False
+    return _spent(directory, directory.events(), plan.cost // plan.walltime) + plan.cost > plan.budget
+
+
+def _spent(directory: RunDirectory, events: Iterable[Event], gpus: int) -> float:
     """Return the GPU-seconds of what has ended: of elements of an array, or of packed jobs."""
     starts, plan, spent = dict[str, int](), directory.plan(), 0.0
-    for event in directory.events():
+    for event in events:
         if event.what == "started":
             starts[event.job_id] = event.at
         elif event.what in _ENDS and event.job_id in starts:

@@ -82,7 +82,7 @@ def test_others_estimate_no_job_that_is_not_submitted(folder: Path, site: str, w
     assert start.estimate.why == why
 
 
-def standing(folder: Path, answer: Answer, more: str = BALANCE) -> balances.Standing:
+def standing(folder: Path, answer: Answer, more: str = BALANCE) -> balances.Balance:
     file = folder / "sites" / "toy.yaml"
     file.write_text(file.read_text() + more)
     return balances.ask(
@@ -92,7 +92,7 @@ def standing(folder: Path, answer: Answer, more: str = BALANCE) -> balances.Stan
 
 def test_the_command_of_the_site_says_what_is_left(folder: Path) -> None:
     found = standing(folder, "physics: 7 left\n")
-    assert found == balances.Standing("physics", (Left(7.0, "GPU-hours"),))
+    assert found == balances.Balance("physics", (Left(7.0, "GPU-hours"),))
     text = "7 GPU-hours are left of physics, and the job may take 8, which is more"
     assert found.texts(made("toy", folder)) == [text]
 
@@ -114,7 +114,7 @@ def test_without_a_command_of_the_site_slurm_is_asked_and_may_know_nothing(
     folder: Path, answer: Answer
 ) -> None:
     found = standing(folder, answer, more="")
-    assert found == balances.Standing("physics", [])
+    assert found == balances.Balance("physics", [])
     assert found.texts(made("toy", folder)) == []
 
 

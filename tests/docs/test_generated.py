@@ -35,6 +35,14 @@ def test_exit_codes() -> None:
     keeps_table("exit codes", f"\n{table(('exit code', 'meaning'), rows)}\n")
 
 
+def test_every_extra_of_users_is_on_the_page() -> None:
+    """Those of developers are installed by `make`."""
+    section = (CHECKOUT / "pyproject.toml").read_text().partition("[project.optional-dependencies]\n")[2]
+    extras = re.findall(r"^(\w+) = ", section.partition("\n[")[0], re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)` \|", (DOCS / "how-to" / "install.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted({*extras} - {"docs", "test"})
+
+
 def test_scripts_end_with_these_codes() -> None:
     templates = "".join(
         file.read_text() for file in (CHECKOUT / "templates").rglob("*") if file.suffix in {".j2", ".sh"}

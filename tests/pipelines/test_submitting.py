@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.errors import ConfigError, PlanError, Problem, SchedulerError, SubmissionUnknown, warning
 from hpcdist.host.command import Command, Completed
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
@@ -255,6 +255,18 @@ def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Pa
             ("13:19", "join", "left"),
         )
     ]
+
+
+def test_what_is_wrong_with_the_machine_stands_once_among_the_errors(tmp_path: Path) -> None:
+    pipeline = Person(tmp_path).pipeline
+    problems = (warning("no Slurm is set up"), Problem("it is too small"))
+
+    def refused(*_: object) -> Planned:
+        raise PlanError(*problems)
+
+    with pytest.raises(PlanError) as error:
+        planning.plan_all(pipeline, "diamond-1", planning.expected(pipeline, "diamond-1", tmp_path), refused)
+    assert error.value.problems == problems
 
 
 def test_what_needs_each_other_is_on_one_machine(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from hpcdist.errors import Problem
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.planner.feasibility import (
+    PlacementRequest,
     Refusal,
-    Request,
     counted,
     nearness,
     nodes_on,
@@ -29,11 +29,11 @@ SITE = site(
 SMALL, LARGE = pools(SITE)
 
 
-def request(count: int, cpus: int = 2, walltime: str | None = None) -> Request:
+def request(count: int, cpus: int = 2, walltime: str | None = None) -> PlacementRequest:
     """Return a request for equal workers."""
     worker = Replica("worker", 0, 1, 0, cpus, None, (), ("environment", "resources"))
     asked = Walltime.parse(walltime) if walltime else None
-    return Request([Block(worker, count)], SITE, asked, Topology(), where)
+    return PlacementRequest([Block(worker, count)], SITE, asked, Topology(), where)
 
 
 def test_job_that_fits_is_placed() -> None:
@@ -63,7 +63,9 @@ def test_job_that_fits_is_placed() -> None:
         ),
     ],
 )
-def test_reasons_for_a_refusal(asked: Request, refusals: list[tuple[str, Shortfall | None, int]]) -> None:
+def test_reasons_for_a_refusal(
+    asked: PlacementRequest, refusals: list[tuple[str, Shortfall | None, int]]
+) -> None:
     found = refusals_in(asked, SMALL)
     assert [(refusal.problem.message, refusal.shortfall, refusal.nodes) for refusal in found] == refusals
     assert {refusal.pool for refusal in found} == {SMALL}

@@ -245,6 +245,20 @@ def test_files_that_come_in_part_leave_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_where_there_is_no_tar_that_is_the_answer_and_no_file_is_left(tmp_path: Path) -> None:
+    tools, runs = tmp_path / "tools", tmp_path / "runs"
+    tools.mkdir()
+    (runs / "old").mkdir(parents=True)
+    for name in ("mkdir", "rm"):
+        (tools / name).symlink_to(f"/bin/{name}")
+    for line in (
+        program.call("hpcdist_receive", runs, "new", "t1"),
+        program.call("hpcdist_add", runs / "old", "t1", "resumed 7 1700000000 0"),
+    ):
+        assert answered(f"PATH={tools}", line) == [Section("unwritten", "there is no tar", b"")]
+    assert [*runs.rglob("*")] == [runs / "old"]
+
+
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell: str) -> None:
     sent = program.request([program.call("mkdir", tmp_path / "made" / "far"), f"mkdir {tmp_path}/made"])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.config import USERS
 from tests.slurm.requirements import missing
+from tests.slurm.users import User
 
 
 @pytest.fixture(scope="session")
@@ -59,3 +60,15 @@ def workdir(request: pytest.FixtureRequest) -> Path:
     path = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
     os.chown(path, USERS["hu1"], USERS["hu1"])
     return path
+
+
+@pytest.fixture
+def user(cluster: Cluster, workdir: Path) -> User:
+    """Somebody in that directory."""
+    return User(cluster, workdir)
+
+
+@pytest.fixture
+def examples(workdir: Path) -> None:
+    """That directory has the examples, as a checkout has them."""
+    (workdir / "examples").symlink_to(CHECKOUT / "examples")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -18,11 +17,6 @@ pytestmark = pytest.mark.real
 DOCTOR: Final = (PYTHON, "-m", "hpcdist", "doctor", "--job", "--gpus", "1", "--json")
 SLOW: Final = ["tbf", "rate", "20mbit", "burst", "16kb", "latency", "100ms"]
 """A hundredth of what the machine's bridge gives, or less, however busy it is."""
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 @pytest.fixture

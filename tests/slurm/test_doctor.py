@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import CHECKOUT
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
@@ -42,11 +42,6 @@ WELL: Final = {
 }
 UNRESOLVED: Final = "[Errno -3] Temporary failure in name resolution"
 SPEED: Final = r"[\d.e-]+ GB/s, on the bus [\d.e-]+ GB/s; the sum is correct"
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def findings(user: User, *options: str, before: Sequence[str | Path] = ()) -> list[dict[str, str]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 A_RANK_A_NODE = (
     "--set=environment.resources.cpu.requests=16",
@@ -19,12 +17,6 @@ A_RANK_A_NODE = (
     "--set=horovod.elastic.max_np=3",
     "--set=horovod.gloo_timeout_seconds=5",  # after which a loss is noticed; 30 unless told
 )
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 def test_a_lost_node_does_not_end_the_training(user: User) -> None:

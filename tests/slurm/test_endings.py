@@ -26,11 +26,6 @@ FOUR_TASKS = {
 }
 
 
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """Somebody on a cluster of their own, whose job reaches the shortest limit of Slurm meanwhile."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster, Completed
+from tests.slurm.cluster import CHECKOUT, Completed
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
 pytestmark = pytest.mark.real
@@ -37,11 +37,6 @@ from pathlib import Path
 from tests.chaos import kills, slurm
 print(*kills.kills(12, 5, Path(sys.argv[1]), slurm.REAL).wrong, sep="\\n", end="")
 """
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def with_command(user: User, name: str, script: str) -> dict[str, str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import User, framework_path
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 HALF_NODES = (
     "--set=environment.resources.cpu.requests=8",
@@ -25,12 +23,6 @@ GPUS = (
     "--set=environment.resources.gpu.requests=2",
     "--set=environment.replicas.default_worker.resources.gpu.requests=2",
 )
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 def learns(user: User, example: str, *options: str, framework: str = "", run: int = 1) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.users import ENVIRONMENT, User
 
 pytestmark = pytest.mark.real
@@ -52,11 +50,6 @@ PLACE = re.compile(
 )
 """What horovodrun over gloo tells a process of its place, which MPI tells it otherwise."""
 SHOW = "env | grep -E '^(HOROVOD_|NCCL_IB_DISABLE=)' | sed 's/^/<</; s/$/>>/'"
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def variables(text: str) -> set[str]:

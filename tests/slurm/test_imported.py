@@ -6,29 +6,20 @@ the others is compared in ``tests/cli/test_import_job_files.py``.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.importers.job_files import FILES
-from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.test_containers import user as boxed  # noqa: F401 - the fixture of a user with Apptainer
 from tests.slurm.test_containers import write_runscript
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 WORLDS: dict[str, tuple[str, ...]] = {
     "gradient": ("2 tasks by the command, 2 nodes: n1 n2 ", "hosts: 2\n", " on 2 ranks"),
     "kubeflow_pytorch": ("2 tasks by srun, 2 nodes, 2 GPUs: n1 n2 ", " on 2 cpu processes"),
 }
 """What the log of each must tell: how the job was laid out, and how many its program knew of."""
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 def written(user: User, name: str) -> str:

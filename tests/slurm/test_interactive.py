@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import pty
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from hpcdist.runs import inside
 from hpcdist.schedulers.inside import Nodes, by_ssh
-from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
@@ -28,11 +26,6 @@ WAITS: Final[dict[str, Any]] = {
         "replicas": {"n_workers": 4, "default_worker": NODE},
     },
 }
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 @pytest.fixture

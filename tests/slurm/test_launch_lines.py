@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import User, framework_path
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 EXPERIMENT = """
 name: own
@@ -22,12 +20,6 @@ environment:
 run: {{cmd: "{command}"}}
 batch: {{walltime: "00:06:00"}}
 """
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 MEET = (

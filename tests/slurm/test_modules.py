@@ -5,21 +5,14 @@ The `module` command is Debian's own (Environment Modules); no script inherits i
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def submitted(user: User, **batch: Any) -> tuple[int, str]:

@@ -7,13 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.partitions import partition
 from tests.slurm.process import until
 from tests.slurm.users import User
@@ -29,11 +27,6 @@ class Span(NamedTuple):
     begin: float
     end: float
     gpu: tuple[str, str]
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def spans(user: User, run: str) -> dict[int, list[Span]]:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.docs.pages import block
-from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def cells(text: str) -> list[list[str]]:

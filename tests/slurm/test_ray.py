@@ -11,7 +11,7 @@ from tests.slurm.cluster import CHECKOUT, Cluster, Completed
 from tests.slurm.test_frameworks import learns
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 ACTIVATE = CHECKOUT / ".frameworks" / "ray" / "bin" / "activate"
 GAVE_UP = "timed out during startup"
@@ -38,12 +38,6 @@ if sys.argv[1] == "exit":
 on("n2", sys.argv[2])
 signal.pause()
 """
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 def submitted(user: User, *words: object, activate: Path = ACTIVATE, **keys: object) -> tuple[Completed, str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
@@ -18,11 +16,6 @@ case $HPCDIST_ROLE in
 ps | evaluator) while :; do sleep 1; done ;;
 esac
 """
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def experiment(command: str, **section: Any) -> dict[str, Any]:

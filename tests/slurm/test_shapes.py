@@ -50,11 +50,6 @@ SHAPES: Mapping[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
-
-
 def lands_as_planned(user: User, name: str, experiment: dict[str, Any], launcher: str) -> None:
     all_land_as_planned(user, {name: experiment}, launcher)
 

@@ -6,12 +6,10 @@ import os
 import pty
 import signal
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
@@ -27,11 +25,6 @@ EXPERIMENT: Final[dict[str, Any]] = {
         "replicas": {"n_workers": 4, "default_worker": NODE},
     },
 }
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def queue(user: User) -> str:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def test_a_program_has_a_node_of_its_own(user: User) -> None:

@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 
 def test_the_site_that_init_writes_plans_the_examples_and_runs_one(user: User) -> None:

@@ -11,15 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import CHECKOUT
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    return User(cluster, workdir)
 
 
 def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_variables(user: User) -> None:

@@ -7,30 +7,23 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.report.test_page import Read
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import CHECKOUT
 from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 CLIENTS: Final = ("hpcdist", "polyaxon", "polyaxon-0", "file", "print")
 POLYAXON: Final = CHECKOUT / ".frameworks" / "polyaxon" / "lib"
 
 Numbers = Mapping[str, str]
 """The digits of each epoch's loss and of the accuracy, as the program prints them."""
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
 
 
 def printed(log: str) -> Numbers:

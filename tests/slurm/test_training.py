@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import CHECKOUT
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
-    return User(cluster, workdir)
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 
 def accuracy(log: str) -> float:

@@ -55,6 +55,20 @@ def test_trials_that_did_not_end_are_named_with_what_runs_them(tmp_path: Path) -
     ]
 
 
+def test_a_search_whose_budget_is_used_up_is_not_to_be_resumed(tmp_path: Path) -> None:
+    """A trial may take 2 GPUs for 60 s; what has no end yet is counted by the script alone."""
+    found = run(tmp_path, "started 12_1 100 0", "ended 12_1 150 1", "started 12_2 100 0", count=2)
+    anew = "submit what is left as a search of its own, with a `batch.budget` of its own"
+    ways = {
+        220: "`hpcdist sweep resume mnist-1` runs what is left",
+        219: f"as its budget is used up, {anew}",
+    }
+    for budget, way in ways.items():
+        plan = {"request": {"walltime": {"seconds": 60}}, "sweep": {"budget": budget, "cost": 120}}
+        found.directory.write("plan.json", json.dumps(plan))
+        assert told(Report(found, OVER)) == [f"trial 2 did not end: {way}"]
+
+
 def test_trials_that_were_not_to_start_are_told_with_why(tmp_path: Path) -> None:
     """The script prints it: into the log of the trial, or of the job of packed trials."""
     began = ("started 12_1 100 0", "ended 12_1 160 1", "started 12_2 160 0", "ended 12_2 160 85")

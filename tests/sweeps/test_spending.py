@@ -56,10 +56,10 @@ def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Pa
         "started 12_3 100 0",
     )  # fmt: skip
     sweep = Sweep(3, ("lr",), budget=300, cost=120)
-    spending.check(searched.directory, sweep, 60)
-    spending.check(searched.directory, replace(sweep, budget=None), 60)
+    spending.check(searched.directory, searched.directory.events(), sweep, 60)
+    spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=None), 60)
     with pytest.raises(ConfigError) as caught:
-        spending.check(searched.directory, replace(sweep, budget=299), 60)
+        spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=299), 60)
     assert [str(one) for one in caught.value.problems] == [
         (
             "the budget of mnist-1 is used up: 0.05 of 0.08306 GPU-hours are spent, and a trial may take "
@@ -77,9 +77,9 @@ def test_of_packed_trials_whole_jobs_are_counted_each_with_its_gpus(tmp_path: Pa
     place.mkdir(parents=True)
     pack = Pack(workers=4, nodes=1, per_node=4, origin=Origin("default"))
     sweep = Sweep(3, ("lr",), budget=520, cost=120, pack=pack)
-    spending.check(searched.directory, sweep, 60)
+    spending.check(searched.directory, searched.directory.events(), sweep, 60)
     (place / "cost").write_text("cost 13+1 4 120\n")
-    spending.check(searched.directory, sweep, 60)
+    spending.check(searched.directory, searched.directory.events(), sweep, 60)
     (place / "cost").write_text("cost 13+1 5 120\n")
     with pytest.raises(ConfigError, match=r"0\.1389 of 0.1444 GPU-hours are spent"):
-        spending.check(searched.directory, sweep, 60)
+        spending.check(searched.directory, searched.directory.events(), sweep, 60)

@@ -13,7 +13,7 @@ from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
-from hpcdist.cli.session import planned, remote_of
+from hpcdist.cli.session import planned, remote_or_here
 from hpcdist.cost.rates import number
 from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
@@ -39,7 +39,7 @@ def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path
     pipeline = reading.read(document, options)
     print_problems(pipeline.problems)
     name = rundir.next_name(runs_dir, pipeline.name)
-    remote = remote_of(options) if options.remote is not None else None
+    remote = remote_or_here(options)
     expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
     steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
     print_problems(dict.fromkeys(problem for step in steps for problem in step.made.problems))
@@ -115,7 +115,7 @@ def submit(  # noqa: PLR0913 - one argument an option
         return []
     from hpcdist.remotes import submitting as remotes  # with the user's config
 
-    remote = remote_of(options) if options.remote is not None else None
+    remote = remote_or_here(options)
     if remote:
         for step in steps:
             remotes.check_code(step.made, remote)

@@ -15,7 +15,7 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
-from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_of
+from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
 from hpcdist.importers.polyaxon import services as served
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, this_machine
@@ -65,7 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         pipeline.check_options(following=following, waiting=waiting, json=json)
         found = pipeline.submit(options, document, runs_dir, again=again, dry_run=dry_run, json=json)
         ctx.exit(pipeline.wait_for(found) if waiting else 0)
-    remote = None if options.remote is None else remote_of(options)
+    remote = remote_or_here(options)
     made = planned(options, document, runs_dir=runs_dir, saves=not dry_run)
     print_unparsed(made)
     services = runs.services()

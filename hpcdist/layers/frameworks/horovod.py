@@ -77,7 +77,10 @@ class Horovod(Plain):
             PlanError: where they do not fit what is allocated.
         """
         section = section_of(Section, experiment, self.name)
-        return tuple(_elastic_words(job, section, site)) if section.elastic else ()
+        if not section.elastic:
+            return ()
+        _check_elastic(section.elastic, job)
+        return tuple(_elastic_words(job, section, site))
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
@@ -153,13 +156,15 @@ def _elastic_problems(section: Any) -> Iterator[Problem]:
         yield Problem(message, ("horovod", "elastic", "max_np"))
 
 
-def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
-    elastic: Elastic = section.elastic
+def _check_elastic(elastic: Elastic, job: JobSpec) -> None:
+    """Check that the placement has the processes of an elastic run, on nodes of one kind.
+
+    Raises:
+        PlanError: if it has not.
+    """
     size = job.placement.size
-    largest = size if elastic.max_np is None else elastic.max_np
-    for key, number, wrong in (("min_np", elastic.min_np, elastic.min_np > size),
-                               ("max_np", largest, largest > size)):  # fmt: skip
-        if wrong:
+    for key, number in (("min_np", elastic.min_np), ("max_np", elastic.max_np)):
+        if number is not None and number > size:
             hint = "ask for more replicas, or write less"
             path = ("horovod", "elastic", key)
             raise PlanError(Problem(f"{number} processes are wanted, {size} are allocated", path, hint))
@@ -173,9 +178,14 @@ def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
         raise PlanError(
             Problem(message, path, "write `replicas: {per_node: N}` that give so many, or remove it")
         )
+
+
+def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
+    """Yield the options of horovodrun for an elastic run, and what it starts."""
+    elastic: Elastic = section.elastic
     # All slots up to --max-np are used whatever -np says; more would only be waited for.
     options = {"-np": ("min_np", elastic.min_np), "--min-np": ("min_np", elastic.min_np)}
-    options |= {"--max-np": ("max_np", largest)}
+    options |= {"--max-np": ("max_np", elastic.max_np or job.placement.size)}
     options |= {"--reset-limit": ("reset_limit", elastic.reset_limit)} if elastic.reset_limit else {}
     for option, (key, number) in options.items():
         yield from _words(option, number, Origin("key", f"horovod.elastic.{key}"))

@@ -137,33 +137,36 @@ def _facts(
         "request_memory", value=False, remarks=("no resource that counts memory is known: see sge.memory",)
     )
     yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
-    dialect: dict[str, Any] = {}
-    environments, rules = dict[str, str](), []
-    for name in answers.text(ENVIRONMENTS).split():
-        rule = _fields(answers.text(_environment(name))).get("allocation_rule", "")
-        rules.append(f"{name} {rule}")
-        if rule.isdigit():
-            environments.setdefault(rule, name)
-        elif rule == "$pe_slots":
-            dialect.setdefault("one_node", name)
-        elif rule == "$fill_up":
-            dialect.setdefault("whole_nodes", name)
-    dialect = {"environments": dict(sorted(environments.items(), key=lambda item: int(item[0]))), **dialect}
-    per = _PER.get(complexes[gpu]["consumable"]) if gpu else None
-    dialect["gpus"] = gpu if per else None
-    if gpu and per:
-        dialect |= {"gpus_per": per, "gpu_fractions": complexes[gpu]["type"] == "DOUBLE"}
-    exclusive = next((name for name, row in complexes.items() if row["relop"] == "EXCL"), None)
-    dialect |= {"exclusive": exclusive} if exclusive else {}
-    remarks: tuple[str, ...] = (
-        f"parallel environments: {', '.join(rules) or 'none'}",
-        f"resources by `{COMPLEXES}`",
-    )
+    names = answers.text(ENVIRONMENTS).split()
+    rules = {name: _fields(answers.text(_environment(name))).get("allocation_rule", "") for name in names}
+    shown = ", ".join(f"{name} {rule}" for name, rule in rules.items())
+    remarks = [f"parallel environments: {shown or 'none'}", f"resources by `{COMPLEXES}`"]
     if gpu:
-        remarks += (
-            f"qhost shows how much of {gpu} is left: correct `gpus` of node_types where some were in use",
-        )
-    yield Fact("sge", dialect, "qconf -sp NAME", remarks)
+        left = f"qhost shows how much of {gpu} is left"
+        remarks.append(f"{left}: correct `gpus` of node_types where some were in use")
+    dialect = {**_of_environments(rules), **_of_complexes(complexes, gpu)}
+    yield Fact("sge", dialect, "qconf -sp NAME", tuple(remarks))
+
+
+def _of_environments(rules: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that name the parallel environments, of several with one rule the first."""
+    first = {rule: name for name, rule in reversed([*rules.items()])}
+    numbers = sorted((int(rule), name) for rule, name in first.items() if rule.isdigit())
+    keys = {"one_node": "$pe_slots", "whole_nodes": "$fill_up"}
+    return {
+        "environments": {str(number): name for number, name in numbers},
+        **{key: first[rule] for key, rule in keys.items() if rule in first},
+    }
+
+
+def _of_complexes(complexes: Mapping[str, Mapping[str, str]], gpu: str | None) -> dict[str, Any]:
+    """Return the settings that name the resources: GPUs, and nodes for one job alone."""
+    per = _PER.get(complexes[gpu]["consumable"]) if gpu else None
+    found: dict[str, Any] = {"gpus": gpu if per else None}
+    if gpu and per:
+        found |= {"gpus_per": per, "gpu_fractions": complexes[gpu]["type"] == "DOUBLE"}
+    exclusive = next((name for name, row in complexes.items() if row["relop"] == "EXCL"), None)
+    return found | ({"exclusive": exclusive} if exclusive else {})
 
 
 SURVEYOR: Final = SgeSurveyor()
