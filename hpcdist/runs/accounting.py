@@ -34,6 +34,8 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
     "cpus": (int, 1 << 31),
     "gpus": (int, 1 << 31),
     "elapsed": (float, events.LATEST),
+    "gpu_seconds": (float, 1 << 53),
+    "cpu_seconds_had": (float, 1 << 53),
 }
 """The type of each field that may be null, and a number that is too large."""
 

@@ -243,6 +243,7 @@ def _of_training(run: Run, status: Status) -> Status:
         )
         return status._replace(state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
+    reason = f"{reason}: {status.reason}" if status.reason else reason
     return Status(JobState.COMPLETED, status.native, 0, reason, status.source)
 
 
