@@ -95,8 +95,10 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
     wanted = _per_node(base) * nodes
     if (placed, there) == (nodes, wanted):
         return made
-    message = f"with -p {param}={nodes} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
-    hint = f"is {param} the number of nodes? Else name another one by --nodes-param"
+    given = f"-p {param}={nodes}" if param else f"--nodes {nodes}"
+    message = f"with {given} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
+    own = f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`"
+    hint = f"is {param} the number of nodes? Else name another one by --nodes-param" if param else own
     raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
 
 

@@ -58,8 +58,9 @@ def test_what_a_plan_writes_is_read() -> None:
     )
 
 
-def test_a_torchrun_is_one_task_and_several_processes() -> None:
-    plan = planned(framework="pytorch", environment=environment(each=resources(gpu=2), workers=1))
+def test_a_torchrun_is_one_task_and_several_ranks() -> None:
+    each = environment(each=resources(gpu=2), workers=1)
+    plan = planned(framework="pytorch", pytorch={"launch": "torchrun"}, environment=each)
     stored = read(json.loads(msgspec.json.encode(plan)))
     assert (stored.tasks, stored.processes) == (1, 4)
 

@@ -55,7 +55,8 @@ def test_slurm_shows_each_start_of_a_requeued_job() -> None:
 
 def test_slurm_shows_the_gpus_and_what_all_tasks_used() -> None:
     [found] = of_slurm("gpus")
-    assert found[7:] == (110632 << 10, (12552 + 883996) << 10, 4.991, 8, 8, 14)
+    assert (found.max_memory, found.total_memory) == (110632 << 10, (12552 + 883996) << 10)
+    assert (found.cpu_seconds, found.cpus, found.gpus, found.elapsed) == (4.991, 8, 8, 14)
 
 
 def test_slurm_counts_no_time_for_which_a_job_did_not_run() -> None:

@@ -26,7 +26,7 @@ from hpcdist.schedulers.slurm.queries import by_cluster, command, of_components,
 _COLUMNS: Final = (
     "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot,elapsedraw"
 )
-_ID: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+(?P<component>[0-9]+))?(?P<step>\..+)?")
+_ID: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+[0-9]+)?(?P<step>\..+)?")
 Number = TypeVar("Number", int, float)
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
@@ -50,7 +50,7 @@ class Sacct:
         The n-th record of each is of the n-th start: their submit times may be a second apart.
         """
         found: dict[tuple[int | None, int], list[Usage]] = {}
-        seen: Counter[tuple[str | None, str | None]] = Counter()
+        seen: Counter[str] = Counter()
         last, number = list[Usage](), job.id.partition(";")[0]
         for line in completed.stdout.splitlines():
             if not line.startswith(number) or line[len(number) : len(number) + 1].isdigit():
@@ -60,11 +60,10 @@ class Sacct:
             if not match or len(columns) != len(_COLUMNS.split(",")):
                 continue
             if not match["step"]:
-                part = match.group("element", "component")
-                element = int(part[0]) if part[0] else None
-                last = found.setdefault((element, seen[part]), [])
+                element = int(match["element"]) if match["element"] else None
+                last = found.setdefault((element, seen[columns[0]]), [])
                 last.append(_usage(element, columns))
-                seen[part] += 1
+                seen[columns[0]] += 1
             elif last:
                 last[-1] = _with_step(last[-1], columns)
         yield from map(_joined, found.values())
