@@ -164,6 +164,7 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
             "1001 sizes, and a study has at most 1000",
         ),
         (("train.yml", "--nodes", "1", "--repeat", "0"), "0 is not in the range 1<=x<=1000"),
+        (("train.yml", "--nodes", "2"), "error: --nodes 2: "),
         (("train.yml", "--nodes", "2"), "gives a job 1 node, 2 are needed"),
         (("train.yml", "--nodes", "1", "--chain"), "on site local jobs start at once"),
         (
