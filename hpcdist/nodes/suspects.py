@@ -27,8 +27,14 @@ def read(runs_dir: Path, own: Preferences | None = None) -> Known:
     Raises:
         ConfigError: if the config is invalid.
     """
-    shared = (own or preferences.read(os.environ)).config.nodes_ledger
-    return known.read(runs_dir, Path(shared).expanduser() if shared else None, time.time())
+    own = own or preferences.read(os.environ)
+    shared = own.config.nodes_ledger
+    try:
+        file = Path(shared).expanduser() if shared else None
+    except RuntimeError:
+        message, place = f"{shared!r} is of a user that this machine does not know", own.place("nodes_ledger")
+        raise ConfigError(Problem(message, hint="write an absolute path", place=place)) from None
+    return known.read(runs_dir, file, time.time())
 
 
 def avoided(made: Planned, runs_dir: Path, *, saves: bool = False, remote: str = "") -> Planned:
@@ -55,7 +61,7 @@ def avoided_by_all(
         return [*plans]
     old = _fetched(runs_dir, remote) if saves and remote else ()
     found = read(runs_dir, plans[0].preferences)
-    problems = (*old, *found.problems, *found.save()) if saves else ()
+    problems = (*old, *found.problems, *(found.save() if saves else ()))
     nodes = found.nodes(plans[0].plan.identity.site)
     return [_with_warnings(avoiding(made, nodes), problems, found.now) for made in plans]
 
