@@ -248,6 +248,18 @@ def test_a_component_that_ended_apart_is_named_after_a_training_that_completed(t
     )
 
 
+def test_an_accounting_that_has_one_component_alone_hides_no_other(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    queue.programs["squeue"] = lambda command: Completed(
+        command, 0, "100+0|FAILED|None|(null)\n100+1|CANCELLED|None|(null)\n"
+    )
+    queue.programs["sacct"] = lambda command: Completed(command, 0, "100|FAILED|15:0|None\n")
+    [report] = states.status([run], queue.services)
+    reason = "component 0 FAILED, component 1 CANCELLED"
+    assert report.status == Status(JobState.FAILED, "FAILED", 15, reason, "sacct")
+
+
 @pytest.mark.parametrize(
     ("end", "state"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -188,15 +189,14 @@ def test_components_that_end_apart_count_for_their_own_time(
         )
 
     until(is_apart, "the component to be cancelled")
+    time.sleep(2)  # sacct's times are whole seconds
     (workdir / "over").touch()
     user.hpcdist("wait", "apart-1")
     until(partial(kept, user, "apart-1"), "sacct to know the end")
     [cost], parts = starts(user, "apart-1"), of_sacct(user, job["job_id"])
     assert [part["gpus"] for part in parts] == [0, 2]
     assert parts[0]["elapsed_seconds"] > parts[1]["elapsed_seconds"] > 0
-    assert (cost["gpu_hours"], cost["cpu_hours_had"]) == (
-        sum(part["gpu_hours"] for part in parts),
-        sum(part["cpu_hours_had"] for part in parts),
-    )
+    for name in ("gpu_hours", "cpu_hours_had"):
+        assert cost[name] == pytest.approx(sum(part[name] for part in parts))
     [status] = user.json("status", "apart-1")
-    assert re.search(r"component 0 \S+, component 1 CANCELLED by \d+", status["reason"]), status
+    assert re.search(r"component 0 \S+, component 1 CANCELLED", status["reason"]), status

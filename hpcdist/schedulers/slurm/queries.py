@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
+from hpcdist.schedulers.job import APART, Job, JobState, Status, element_id, fold
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -143,7 +143,7 @@ def _whole(parts: Sequence[tuple[str, Status]]) -> Status:
     whole = of_components([part for _, part in parts])
     if all(part.state is whole.state for _, part in parts):
         return whole
-    each = ", ".join(f"component {component} {part.native}" for component, part in parts)
+    each = ", ".join(f"{APART}{component} {part.native}" for component, part in parts)
     return whole._replace(reason=f"{each} ({whole.reason})" if whole.reason else each)
 
 
