@@ -179,6 +179,7 @@ def test_components_that_end_apart_count_for_their_own_time(
     assert user.hpcdist("submit", user.write("apart", APART)).returncode == 0
     until(lambda: len([*workdir.glob("up.*")]) == 3, "all ranks to begin")
     [job] = user.json("status", "apart-1")
+    time.sleep(2)  # sacct's times are whole seconds
     accounting_cluster.run(["scancel", f"{job['job_id']}+1"], user=user.name, check=True)
 
     def is_apart() -> bool:
@@ -189,7 +190,7 @@ def test_components_that_end_apart_count_for_their_own_time(
         )
 
     until(is_apart, "the component to be cancelled")
-    time.sleep(2)  # sacct's times are whole seconds
+    time.sleep(2)
     (workdir / "over").touch()
     user.hpcdist("wait", "apart-1")
     until(partial(kept, user, "apart-1"), "sacct to know the end")
