@@ -62,7 +62,8 @@ class Experiment:
         if remote and not options.site:
             options = options._replace(site=remote.site)
         made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
-        return Plan(suspects.avoided(made, runs_dir, saves=saves), options, _remote=remote)
+        made = suspects.avoided(made, runs_dir, saves=saves, remote=on or "")
+        return Plan(made, options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:
         """Return all warnings and notes, also of what is valid but unusual, as `hpcdist check`.

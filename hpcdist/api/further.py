@@ -34,7 +34,8 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     services, notes = elsewhere.services(), list[str]()
     options = anew.options(run, changes)._replace(remote=run.record.remote or None)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=run.record.remote)
-    made = suspects.avoided(planning.plan_experiment(options, awaiting=awaiting), runs_dir, saves=True)
+    made = planning.plan_experiment(options, awaiting=awaiting)
+    made = suspects.avoided(made, runs_dir, saves=True, remote=run.record.remote)
     request = anew.Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     if run.record.remote:
         begins_with = run.record.there if copies else ""

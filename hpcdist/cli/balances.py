@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hpcdist.cost import balances
 from hpcdist.cost.worst_case import Sum
+from hpcdist.host import ownership
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.schedulers import answers, schedulers
@@ -44,7 +44,7 @@ def ask(made: Planned, runner: Runner) -> Balance:
 
     Where there is neither, or no account, there is nothing to say.
     """
-    account, user = made.plan.request.account or "", getpass.getuser()
+    account, user = made.plan.request.account or "", ownership.own_name()
     balance, scheduler = made.machine.site.balance, schedulers.get(made.plan.identity.scheduler)
     if balance:
         command = balances.ask(balance, account, user)

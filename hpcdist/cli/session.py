@@ -54,7 +54,7 @@ def planned(  # noqa: PLR0913 - as verbs need it
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.nodes import suspects  # nothing is known yet in a new folder
 
-        made = suspects.avoided(made, runs_dir, saves=saves)
+        made = suspects.avoided(made, runs_dir, saves=saves, remote=options.remote or "")
     if shown:
         print_problems(made.problems)
     return made

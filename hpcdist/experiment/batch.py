@@ -65,8 +65,9 @@ class Batch(Model, frozen=True):
     ``100Mi``. ``pack``: the trials of a search share nodes, each on its own part of one, and the next begins
     where one ends; by default where jobs get whole nodes and several trials fit on one, and where the batch
     system has no arrays. ``budget``: the GPU-hours that it may take; no trial of a search starts that might
-    exceed them. ``max_gpu_hours``: the most GPU-hours that the job may take if all its elements, trials and
-    attempts run to their time limit; one that may take more is refused.
+    exceed them, and any other job is refused whose cost may. ``max_gpu_hours``: the most GPU-hours that the
+    job may take if all its elements, trials and attempts run to their time limit; one that may take more is
+    refused.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {

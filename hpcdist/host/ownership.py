@@ -8,6 +8,7 @@ folders above, their owners and groups: they can change the programs in these fo
 from __future__ import annotations
 
 import errno
+import getpass
 import os
 import pwd
 import stat
@@ -79,6 +80,13 @@ def name_of(user: int) -> str:
     with suppress(KeyError):
         return pwd.getpwuid(user).pw_name
     return f"user {user}"
+
+
+def own_name() -> str:
+    """Return the name of who runs this process, by its variables or the system, else the number."""
+    with suppress(KeyError, OSError):  # a container may have users without a name
+        return getpass.getuser()
+    return str(os.getuid())
 
 
 def _folder_weakness(folder: Path, found: os.stat_result, user: int) -> str:

@@ -184,7 +184,7 @@ def _node(value: Any) -> str:
 
 
 def _time(value: Any) -> float:
-    if isinstance(value, bool) or not 0 <= float(value) <= _LATEST:
+    if type(value) not in (int, float) or not 0 <= value <= _LATEST:
         raise ValueError(value)
     return float(value)
 

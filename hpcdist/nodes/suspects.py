@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import Problem, span_text, warning
+from hpcdist.errors import ConfigError, Problem, SchedulerError, span_text, warning
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import Planned
 from hpcdist.loading.preferences import Preferences
@@ -27,22 +27,31 @@ def read(runs_dir: Path, own: Preferences | None = None) -> Known:
     Raises:
         ConfigError: if the config is invalid.
     """
-    shared = (own or preferences.read(os.environ)).config.nodes_ledger
-    return known.read(runs_dir, Path(shared).expanduser() if shared else None, time.time())
+    own = own or preferences.read(os.environ)
+    shared = own.config.nodes_ledger
+    try:
+        file = Path(shared).expanduser() if shared else None
+    except RuntimeError:
+        message, place = f"{shared!r} is of a user that this machine does not know", own.place("nodes_ledger")
+        raise ConfigError(Problem(message, hint="write an absolute path", place=place)) from None
+    return known.read(runs_dir, file, time.time())
 
 
-def avoided(made: Planned, runs_dir: Path, *, saves: bool = False) -> Planned:
+def avoided(made: Planned, runs_dir: Path, *, saves: bool = False, remote: str = "") -> Planned:
     """Return the plan without suspect nodes, where it wants that, with a warning about them.
 
-    ``saves``: what is new is written into the ledgers.
+    ``saves``: what is new is written into the ledgers; of runs that go on on the ``remote`` to which the job
+    goes, it is fetched before.
 
     Raises:
         PlanError: as `avoiding`.
     """
-    return avoided_by_all([made], runs_dir, saves=saves)[0]
+    return avoided_by_all([made], runs_dir, saves=saves, remote=remote)[0]
 
 
-def avoided_by_all(plans: Sequence[Planned], runs_dir: Path, *, saves: bool = False) -> list[Planned]:
+def avoided_by_all(
+    plans: Sequence[Planned], runs_dir: Path, *, saves: bool = False, remote: str = ""
+) -> list[Planned]:
     """Return these plans of one machine as `avoided`; what is known is read once.
 
     Raises:
@@ -50,10 +59,26 @@ def avoided_by_all(plans: Sequence[Planned], runs_dir: Path, *, saves: bool = Fa
     """
     if not schedulers.get(plans[0].plan.identity.scheduler).is_batch_system:
         return [*plans]
+    old = _fetched(runs_dir, remote) if saves and remote else ()
     found = read(runs_dir, plans[0].preferences)
-    problems = (*found.problems, *found.save()) if saves else ()
+    problems = (*old, *found.problems, *(found.save() if saves else ()))
     nodes = found.nodes(plans[0].plan.identity.site)
     return [_with_warnings(avoiding(made, nodes), problems, found.now) for made in plans]
+
+
+def _fetched(runs_dir: Path, remote: str) -> tuple[Problem, ...]:
+    """Bring here what runs recorded there whose end is not known yet; return why it is old, as warnings."""
+    from hpcdist.remotes import here  # with ssh, which few need
+    from hpcdist.runs import finding
+
+    own = (run for run in finding.list_runs(runs_dir)[0] if run.record.remote == remote)
+    live = [run for run in own if any(job.job and not job.record.ended for job in run.jobs)]
+    try:
+        if live:
+            here.services().pull(live)
+    except (ConfigError, SchedulerError) as error:
+        return tuple(problem._replace(severity="warning") for problem in error.problems)
+    return ()
 
 
 def _with_warnings(found: Avoiding, problems: Sequence[Problem], now: float) -> Planned:

@@ -6,7 +6,6 @@ has completed: a program that fails wherever it runs accuses no node.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError
+from hpcdist.host import ownership
 from hpcdist.nodes import shown
 from hpcdist.nodes.evidence import Evidence, Kind
 from hpcdist.nodes.ledger import Entry, Ledger, Taken
@@ -80,7 +80,7 @@ def entries(found: Iterable[Evidence], token: str, now: float) -> Iterator[Entry
 
     The same evidence gives the same entry; its time is one that the run's files have, at most now.
     """
-    user = getpass.getuser()
+    user = ownership.own_name()
     for one in found:
         own = (token, str(one.attempt), one.kind, one.node, str(int(one.at)))
         yield Entry(

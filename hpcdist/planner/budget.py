@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hpcdist.cost.limits import check_limit
 from hpcdist.cost.rates import amounts_of
+from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
@@ -32,27 +34,40 @@ def check_packed(experiment: Experiment, gpus: int, walltime: Walltime | None) -
         raise PlanError(Problem(message, _PATH, hint))
 
 
-def budget_of(experiment: Experiment, cost: int | None, jobs: int) -> int | None:
-    """Return the budget in GPU-seconds; None without one.
-
-    ``cost``: what one job takes, as `cost_of` has it. ``jobs``: how many such jobs must fit: the
-    elements of an array, and one of the trials of a search.
+def check_whole(experiment: Experiment, cost: Cost | None) -> None:
+    """Check that the whole cost of a job, as `plan` shows it, is within the budget; a search has `budget_of`.
 
     Raises:
-        PlanError: if they do not fit, or if their cost has no limit.
+        PlanError: if it does not, or if its cost has no limit.
+    """
+    hours = experiment.batch.budget
+    if hours is None or experiment.hptuning:
+        return
+    if cost and not cost.gpus:
+        raise PlanError(_NO_GPUS)
+    check_limit(hours, cost, "budget")
+
+
+def budget_of(experiment: Experiment, cost: int | None) -> int | None:
+    """Return the budget of a search in GPU-seconds; None without one.
+
+    ``cost``: what one trial takes, as `cost_of` has it; at least one must fit.
+
+    Raises:
+        PlanError: if it does not, or if its cost has no limit.
     """
     hours = experiment.batch.budget
     if hours is None:
         return None
     if cost is None:
-        raise PlanError(Problem("a job without a time limit may take any number of GPU-hours", _PATH, _LIMIT))
+        message = "a trial without a time limit may take any number of GPU-hours"
+        raise PlanError(Problem(message, _PATH, "set `batch.walltime`"))
     if not cost:
-        raise PlanError(Problem("the job has no GPUs, and takes no GPU-hours", _PATH, "remove it"))
-    if cost * jobs > hours * 3600:
-        what = "one trial" if experiment.hptuning else f"{jobs} elements" if jobs > 1 else "the job"
-        message = f"{what} may take {cost * jobs / 3600:.4g} GPU-hours, more than the budget of {hours:g}"
+        raise PlanError(_NO_GPUS)
+    if cost > hours * 3600:
+        message = f"one trial may take {cost / 3600:.4g} GPU-hours, more than the budget of {hours:g}"
         raise PlanError(Problem(message, _PATH, "raise it, or shorten `batch.walltime`"))
     return int(hours * 3600)
 
 
-_LIMIT = "set `batch.walltime`"
+_NO_GPUS = Problem("the job has no GPUs, and takes no GPU-hours", _PATH, "remove it")

@@ -122,11 +122,11 @@ def job_spec(
 
 def _sweep(experiment: Experiment, site: Site, request: Request, placement: Placement) -> Sweep | None:
     search, trials = experiment.hptuning, len(experiment.trials)
-    elements = request.array.size if request.array else 1
-    cost = cost_of(placement, site, request.walltime, exclusive=request.exclusive)
-    budget = budget_of(experiment, cost, 1 if search else elements)
     if search is None:
         return None
+    elements = request.array.size if request.array else 1
+    cost = cost_of(placement, site, request.walltime, exclusive=request.exclusive)
+    budget = budget_of(experiment, cost)
     return Sweep(
         trials=trials,
         params=search.names,

@@ -14,7 +14,7 @@ import msgspec
 from hpcdist import lint
 from hpcdist.cost.limits import check_limit
 from hpcdist.cost.rates import amounts_of
-from hpcdist.cost.worst_case import worst_case
+from hpcdist.cost.worst_case import most, worst_case
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
 from hpcdist.experiment.launch.setup_lines import START
@@ -23,7 +23,7 @@ from hpcdist.plan.model import Plan, PreparedJob, extended
 from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import with_own_nodes
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
-from hpcdist.planner import accounts, container_choice, packing, restarts
+from hpcdist.planner import accounts, budget, container_choice, packing, restarts
 from hpcdist.planner.advice import advice
 from hpcdist.planner.job_setup import prepared
 from hpcdist.planner.job_spec import job_spec
@@ -74,6 +74,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     with with_places(_of_search if job.sweep else lambda problem: problem):
         directives = schedulers.get(site.scheduler).directives(whole, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
+    budget.check_whole(experiment, most(job, experiment, site))
     if schedulers.get(site.scheduler).is_batch_system:
         check_limit(experiment.batch.max_gpu_hours, worst_case(job, experiment, site))
     return extended(Plan, job, words=words, directives=directives, notes=notes)

@@ -47,7 +47,6 @@ def _spare(experiment: Experiment) -> int:
 def _refusals(experiment: Experiment, site: Site, own: int, spare: int) -> tuple[tuple[bool, str], ...]:
     return (
         (experiment.hptuning is not None, "the trials of a search have no nodes beside those of their tasks"),
-        (experiment.batch.budget is not None, "the GPUs of a node without tasks are not part of the budget"),
         (spare > 0 and site.scheduler != "slurm", f"a job of {site.scheduler} ends when it loses a node"),
         (own > 0 and spare > 0, "a program beside the tasks has its own"),
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError
 from hpcdist.runs.states import Report
 from hpcdist.scaling import results, study, table
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Found, Member, Study
+
+_MOST: Final = 20
+"""How many sentences about what is missing a page has."""
 
 
 class StudyView(NamedTuple):
@@ -41,7 +44,8 @@ def _views(found: Iterable[Sequence[tuple[Report, Member]]]) -> Iterator[StudyVi
             continue
         if result.sizes:
             rows = [*map(table.row, result.sizes)]
-            yield StudyView(table.title(result), table.heads(result), rows, [*table.lines(result)], result)
+            lines = [*table.lines(result), *result.lost[:_MOST]]
+            yield StudyView(table.title(result), table.heads(result), rows, lines, result)
 
 
 def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:

@@ -34,6 +34,8 @@ _LIMITS: Final[Mapping[str, tuple[type, int]]] = {
     "cpus": (int, 1 << 31),
     "gpus": (int, 1 << 31),
     "elapsed": (float, events.LATEST),
+    "gpu_seconds": (float, 1 << 53),
+    "cpu_seconds_had": (float, 1 << 53),
 }
 """The type of each field that may be null, and a number that is too large."""
 
@@ -78,7 +80,9 @@ def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[
     accounting = _accounting(run)
     if accounting is None or run.job is None:
         return ()
-    found = tuple(each for one in answers for each in accounting.read(one, run.job) if _is_valid(each))
+    read = (each for one in answers for each in accounting.read(one, run.job))
+    nodes = _nodes_of_components(run)
+    found = tuple(each for each in read if _is_valid(each) and _has_nodes(each, nodes))
     is_late = all(completed.ok for completed in answers) and _has_been_over(run, services.now())
     if run.record.ended and (is_late or _is_complete(run, found)):
         with contextlib.suppress(OSError):
@@ -124,6 +128,20 @@ def by_job(run: Run, usage: Iterable[Usage]) -> dict[str, list[Usage]]:
         job = run.event_id if number is None else element_id(run.event_id, number)
         found.setdefault(job, []).append(each)
     return found
+
+
+def _nodes_of_components(run: Run) -> int:
+    """Return how many nodes a heterogeneous job has; 0 of another job.
+
+    Slurm's database has the first component before the others for a moment (tried).
+    """
+    groups = run.directory.plan().groups
+    is_several = len(groups) > 1 and schedulers.get(run.record.scheduler).has_components
+    return sum(group.nodes for group in groups) if is_several else 0
+
+
+def _has_nodes(usage: Usage, nodes: int) -> bool:
+    return usage.started is None or len(usage.hosts) >= nodes
 
 
 def _has_been_over(run: Run, now: float) -> bool:

@@ -47,18 +47,33 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
 
 def command_to_record_cancelled(jobs: Sequence[Job], at: float) -> Command:
     """Return the command that does so on another machine."""
-    script = 'while [ $# -gt 0 ]; do echo "$1" >>"$2/events"; shift 2; done'
-    lines = [
-        (f"{_CANCELLED} {job.id.partition(';')[0]} {int(at)} 0", str(_directory(job).path)) for job in jobs
-    ]
-    return Command(("sh", "-c", script, "hpcdist", *itertools.chain.from_iterable(lines)))
+    return _command_to_append((job, Event(_CANCELLED, _number(job), int(at), "0")) for job in jobs)
 
 
 def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:
     """Add to the event log which nodes the job lost; a log that cannot be written is ignored."""
     with contextlib.suppress(OSError):
-        for node in nodes:
-            _directory(job).append_event(Event(LOST, job.id.partition(";")[0], int(at), node))
+        for event in _lost(job, nodes, at):
+            _directory(job).append_event(event)
+
+
+def command_to_record_lost(job: Job, nodes: Iterable[str], at: float) -> Command:
+    """Return the command that does so on another machine."""
+    return _command_to_append((job, event) for event in _lost(job, nodes, at))
+
+
+def _lost(job: Job, nodes: Iterable[str], at: float) -> Iterator[Event]:
+    return (Event(LOST, _number(job), int(at), node) for node in nodes)
+
+
+def _command_to_append(found: Iterable[tuple[Job, Event]]) -> Command:
+    script = 'while [ $# -gt 0 ]; do echo "$1" >>"$2/events"; shift 2; done'
+    lines = ((" ".join(map(str, event)), str(_directory(job).path)) for job, event in found)
+    return Command(("sh", "-c", script, "hpcdist", *itertools.chain.from_iterable(lines)))
+
+
+def _number(job: Job) -> str:
+    return job.id.partition(";")[0]
 
 
 def _directory(job: Job) -> RunDirectory:

@@ -13,7 +13,7 @@ from hpcdist.runs import endings
 from hpcdist.runs.deadline import run_parallel
 from hpcdist.runs.elements import Elements
 from hpcdist.schedulers import Query, Scheduler, answers
-from hpcdist.schedulers.job import SIGNALLED, Job, JobState, Rest, Status, fold, fold_array, split_id
+from hpcdist.schedulers.job import APART, SIGNALLED, Job, JobState, Rest, Status, fold, fold_array, split_id
 
 MISSING: Final = Status(
     JobState.UNKNOWN, reason="the batch system no longer knows this job", source="batch system"
@@ -51,6 +51,7 @@ class JobStatuses:
         """Add an answer, unless it lags behind the queue, or is about another job with the same id."""
         if _is_other(self.hints.get(None)) or _contradicts(status, self.hints.get(index)):
             return
+        status = _with_components(status, self.hints.get(index))
         final = status.state.is_final and not provisional
         (self.settled if final or _is_live(status) else self.hints)[index] = status
 
@@ -135,6 +136,13 @@ def _is_other(hint: Status | None) -> bool:
 
 def _contradicts(status: Status, hint: Status | None) -> bool:
     return hint is not None and hint.state.is_final and status.state is not hint.state
+
+
+def _with_components(status: Status, hint: Status | None) -> Status:
+    """Return the status with how each component ended; the accounting has only one of them for a moment."""
+    if hint and not status.reason and hint.state is status.state and hint.reason.startswith(APART):
+        return status._replace(reason=hint.reason)
+    return status
 
 
 def _failure(completed: Completed) -> str:

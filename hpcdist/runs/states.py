@@ -204,18 +204,20 @@ def _report(
     if result.is_missing(run.job):
         return _missing(run, run.job, result, services)
     if result.is_certain(run.job):
-        status = _with_lost_nodes(run.job, status, schedulers.get(run.record.scheduler), services)
+        status = _with_lost_nodes(run, run.job, status, services)
         run = services.try_update(run, ended=status, missing_since=None)
     elif result.replied and run.record.missing_since:
         run = services.try_update(run, missing_since=None)
     return Report(run, status)
 
 
-def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: Services) -> Status:
+def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> Status:
     """Return the status with the names of nodes that are down, if that may be why the job ended.
 
-    Where it is, the event log gets them, too.
+    Where it is, the event log gets them, too; that of a run on another machine there as well, or the next
+    look would replace the one here.
     """
+    scheduler = schedulers.get(run.record.scheduler)
     suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
     nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
     if not nodes or not isinstance(scheduler, KnowsNodes):
@@ -223,7 +225,10 @@ def _with_lost_nodes(job: Job, status: Status, scheduler: Scheduler, services: S
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
     if status.state is JobState.NODE_FAIL:  # else they may have been lost after the job
-        endings.record_lost(job, lost, services.now())
+        at = services.now()
+        endings.record_lost(job, lost, at)
+        if run.record.remote and lost:
+            services.runner.run(endings.command_to_record_lost(job, lost, at))
     down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, down])))
 
@@ -243,6 +248,7 @@ def _of_training(run: Run, status: Status) -> Status:
         )
         return status._replace(state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
+    reason = f"{reason}: {status.reason}" if status.reason else reason
     return Status(JobState.COMPLETED, status.native, 0, reason, status.source)
 
 

@@ -40,7 +40,8 @@ class StoredPlan(NamedTuple):
 
     ``walltime`` is in seconds. ``gpus``: those that the job, or each element of an array, requests;
     ``reserved_gpus``: with those of whole nodes that it does not ask for, None if unknown. ``tasks``
-    is the number of tasks that hpcdist starts, None if the command starts them itself. ``labelled``: whether
+    is the number of tasks that hpcdist starts, None if the command starts them itself, and ``processes`` that
+    of the ranks, of which a torchrun is several. ``labelled``: whether
     lines of the output begin with a rank, None if unknown. ``order``: the metric by which the best trial of a
     search comes first. ``trials``: how many the job has, and ``most_trials`` an adaptive
     search in all its generations; 0 for other searches. ``budget``: the GPU-seconds that a search may take,
@@ -75,6 +76,7 @@ class StoredPlan(NamedTuple):
     replica_cpus: int | None = None
     replica_memory: int | None = None
     replica_tasks: int | None = None
+    processes: int | None = None
 
     def node_of(self, rank: int) -> int | None:
         """Return the number of the node that has this rank; None if that is not known."""
@@ -126,6 +128,7 @@ def read(data: object) -> StoredPlan:
         workers=_whole(_mapping(sweep.get("pack")).get("workers")),
         groups=_groups(plan),
         ranks=_ranks(plan) if tasks is not None else (),
+        processes=_processes(plan) if tasks is not None else None,
         **_of_replicas(plan),
     )
 
@@ -175,6 +178,13 @@ def _tasks(plan: Mapping[str, Any]) -> int | None:
     except (KeyError, TypeError):
         return None
     return sum(counts) if all(isinstance(count, int) for count in counts) else None
+
+
+def _processes(plan: Mapping[str, Any]) -> int | None:
+    """Return how many processes the tasks are; a plan of an earlier version has tasks alone."""
+    rows = [(_whole(row.get("tasks")), _whole(row.get("processes", 1))) for row in _items(plan, "rows")]
+    counts = [_product(*row) for row in rows]
+    return None if None in counts else sum(filter(None, counts))
 
 
 def _groups(plan: Mapping[str, Any]) -> tuple[Nodes, ...]:

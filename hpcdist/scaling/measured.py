@@ -34,7 +34,9 @@ class Measured(NamedTuple):
     ``gpus_had``: with those of whole nodes that it does not use. ``throughput``: the median of the values of
     the metric, which the first steps do not move; where ranks are summed up, the sum of their medians.
     ``step``: the median seconds from one step to the next. ``communication``: a share of the time.
-    ``is_recorded``: there are values, which may be no throughput.
+    ``is_recorded``: there are values, which may be no throughput. ``summed``: of how many ranks the
+    throughput is the sum, of the ``ranks`` that the job had as far as that is known; ``without`` of them
+    recorded no such value.
     """
 
     run: str
@@ -47,6 +49,9 @@ class Measured(NamedTuple):
     step: float | None = None
     communication: float | None = None
     is_recorded: bool = False
+    summed: int | None = None
+    ranks: int | None = None
+    without: tuple[int, ...] = ()
 
 
 def read(run: Run) -> tuple[Recorded, tuple[str, ...]]:
@@ -69,6 +74,10 @@ def measured(report: Report, member: Member, recorded: Recorded, metric: str, ra
     bare = Measured(run.name, member, state.value, *counts, is_recorded=metric in recorded)
     if state is not JobState.COMPLETED or metric not in recorded:
         return bare
+    if ranks == "sum":
+        there = recorded[metric].keys()
+        without = tuple(rank for rank in range(plan.processes or 0) if rank not in there)
+        bare = bare._replace(summed=len(there), ranks=plan.processes, without=without)
     by_rank = [*recorded[metric].values()]
     shares = next((_first(recorded[name]).values for name in _COMMUNICATION if name in recorded), ())
     return bare._replace(

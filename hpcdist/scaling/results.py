@@ -60,7 +60,7 @@ class Result(NamedTuple):
     """A study with what was measured; ``left_out``: why sizes or repetitions are not, as sentences.
 
     ``runs``: what each run has measured, in the order of nodes and repetitions. ``lost``: what of
-    the metrics could not be read, as sentences.
+    the metrics could not be read, and which ranks are missing from a sum, as sentences.
     """
 
     study: Study
@@ -105,9 +105,16 @@ def result(
     )
     points = [(one.member.nodes, one.throughput) for one in runs if one.throughput]
     laws = (fits.fit(law, points) for law in _LAWS[study.mode])
+    lost += [f"{one.run}: {_partial(one, metric)}" for one in runs if one.without]
     is_whole = any(was_submitted(report.run) for report, _, _ in found)
     left = _left_out(study, runs, metric, is_whole=is_whole)
     return Result(study, metric, (*_sizes(runs),), (*filter(None, laws),), (*left,), (*runs,), (*lost,))
+
+
+def _partial(one: Measured, metric: str) -> str:
+    """Return how many ranks a sum is of, and which are missing."""
+    which = f"rank{'s' * (len(one.without) > 1)} {comma_list(map(str, one.without))}"
+    return f"{metric} is the sum of {one.summed} of {one.ranks} ranks: {which} recorded none"
 
 
 def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
@@ -187,4 +194,5 @@ def _left_out(study: Study, found: Iterable[Measured], metric: str, *, is_whole:
         elif not one.is_recorded:
             yield f"{what}: {one.run} has not recorded {metric}"
         elif one.throughput is None:
-            yield f"{what}: {one.run} has no value of {metric} from {LEAST:g} to {MOST:g}"
+            rank = "a rank with " * ((one.summed or 0) > 1)
+            yield f"{what}: {one.run} has {rank}no value of {metric} from {LEAST:g} to {MOST:g}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from typing import Final
 
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Path, Place, Problem, located
 from hpcdist.experiment.launch.bash_words import unquoted
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.model import Experiment, Replicas
@@ -17,6 +18,9 @@ from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.scaling import node_param
 
 _LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
+_OWN: Final = tuple(f"--set {'.'.join(map(str, path))}=" for path in (NODES, node_param.WORKERS))
+"""Where problems of the settings of a size are."""
+
 _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
 """What a launch line of the user's own may have in place of a fixed number, by where it runs."""
 
@@ -46,7 +50,8 @@ def planned(
         params = ((by.name, str(nodes)),) if by.name else ()
         settings = (*options.settings, *_settings(base, nodes, by.templated))
         own = options._replace(params=(*options.params, *params), settings=settings)
-        found.append((own, _checked(plan(own), base, nodes, by.name)))
+        with located(partial(_of_size, nodes)):
+            found.append((own, _checked(plan(own), base, nodes, by.name)))
     return found
 
 
@@ -95,9 +100,17 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
     wanted = _per_node(base) * nodes
     if (placed, there) == (nodes, wanted):
         return made
-    message = f"with -p {param}={nodes} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
-    hint = f"is {param} the number of nodes? Else name another one by --nodes-param"
+    given = f"-p {param}={nodes}" if param else f"--nodes {nodes}"
+    message = f"with {given} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
+    own = f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`"
+    hint = f"is {param} the number of nodes? Else name another one by --nodes-param" if param else own
     raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
+
+
+def _of_size(nodes: int, problem: Problem) -> Problem:
+    """Return a problem of what places a size as one of the option that asks for it."""
+    is_own = problem.place and problem.place.file.startswith(_OWN)
+    return problem._replace(place=Place(f"--nodes {nodes}", 0, 0)) if is_own else problem
 
 
 def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator[tuple[str, str]]:

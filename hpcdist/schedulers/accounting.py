@@ -23,7 +23,8 @@ class Usage(NamedTuple):
     time that they computed, user and system. ``cpus`` and ``gpus`` are those that the job had and is charged
     for, which are more than it asked for where it had whole nodes. ``elapsed``: for how many seconds it ran,
     where the batch system counts them itself, without the time for which the job was suspended; 0 of one that
-    never started.
+    never started. ``gpu_seconds`` and ``cpu_seconds_had`` are these numbers times ``elapsed``, given only
+    where it had parts of which each ran for a time of its own.
     """
 
     element: int | None = None
@@ -39,6 +40,8 @@ class Usage(NamedTuple):
     cpus: int | None = None
     gpus: int | None = None
     elapsed: float | None = None
+    gpu_seconds: float | None = None
+    cpu_seconds_had: float | None = None
 
 
 class Accounting(Protocol):
@@ -91,6 +94,11 @@ def seconds(text: str) -> float | None:
 def count(text: str) -> int | None:
     """Return a number of CPUs or GPUs; None for a text that is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None  # noqa: PLR2004 - digits
+
+
+def times(number: int | None, elapsed: float | None) -> float | None:
+    """Return the seconds that so many CPUs or GPUs had in so many."""
+    return None if number is None or elapsed is None else number * elapsed
 
 
 def moment(text: str) -> float | None:

@@ -13,6 +13,10 @@ TERMINATED: Final = SIGNALLED + 15
 """The exit code of a program that SIGTERM ended."""
 
 
+APART: Final = "component "
+"""How a reason begins that has the state of each component of a job, as they ended apart."""
+
+
 class JobState(Enum):
     """The state of a job in words that all schedulers share; the native word is kept beside it.
 

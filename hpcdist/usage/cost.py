@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.accounting import Usage, times
 from hpcdist.schedulers.job import JobState
 
 
@@ -19,9 +19,10 @@ class Consumption(NamedTuple):
     """The cost of one start of a job, or of several; None is unknown.
 
     ``waited`` and ``elapsed`` are in seconds, of a running job up to now. ``cpus`` and ``gpus`` are those
-    that it had; ``gpu_seconds`` and ``cpu_seconds_had`` are these times the elapsed seconds, ``cpu_seconds``
-    the time that its processes computed. ``max_memory`` and ``total_memory`` in bytes are as in `Usage`.
-    ``is_measured``: the accounting has it.
+    that it had; ``gpu_seconds`` and ``cpu_seconds_had`` are these times the elapsed seconds, of a
+    heterogeneous job those of each component times its own, ``cpu_seconds`` the time that its processes
+    computed. ``max_memory`` and ``total_memory`` in bytes are as in `Usage`. ``is_measured``: the accounting
+    has it.
     """
 
     job: str = ""
@@ -106,8 +107,8 @@ def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consump
         elapsed,
         usage.cpus,
         gpus,
-        _times(gpus, elapsed),
-        _times(usage.cpus, elapsed),
+        times(gpus, elapsed) if usage.gpu_seconds is None else usage.gpu_seconds,
+        times(usage.cpus, elapsed) if usage.cpu_seconds_had is None else usage.cpu_seconds_had,
         usage.cpu_seconds,
         usage.max_memory,
         usage.total_memory,
@@ -118,10 +119,6 @@ def _of_start(group: Sequence[Attempt], plan: StoredPlan, now: float) -> Consump
 def _span(begin: float | None, end: float | None) -> float | None:
     """Return the time between; clocks of two hosts may differ, but no time is below zero."""
     return None if begin is None or end is None else max(0.0, end - begin)
-
-
-def _times(count: int | None, seconds: float | None) -> float | None:
-    return None if count is None or seconds is None else count * seconds
 
 
 def _sum(values: Iterator[float | None]) -> float | None:

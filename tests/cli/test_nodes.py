@@ -117,3 +117,19 @@ def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
         True,
         True,
     )
+
+
+def test_a_plan_tells_of_a_ledger_that_cannot_be_read(
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT)
+    (folder / "shared").mkdir()
+    (folder / "config.yml").write_text(f"nodes_ledger: {folder}/shared\n")
+    monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
+    hint = "what it has of nodes is not used, and nothing is added to it; move it away to begin anew"
+    done = hpcdist("plan", "exp.yml", "--site-path=sites")
+    assert (done.code, done.err) == (0, f"warning: {folder}/shared: Is a directory; {hint}\n")
+    (folder / "config.yml").write_text("nodes_ledger: ~nobody-here/nodes\n")
+    done = hpcdist("nodes")
+    assert done.code == 2
+    assert "'~nobody-here/nodes' is of a user that this machine does not know; write an absolute" in done.err

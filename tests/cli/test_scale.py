@@ -101,6 +101,16 @@ def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpc
     assert not (folder / "runs").exists()
 
 
+def test_a_run_of_no_study_has_no_report(folder: Path, hpcdist: Hpcdist) -> None:
+    del folder
+    assert hpcdist("submit", "train.yml", "--wait").code == 0
+    done = hpcdist("scale", "--report", "train-1")
+    assert (done.code, done.err) == (
+        2,
+        "error: train-1 is no run of a scaling study; `hpcdist scale EXP --nodes 1,2,4` makes one\n",
+    )
+
+
 def test_too_many_gpu_hours_are_refused(folder: Path, hpcdist: Hpcdist) -> None:
     words = ("scale", "ranks.yml", "--site", "toy", "--site-path", "sites", "--set", "batch.launcher=srun")
     gpus = ("--set", "environment.resources.gpu.limits=4", "--set", "batch.site=toy", "--set")
@@ -145,6 +155,16 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
         (("train.yml", "--nodes", "0"), "'0' is no list of numbers of nodes"),
         (("train.yml", "--nodes", "1,,2"), "'1,,2' is no list of numbers of nodes"),
         (("train.yml", "--nodes", "²"), "'²' is no list of numbers of nodes"),
+        (
+            ("train.yml", "--nodes", "1,12345678901"),
+            "'1,12345678901' is no list of numbers of nodes from 1 to",
+        ),
+        (
+            ("train.yml", "--nodes", ",".join(map(str, range(1, 1002)))),
+            "1001 sizes, and a study has at most 1000",
+        ),
+        (("train.yml", "--nodes", "1", "--repeat", "0"), "0 is not in the range 1<=x<=1000"),
+        (("train.yml", "--nodes", "2"), "error: --nodes 2: "),
         (("train.yml", "--nodes", "2"), "gives a job 1 node, 2 are needed"),
         (("train.yml", "--nodes", "1", "--chain"), "on site local jobs start at once"),
         (
@@ -168,6 +188,11 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
         (("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"), "nan is no number of hours, such as 40."),
         (("--report", "nothing-1"), "there is no run 'nothing-1'"),
         (("train.yml", "--report", "--nodes", "1"), "Give numbers of nodes"),
+        (
+            ("train-1", "--report", "--repeat", "3", "--strong"),
+            "--report shows a study as it was submitted, without --weak/--strong, --repeat.",
+        ),
+        (("train-1", "--report", "--wait"), "without --wait; `hpcdist wait` waits for its runs."),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -123,3 +123,12 @@ def test_new_folders_are_not_writable_by_others(tmp_path: Path) -> None:
         os.umask(before)
     modes = [(tmp_path / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "a/b/c")]
     assert modes == [0o755, 0o755, 0o700]
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_242_424)
+    assert ownership.own_name() == "4242424"
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert ownership.own_name() == "ada"

@@ -157,6 +157,8 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path: Path) -> None:
         {"node": "-w n2"},
         {"at": -1},
         {"at": float("nan")},
+        {"at": 10**400},
+        {"at": "7"},
         {"kind": "odd"},
         {"attempt": "0"},
         {"text": 1},

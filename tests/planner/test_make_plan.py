@@ -530,7 +530,6 @@ def test_a_program_beside_the_tasks_has_a_node_of_its_own() -> None:
             {"hptuning": {"matrix": {"x": {"values": [1, 2]}}}},
             "the trials of a search have no nodes beside",
         ),
-        ({}, {"batch": {"budget": 9, "walltime": "1h"}}, "a node without tasks are not part of the budget"),
     ],
 )
 def test_what_a_node_of_its_own_cannot_go_with(machine: Any, more: Any, why: str) -> None:

@@ -22,8 +22,6 @@ SPARE = {"restart": {"spare_nodes": 1}}
         ("pbs", {"environment": SPARE}, "a job of pbs ends when it loses a node"),
         ("testbed", {"environment": SPARE, "run": OWN}, "a program beside the tasks has its own"),
         ("testbed", {"environment": SPARE, **SEARCH}, "the trials of a search have no nodes beside those "),
-        ("testbed", {"environment": SPARE, "batch": {"budget": 9, "walltime": "1h"}},
-         "the GPUs of a node without tasks are not part of the budget"),
         ("testbed", {"framework": "tensorflow", "environment": {"replicas": MIXED, **SPARE}},
          "spare nodes need nodes of one kind, and these replicas are on several"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpcdist.report import page
 from hpcdist.scaling.study import Member
 from tests.report.made import HOSTILE, NOW
@@ -32,6 +34,13 @@ def test_the_sizes_of_a_study_are_a_table_with_a_plot(tmp_path: Path) -> None:
     read = written(*reports)
     assert read.elements["polyline"] == 3
     assert "universal" in read.text
+
+
+def test_ranks_that_are_missing_from_a_sum_are_named(tmp_path: Path) -> None:
+    member = Member(replace(STUDY, ranks="sum"), 1, 1)
+    [view] = page.content([made.run(tmp_path, member, {"images_per_second": [5.0]})], NOW).studies
+    text = "train-1-nodes-1: images_per_second is the sum of 1 of 4 ranks: ranks 1, 2, 3 recorded none"
+    assert view.lines[-1] == text
 
 
 def test_other_runs_have_none(tmp_path: Path) -> None:

@@ -153,6 +153,20 @@ def test_after_an_hour_it_is_kept_whatever_it_is_unless_nobody_answered(tmp_path
     assert attempts.read(report(run), 1000.0) == (Attempt("12", (0, 0), "completed", None, 100.0),)
 
 
+def test_one_of_several_components_is_not_taken_for_the_job(tmp_path: Path) -> None:
+    """The database has it alone for a moment, under the job's own number."""
+    run = slurm(tmp_path, "started 12 100 0", ended=COMPLETED)
+    groups = '{"node": 0, "nodes": 1, "gpus": 0}, {"node": 1, "nodes": 1, "gpus": 2}'
+    (run.directory.path / "plan.json").write_text(f'{{"placement": {{"groups": [{groups}], "rows": []}}}}')
+    first = "12|COMPLETED|0:0|90|100|150||n1|00:00:00|cpu=8,node=1||50\n"
+    assert accounting.query(run, Services(Sacct(first), now=lambda: 300.0)) == ()
+    assert accounting.read(run.directory) is None
+    other = "12+1|CANCELLED by 5|0:0|90|100|120||n2|00:00:00|cpu=8,gres/gpu=2,node=1||20\n"
+    [both] = accounting.query(run, Services(Sacct(first.replace("12|", "12+0|") + other), now=lambda: 301.0))
+    assert (both.hosts, both.gpu_seconds) == (("n1", "n2"), 40)
+    assert accounting.read(run.directory) == (both,)
+
+
 def test_the_accounting_of_jobs_that_run_on_is_not_queried_for_many(tmp_path: Path) -> None:
     sacct = Sacct(ROWS)
     accounting.keep([slurm(tmp_path, "started 12 100 0")], Services(sacct))

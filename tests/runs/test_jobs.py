@@ -231,6 +231,35 @@ def test_a_training_that_has_completed_has_whatever_its_job_met_afterwards(tmp_p
     assert (report.status.state, report.status.exit_code) == (JobState.COMPLETED, 0)
 
 
+def test_a_component_that_ended_apart_is_named_after_a_training_that_completed(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    queue.programs["squeue"] = lambda command: Completed(command, 0)
+    queue.programs["sacct"] = lambda command: Completed(
+        command, 0, "100+0|COMPLETED|0:0|None\n100+1|CANCELLED by 0|0:0|None\n"
+    )
+    (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
+    [report] = states.status([run], queue.services)
+    assert report.status._replace(source="") == Status(
+        JobState.COMPLETED,
+        "CANCELLED by 0",
+        0,
+        "its job was cancelled when the program had ended: component 0 COMPLETED, component 1 CANCELLED by 0",
+    )
+
+
+def test_an_accounting_that_has_one_component_alone_hides_no_other(tmp_path: Path) -> None:
+    queue = Queue()
+    run = control.submit(REQUEST._replace(jobs=("",)), tmp_path, queue.services)
+    queue.programs["squeue"] = lambda command: Completed(
+        command, 0, "100+0|FAILED|None|(null)\n100+1|CANCELLED|None|(null)\n"
+    )
+    queue.programs["sacct"] = lambda command: Completed(command, 0, "100|FAILED|15:0|None\n")
+    [report] = states.status([run], queue.services)
+    reason = "component 0 FAILED, component 1 CANCELLED"
+    assert report.status == Status(JobState.FAILED, "FAILED", 15, reason, "sacct")
+
+
 @pytest.mark.parametrize(
     ("end", "state"),
     [

@@ -54,7 +54,15 @@ def test_what_a_plan_writes_is_read() -> None:
         replica_cpus=1,
         replica_memory=500,
         replica_tasks=1,
+        processes=3,
     )
+
+
+def test_a_torchrun_is_one_task_and_several_ranks() -> None:
+    each = environment(each=resources(gpu=2), workers=1)
+    plan = planned(framework="pytorch", pytorch={"launch": "torchrun"}, environment=each)
+    stored = read(json.loads(msgspec.json.encode(plan)))
+    assert (stored.tasks, stored.processes) == (1, 4)
 
 
 def test_of_whole_nodes_all_gpus_are_the_jobs_own() -> None:
@@ -66,7 +74,9 @@ def test_of_whole_nodes_all_gpus_are_the_jobs_own() -> None:
 
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
-    assert read(OLD) == StoredPlan("a try", ("a",), {}, ARRAY, 60, requeue=True, tasks=3, labelled=True)
+    assert read(OLD) == StoredPlan(
+        "a try", ("a",), {}, ARRAY, 60, requeue=True, tasks=3, labelled=True, processes=3
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,7 @@ def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], lab
         ranks=(Ranks(0, 1, 1, 0),),
         replica_cpus=1,
         replica_tasks=1,
+        processes=1,
     )
 
 

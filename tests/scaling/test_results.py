@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hpcdist.cli.jobs import scale_result
 from hpcdist.errors import ConfigError
 from hpcdist.runs.states import Report
 from hpcdist.scaling import plot, results, study
@@ -124,11 +125,25 @@ def test_what_several_ranks_recorded_is_the_sum_or_the_first_as_it_is_chosen(tmp
 
 
 def test_what_was_lost_of_the_metrics_is_told(tmp_path: Path) -> None:
-    report, member = with_ranks(tmp_path, [100.0, 100.0])
-    [file, _] = sorted(report.run.directory.path.glob("tracking/**/*.jsonl"))
+    report, member = with_ranks(tmp_path, [100.0] * 4)
+    [file, *_] = sorted(report.run.directory.path.glob("tracking/**/*.jsonl"))
     file.write_text(file.read_text() + "junk\n" * 2)
     found = results.result(STUDY, [(report, member)], ranks="sum")
     assert found.lost == ("train-1-nodes-1: 2 damaged lines of what it recorded were skipped",)
+
+
+def test_a_rank_that_never_wrote_is_named(tmp_path: Path) -> None:
+    pair = with_ranks(tmp_path, [100.0, 90.0])
+    found = results.result(STUDY, [pair], ranks="sum")
+    [run], [size] = found.runs, found.sizes
+    assert (size.throughput.median, run.summed, run.ranks, run.without) == (190, 2, 4, (2, 3))
+    text = "train-1-nodes-1: images_per_second is the sum of 2 of 4 ranks: ranks 2, 3 recorded none"
+    assert found.lost == (text,)
+    data = scale_result.as_data(found)
+    [own] = data["runs"]
+    assert (own["ranks"], own["ranks_summed"], own["ranks_without"], data["lost"]) == (4, 2, [2, 3], [text])
+    first = results.result(STUDY, [pair], ranks="first")
+    assert (first.lost, first.runs[0].summed, first.runs[0].without) == ((), None, ())
 
 
 @pytest.mark.parametrize("value", [1e308, 5e-324, 0.0, -5.0, math.inf])

@@ -55,7 +55,8 @@ def test_slurm_shows_each_start_of_a_requeued_job() -> None:
 
 def test_slurm_shows_the_gpus_and_what_all_tasks_used() -> None:
     [found] = of_slurm("gpus")
-    assert found[7:] == (110632 << 10, (12552 + 883996) << 10, 4.991, 8, 8, 14)
+    assert (found.max_memory, found.total_memory) == (110632 << 10, (12552 + 883996) << 10)
+    assert (found.cpu_seconds, found.cpus, found.gpus, found.elapsed) == (4.991, 8, 8, 14)
 
 
 def test_slurm_counts_no_time_for_which_a_job_did_not_run() -> None:
@@ -89,7 +90,7 @@ def test_slurm_joins_components_and_parts_elements() -> None:
     )
     hosts, memory = ("n1", "n2", "n5"), (100 << 10) + (5 << 20)
     assert read("slurm", "24", answer) == [
-        Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20, memory, 3605.5, 6, 2, 20)
+        Usage(None, JobState.FAILED, 10, 20, 40, 5, hosts, 2 << 20, memory, 3605.5, 6, 2, 20, 20, 80)
     ]
     answer = (
         "7_0|CANCELLED by 5|0:0|10|None|15||None assigned|00:00:00|||0\n"
@@ -100,6 +101,31 @@ def test_slurm_joins_components_and_parts_elements() -> None:
         Usage(0, JobState.CANCELLED, 10, None, 15, cpus=0, gpus=0, elapsed=0),
         Usage(3, JobState.NODE_FAIL, 10, 20, None, None, ("n1",), cpus=1, elapsed=8),
     ]
+
+
+def test_components_that_end_apart_have_hours_of_their_own() -> None:
+    """One was cancelled and the other still runs; then that failed, and they began again, a second apart."""
+    gpus = "cpu={},gres/gpu={},node=1"
+    running = (
+        f"24+0|RUNNING|0:0|10|20|Unknown||n1|00:00:00|{gpus.format(4, 2)}||100\n"
+        f"24+1|CANCELLED by 5|0:0|10|20|50||n2|00:00:00|{gpus.format(8, 4)}||30\n"
+    )
+    assert read("slurm", "24", running) == [
+        Usage(
+            None, JobState.RUNNING, 10, 20, None, None, ("n1", "n2"), cpus=12, gpus=6, elapsed=100,
+            gpu_seconds=2 * 100 + 4 * 30, cpu_seconds_had=4 * 100 + 8 * 30,
+        )
+    ]  # fmt: skip
+    again = (
+        f"24+0|COMPLETED|0:0|10|20|90||n1|00:00:00|{gpus.format(4, 2)}||70\n"
+        f"24+0|FAILED|3:0|99|120|130||n1|00:00:00|{gpus.format(4, 2)}||10\n"
+        f"24+1|FAILED|5:0|11|20|50||n2|00:00:00|{gpus.format(8, 4)}||30\n"
+        "24+1|CANCELLED by 5|0:0|100|None|110||None assigned|00:00:00|||0\n"
+    )
+    assert [
+        (each.state, each.exit_code, each.queued, each.ended, each.gpu_seconds)
+        for each in read("slurm", "24", again)
+    ] == [(JobState.FAILED, 5, 10, 90, 2 * 70 + 4 * 30), (JobState.FAILED, 3, 99, 130, 2 * 10)]
 
 
 def test_slurm_is_asked_for_times_in_seconds() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
@@ -477,6 +479,41 @@ def test_sacct() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (
+            ("COMPLETED|0:0|None", "CANCELLED by 5|0:0|None"),
+            Status(
+                JobState.CANCELLED, "CANCELLED by 5", None,
+                "component 0 COMPLETED, component 1 CANCELLED by 5", "sacct",
+            ),
+        ),
+        (
+            ("CANCELLED|0:0|None", "FAILED|7:0|NonZeroExitCode"),
+            Status(
+                JobState.FAILED, "FAILED", 7,
+                "component 0 CANCELLED, component 1 FAILED (NonZeroExitCode)", "sacct",
+            ),
+        ),
+        (
+            ("FAILED|1:0|NonZeroExitCode", "NODE_FAIL|0:0|None"),
+            Status(
+                JobState.NODE_FAIL, "NODE_FAIL", None, "component 0 FAILED, component 1 NODE_FAIL", "sacct"
+            ),
+        ),
+        (
+            ("RUNNING|0:0|None", "NODE_FAIL|0:0|None"),
+            Status(JobState.RUNNING, "RUNNING", None, "component 0 RUNNING, component 1 NODE_FAIL", "sacct"),
+        ),
+        (("FAILED|7:0|None", "FAILED|0:9|None"), Status(JobState.FAILED, "FAILED", 7, "", "sacct")),
+    ],
+)  # fmt: skip
+def test_components_that_differ_are_named(states: Sequence[str], expected: Status) -> None:
+    answer = "".join(f"2+{number}|{state}\n" for number, state in enumerate(states))
+    assert Sacct().read(Completed(Command(("sacct",)), 0, answer), [job("2")]) == {"2": expected}
+
+
 SHOWN = """\
 JobId=25 ArrayJobId=20 ArrayTaskId=1 ArrayTaskThrottle=2 JobName=x JobState=COMPLETED Reason=None
    UserId=hu1(21001) GroupId=hu1(21001) MCS_label=N/A
@@ -498,6 +535,19 @@ def test_scontrol() -> None:
         "20_1": Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "scontrol")
     }
     assert Scontrol().read(Completed(one, 0, answer), [job("20", "bbb")]) == {}
+
+
+def test_scontrol_shows_the_components() -> None:
+    [command] = Scontrol().commands([job("24")])
+    answer = "".join(
+        f"JobId={24 + place} HetJobId=24 HetJobOffset={place} JobName=x\n"
+        f"   JobState={state} Reason=None Dependency=(null)\n   Requeue=1 Restarts=0 ExitCode=0:0\n\n"
+        for place, state in enumerate(("COMPLETED", "CANCELLED"))
+    )
+    reason = "component 0 COMPLETED, component 1 CANCELLED"
+    assert Scontrol().read(Completed(command, 0, answer), [job("24")]) == {
+        "24": Status(JobState.CANCELLED, "CANCELLED", None, reason, "scontrol")
+    }
 
 
 def test_every_state_has_a_meaning() -> None:

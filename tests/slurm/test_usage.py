@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -153,3 +155,49 @@ def test_without_an_accounting_database_it_is_what_the_event_log_has(cluster: Cl
     assert cost["gpu_hours"] == cost["elapsed_seconds"] / 3600
     [listed] = user.json("list", "--cost")
     assert listed["cost"]["gpu_hours"] == cost["gpu_hours"]
+
+
+APART: Final[dict[str, Any]] = {
+    "framework": "mpi",
+    "run": {
+        "cmd": "touch up.$HPCDIST_RANK; if ((HPCDIST_RANK)); then sleep 600; fi\n"
+        "until [[ -e over ]]; do sleep 0.2; done"
+    },
+    "environment": {
+        "node_selector": {"partition": "cpu"},
+        "replicas": {"n_workers": 2, "default_worker": {**NODE, "node_selector": {"partition": "v100"}}},
+    },
+    "batch": {"kill_on_failure": False},
+}
+"""One node without GPUs, and two tasks with one GPU each in another component."""
+
+
+def test_components_that_end_apart_count_for_their_own_time(
+    accounting_cluster: Cluster, workdir: Path
+) -> None:
+    user = User(accounting_cluster, workdir)
+    assert user.hpcdist("submit", user.write("apart", APART)).returncode == 0
+    until(lambda: len([*workdir.glob("up.*")]) == 3, "all ranks to begin")
+    [job] = user.json("status", "apart-1")
+    time.sleep(2)  # sacct's times are whole seconds
+    accounting_cluster.run(["scancel", f"{job['job_id']}+1"], user=user.name, check=True)
+
+    def is_apart() -> bool:
+        [status] = user.json("status", "apart-1")
+        return (status["state"], status["reason"]) == (
+            "running",
+            "component 0 RUNNING, component 1 CANCELLED",
+        )
+
+    until(is_apart, "the component to be cancelled")
+    time.sleep(2)
+    (workdir / "over").touch()
+    user.hpcdist("wait", "apart-1")
+    until(partial(kept, user, "apart-1"), "sacct to know the end")
+    [cost], parts = starts(user, "apart-1"), of_sacct(user, job["job_id"])
+    assert [part["gpus"] for part in parts] == [0, 2]
+    assert parts[0]["elapsed_seconds"] > parts[1]["elapsed_seconds"] > 0
+    for name in ("gpu_hours", "cpu_hours_had"):
+        assert cost[name] == pytest.approx(sum(part[name] for part in parts))
+    [status] = user.json("status", "apart-1")
+    assert re.search(r"component 0 \S+, component 1 CANCELLED", status["reason"]), status

@@ -69,3 +69,9 @@ def test_time_for_which_a_job_did_not_run_costs_nothing() -> None:
         Consumption("12_2", 0, 5, 0, 0, 0, 0, 0, is_measured=True),
     )
     assert (total(costs).elapsed, total(costs).gpu_seconds) == (60, 480)
+
+
+def test_components_have_hours_of_their_own() -> None:
+    apart = USAGE._replace(elapsed=100.0, gpu_seconds=320.0, cpu_seconds_had=160.0)
+    [found] = starts([Attempt("12", (0, 0), "completed", 90.0, 100.0, 200.0, usage=apart)], PLAN, 1e3)
+    assert (found.elapsed, found.gpu_seconds, found.cpu_seconds_had) == (100, 320, 160)

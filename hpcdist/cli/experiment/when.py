@@ -93,7 +93,7 @@ def as_data(start: Start) -> dict[str, Any]:
     return {
         "shape": start.what,
         "partition": ", ".join(partitions) or None,
-        "nodes": plan.placement.nodes,
+        "nodes": plan.placement.nodes + plan.own_nodes,
         "walltime": str(plan.request.walltime) if plan.request.walltime else None,
         "gpu_hours": cost.gpu_hours if cost else None,
         "start": None if at is None else timestamp(at),

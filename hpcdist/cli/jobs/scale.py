@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from hpcdist.cli import balances, show
 from hpcdist.cli.jobs import runs, scale_plot, scale_result, scale_study
@@ -21,14 +23,23 @@ from hpcdist.runs.rundir import Run
 from hpcdist.scaling import results, size_costs, study
 from hpcdist.scaling.study import MOST, Found, Ranks
 
+_WORD: Final = re.compile(r"0{0,9}[1-9][0-9]{0,5}")
+"""A number of nodes that a study can have."""
+
+_OF_REPORT: Final = frozenset({"reporting", "metric", "ranks", "plot_file", "runs_dir", "json"})
+"""The options that go with --report."""
+
 
 def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
     """Read ``1,2,4``; each number counts once, in ascending order."""
     del ctx, param
     words = [word.strip() for word in value.split(",")] if value else []
-    if not all(word.isdecimal() and word.isascii() and int(word[:9]) > 0 for word in words):
-        raise click.BadParameter(f"{value!r} is no list of numbers of nodes, such as 1,2,4.")
-    return tuple(sorted({int(word[:9]) for word in words}))
+    if not all(_WORD.fullmatch(word) for word in words):
+        raise click.BadParameter(f"{value!r} is no list of numbers of nodes from 1 to 999999, such as 1,2,4.")
+    found = tuple(sorted({int(word) for word in words}))
+    if len(found) > MOST:
+        raise click.BadParameter(f"these are {len(found)} sizes, and a study has at most {MOST}.")
+    return found
 
 
 class Shown(NamedTuple):
@@ -104,6 +115,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         scale_plot.check(plot_file, is_shown=waiting or reporting)
     shown = Shown(metric, ranks or "", plot_file, json)
     if reporting:
+        _check_report(ctx)
         _report(runs_dir, options.file, shown)
         return
     asked = Asked(nodes, is_weak, repeat, metric, ranks or "", chain, again)
@@ -130,6 +142,24 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     reports = wait([one.run for one in members], runs.services())
     _report(runs_dir, str(first.directory.path), shown)
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
+
+
+def _check_report(ctx: click.Context) -> None:
+    """Refuse what a report would ignore.
+
+    Raises:
+        UsageError: if there is any.
+    """
+    given = [
+        "/".join((param.opts[0], *param.secondary_opts))
+        for param in ctx.command.params
+        if isinstance(param, click.Option) and param.name not in _OF_REPORT
+        and ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    ]  # fmt: skip
+    if given:
+        wait = "; `hpcdist wait` waits for its runs" if "--wait" in given else ""
+        message = f"--report shows a study as it was submitted, without {', '.join(given)}{wait}."
+        raise click.UsageError(message)
 
 
 def _print_problems(plans: Sequence[Planned]) -> None:

@@ -128,6 +128,9 @@ def _run_data(run: Measured) -> dict[str, Any]:
         "throughput": run.throughput,
         "seconds_per_step": run.step,
         "communication_share": run.communication,
+        "ranks": run.ranks,
+        "ranks_summed": run.summed,
+        "ranks_without": [*run.without],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from hpcdist.cli.jobs import spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.host import ownership
 from hpcdist.nodes import suspects
 from hpcdist.nodes.known import Known
 from hpcdist.nodes.ledger import Forgotten
@@ -71,7 +71,7 @@ def forget(names: tuple[str, ...], site: str | None, runs_dir: Path) -> None:
             *(Problem(f"nothing is known against {name!r}{where}", hint=did_you_mean(name, there, most=5))
               for name in unknown)
         )  # fmt: skip
-    user = getpass.getuser()
+    user = ownership.own_name()
     problems = found.save(tuple(Forgotten(name, site or "", user, found.now) for name in names))
     print_problems(problems)
     click.echo(f"forgotten: {', '.join(names)}")

@@ -12,14 +12,16 @@ has a submit time of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeVar
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
-from hpcdist.schedulers.accounting import Usage, count, seconds, size
-from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.slurm.queries import by_cluster, command, status
+from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
+from hpcdist.schedulers.job import Job, Status
+from hpcdist.schedulers.slurm.queries import by_cluster, command, of_components, status
 
 _COLUMNS: Final = (
     "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot,elapsedraw"
@@ -43,9 +45,13 @@ class Sacct:
             yield command(*argv, cluster=cluster)._replace(environment=(("SLURM_TIME_FORMAT", "%s"),))
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
-        """Yield the starts; components of a heterogeneous job are one."""
-        found: dict[tuple[int | None, float | None], Usage] = {}
-        last, number = None, job.id.partition(";")[0]
+        """Yield the starts; components of a heterogeneous job are one.
+
+        The n-th record of each is of the n-th start: their submit times may be a second apart.
+        """
+        found: dict[tuple[int | None, int], list[Usage]] = {}
+        seen: Counter[str] = Counter()
+        last, number = list[Usage](), job.id.partition(";")[0]
         for line in completed.stdout.splitlines():
             if not line.startswith(number) or line[len(number) : len(number) + 1].isdigit():
                 continue
@@ -54,12 +60,13 @@ class Sacct:
             if not match or len(columns) != len(_COLUMNS.split(",")):
                 continue
             if not match["step"]:
-                usage = _usage(int(match["element"]) if match["element"] else None, columns)
-                last = usage.element, usage.queued
-                found[last] = _joined(found[last], usage) if last in found else usage
+                element = int(match["element"]) if match["element"] else None
+                last = found.setdefault((element, seen[columns[0]]), [])
+                last.append(_usage(element, columns))
+                seen[columns[0]] += 1
             elif last:
-                found[last] = _with_step(found[last], columns)
-        yield from found.values()
+                last[-1] = _with_step(last[-1], columns)
+        yield from map(_joined, found.values())
 
 
 def _usage(element: int | None, columns: list[str]) -> Usage:
@@ -97,29 +104,40 @@ def _gpus(had: Mapping[str, str]) -> int | None:
 def _with_step(usage: Usage, columns: list[str]) -> Usage:
     """Add what a step used. Steps may run beside each other, as srun's beside the job's script."""
     return usage._replace(
-        max_memory=_most(usage.max_memory, size(columns[6])),
-        total_memory=_sum(usage.total_memory, size(_tres(columns[10]).get("mem", ""))),
+        max_memory=_most([usage.max_memory, size(columns[6])]),
+        total_memory=_sum([usage.total_memory, size(_tres(columns[10]).get("mem", ""))]),
     )
 
 
-def _joined(one: Usage, other: Usage) -> Usage:
-    """Return two components as one; the first has the state and the exit code of the job's script."""
-    ends = [end for end in (one.ended, other.ended) if end is not None]
-    return one._replace(
-        ended=max(ends, default=None),
-        hosts=one.hosts + other.hosts,
-        max_memory=_most(one.max_memory, other.max_memory),
-        cpu_seconds=_sum(one.cpu_seconds, other.cpu_seconds),
-        cpus=_sum(one.cpus, other.cpus),
-        gpus=_sum(one.gpus, other.gpus),
-        elapsed=_most(one.elapsed, other.elapsed),
+def _joined(parts: Sequence[Usage]) -> Usage:
+    """Return the components of a start as one; it is over when all are, and each has its own hours."""
+    first, *others = parts
+    if not others:
+        return first
+    ended = of_components([Status(part.state, exit_code=part.exit_code) for part in parts])
+    is_over = all(part.ended is not None for part in parts)
+    return first._replace(
+        state=ended.state,
+        started=min((part.started for part in parts if part.started is not None), default=None),
+        ended=_most(part.ended for part in parts) if is_over else None,
+        exit_code=ended.exit_code,
+        hosts=(*chain.from_iterable(part.hosts for part in parts),),
+        max_memory=_most(part.max_memory for part in parts),
+        total_memory=_sum(part.total_memory for part in parts),
+        cpu_seconds=_sum(part.cpu_seconds for part in parts),
+        cpus=_sum(part.cpus for part in parts),
+        gpus=_sum(part.gpus for part in parts),
+        elapsed=_most(part.elapsed for part in parts),
+        gpu_seconds=_sum(times(part.gpus, part.elapsed) for part in parts),
+        cpu_seconds_had=_sum(times(part.cpus, part.elapsed) for part in parts),
     )
 
 
-def _sum(one: Number | None, other: Number | None) -> Number | None:
+def _sum(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of what is known."""
-    return other if one is None else one if other is None else one + other
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
-def _most(one: Number | None, other: Number | None) -> Number | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+def _most(values: Iterable[Number | None]) -> Number | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,7 +1,8 @@
 """The states of jobs in Slurm: squeue for unfinished jobs, sacct for finished ones, scontrol for recent ones.
 
 Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
-(array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts.
+(array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts, and where components
+differ the reason has each.
 Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05 in
 ``tests/transcripts/slurm``.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
+from hpcdist.schedulers.job import APART, Job, JobState, Status, element_id, fold
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -122,12 +123,28 @@ def _folded(
     argv = completed.command.argv
     cluster = argv[argv.index("-M") + 1] if "-M" in argv[:2] else ""
     wanted = by_cluster(jobs).get(cluster, {})
-    found: dict[str, list[Status]] = {}
+    found: dict[str, list[tuple[str, Status]]] = {}
     for text, part in parts:
         if (number := base_id(text)) in wanted:
             for key in _keys(wanted[number].id, text, part):
-                found.setdefault(key, []).append(part)
-    return {key: fold(statuses) for key, statuses in found.items()}
+                found.setdefault(key, []).append((text.partition("+")[2], part))
+    return {key: _whole(parts) for key, parts in found.items()}
+
+
+def of_components(parts: Sequence[Status]) -> Status:
+    """Return the state of a heterogeneous job: what ended one component explains that others failed."""
+    return fold(sorted(parts, key=lambda part: part.state is JobState.FAILED))
+
+
+def _whole(parts: Sequence[tuple[str, Status]]) -> Status:
+    """Return the state of a job with these parts, of which components have their numbers."""
+    if not all(component for component, _ in parts):
+        return fold([part for _, part in parts])
+    whole = of_components([part for _, part in parts])
+    if all(part.state is whole.state for _, part in parts):
+        return whole
+    each = ", ".join(f"{APART}{component} {part.native}" for component, part in parts)
+    return whole._replace(reason=f"{each} ({whole.reason})" if whole.reason else each)
 
 
 def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
@@ -234,7 +251,8 @@ def _record(text: str, token: str) -> tuple[str, Status | None]:
     """Return which part of the job a record is of, as squeue would write it, and what it says."""
     state = re.search(r"(?m)^ +JobState=(\S+) Reason=(\S*)", text)
     array = re.match(r"JobId=.*\bArrayTaskId=(\S+)", text)
-    element = f"_[{array[1]}]" if array else ""
+    component = re.match(r"JobId=.*\bHetJobOffset=(\d+)", text)
+    element = f"_[{array[1]}]" if array else f"+{component[1]}" if component else ""
     code = re.search(r"(?m)^ +Requeue=.*\bExitCode=(\d+:\d+)", text)
     if not state or _is_other(re.findall(r"(?m)^ +Comment=(.*)", text), token):
         return element, None
