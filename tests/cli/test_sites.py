@@ -30,7 +30,11 @@ def test_list_as_json(hpcdist: Hpcdist) -> None:
     assert {"local", "slurm", "toy"} <= {site["name"] for site in found}
 
 
-PAGES = [("2001-05", "https://x.example/old"), ("2999-01-31", "https://x.example/new")]
+PAGES = [
+    ("2001-05", "https://x.example/old"),
+    ("2999-01-31", "https://x.example/new"),
+    ("2999-01-31", "copy@(2003-02-01)"),
+]
 
 
 @pytest.fixture
@@ -45,9 +49,13 @@ def test_list_of_old_pages(hpcdist: Hpcdist) -> None:
     result = hpcdist("sites", "list", *PATH, "--old", "240")
     assert (result.code, result.err) == (0, "")
     rows = [line.split() for line in result.out.splitlines()]
-    assert rows == [["site", "read", "page"], ["toy", "2001-05", "https://x.example/old"]]
+    assert rows == [
+        ["site", "from", "read", "page"],
+        ["toy", "2001-05-01", "2001-05", "https://x.example/old"],
+        ["toy", "2003-02-01", "2999-01-31", "copy@(2003-02-01)"],
+    ]
     found = json.loads(hpcdist("sites", "list", *PATH, "--old", "240", "--json").out)
-    assert found == [{"site": "toy", "read": "2001-05", "where": "https://x.example/old"}]
+    assert found == [dict(zip(("site", "from", "read", "where"), row, strict=True)) for row in rows[1:]]
 
 
 def test_no_page_is_older_than_a_century(hpcdist: Hpcdist) -> None:

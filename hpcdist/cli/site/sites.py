@@ -17,7 +17,8 @@ from hpcdist.host import resources
 from hpcdist.loading import machine
 from hpcdist.loading.sites import load_site, read_all
 from hpcdist.site import provenance
-from hpcdist.site.model import Site
+from hpcdist.site.model import Site, Source
+from hpcdist.site.published import Published
 
 
 @click.group("sites")
@@ -34,7 +35,8 @@ def _verb(name: str) -> Callable[[Callable[..., None]], click.Command]:
     "--old",
     metavar="MONTHS",
     type=click.IntRange(0, 1200),
-    help="List only the pages behind each site that were last read more than so many months ago.",
+    help="List only the pages behind each site that were last read, or are themselves from, "
+    "more than so many months ago.",
 )
 def list_sites(site_path: tuple[str, ...], json: bool, old: int | None) -> None:
     """List all sites."""
@@ -56,13 +58,20 @@ def _list_old(sites: Iterable[Site], months: int, *, json: bool) -> None:
 
     today = datetime.fromtimestamp(runs.services().now(), tz=timezone.utc).date()
     day = provenance.months_before(today, months)
-    found = [(site.name, source) for site in sites for source in provenance.read_before(site, day)]
+    found = [_page(site, page) for site in sites for page in provenance.read_before(site, day)]
     if json:
-        show.as_json([{"site": name, "read": source.read, "where": source.where} for name, source in found])
+        show.as_json(found)
     elif found:
-        show.table(("site", "read", "page"), ((name, source.read, source.where) for name, source in found))
+        show.table(
+            ("site", "from", "read", "page"), ([item or "-" for item in row.values()] for row in found)
+        )
     else:
         click.echo(f"no page was read before {day}")
+
+
+def _page(site: Site, page: Source | Published) -> dict[str, str | None]:
+    day = provenance.as_of(page)
+    return {"site": site.name, "from": str(day) if day else None, "read": page.read, "where": page.where}
 
 
 @_verb("show")
