@@ -242,13 +242,17 @@ def dotted(path: Path) -> str:
     return text
 
 
+ALL_KNOWN: Final = "known: "
+"""How the hint begins that names all choices, where none is close."""
+
+
 def did_you_mean(word: str, choices: Iterable[str], most: int = 100) -> str:
     """Return a hint: the closest choice, else all choices (``most`` at most), else nothing."""
     known = sorted(choices)
     near = closest(word, known)
     if near:
         return f"did you mean {near!r}?"
-    return f"known: {comma_list(known, most)}" if known else ""
+    return f"{ALL_KNOWN}{comma_list(known, most)}" if known else ""
 
 
 def unknown(what: str, name: str, choices: Iterable[str], path: Path = ()) -> Problem:

@@ -10,6 +10,7 @@ from hpcdist.units import Memory, Walltime
 
 OF_BATCH: Final = "write it in `batch`"
 _RESOURCES: Final = "write `environment.resources`, the resources of one replica"
+_DIRECTIVES: Final = "write it in `directives`, in the scheduler's syntax"
 _OF_REPLICAS: Final = "write it in `environment.replicas`"
 
 
@@ -74,7 +75,7 @@ class Batch(Model, frozen=True):
         "queue": "write `partition`",
         "project": "write `account`",
         **dict.fromkeys(("time", "time_limit", "timeout"), "write `walltime`"),
-        "reservation": "write it in `directives`, in the scheduler's syntax",
+        **dict.fromkeys(("reservation", "filesystems", "alloc_flags"), _DIRECTIVES),
         **dict.fromkeys(("tasks", "ntasks", "n_workers", "per_node"), _OF_REPLICAS),
         **dict.fromkeys(("tasks_per_node", "ntasks_per_node"), "write `environment.replicas.per_node`"),
         **dict.fromkeys(("cpu", "cpus", "memory", "mem", "gpu", "gpus"), _RESOURCES),

@@ -14,6 +14,7 @@ from hpcdist.errors import ConfigError, Path, Place, Problem, errors_in
 from hpcdist.experiment import comments, remarks
 from hpcdist.experiment import problems as experiment_problems
 from hpcdist.experiment.launch import problems as launch_problems
+from hpcdist.experiment.misplaced import with_section
 from hpcdist.experiment.model import Experiment
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
@@ -141,7 +142,8 @@ def _checked(native: Native) -> Loaded:
     problems = [*native.problems, *map(filled.locate, shown)]
     broken = {problem.path for problem in found}
     built, invalid = fields.build(Experiment, filled.data)
-    problems += [filled.locate(problem) for problem in invalid if problem.path not in broken]
+    placed = (with_section(problem, filled.data) for problem in invalid if problem.path not in broken)
+    problems += map(filled.locate, placed)
     whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
     problems += comments.commented_arguments(filled)
     if whole is not None:

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpcdist.documents import fields
+from hpcdist.errors import Key, Problem
+from hpcdist.experiment.misplaced import section_for, with_section
+from hpcdist.experiment.model import Experiment
+
+
+def hint_of(data: dict[str, Any]) -> str:
+    """Return the hint of the only problem of an experiment."""
+    _, problems = fields.build(Experiment, {"run": {"cmd": "true"}} | data)
+    (problem,) = problems
+    return with_section(problem, data).hint
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ({"build": {"image": "a.sif", "workdir": "/x"}}, "write `run.workdir`"),
+        ({"run": {"cmd": "true", "image": "a.sif"}}, "write `build.image`"),
+        ({"run": {"cmd": "true", "nodes": 2}}, "write `batch.nodes`"),
+        ({"batch": {"workdir": "/x"}}, "write `run.workdir`"),
+        ({"build": {"image": "a.sif", "replicas": {"n_workers": 1}}}, "write `environment.replicas`"),
+        ({"run": {"cmd": "x", "stage": [{"from": "a", "to": "x"}]}}, "write `stage` at the top of the file"),
+        ({"batch": {"persistence": {"data": ["a"]}}}, "write `environment.persistence`"),
+    ],
+)  # fmt: skip
+def test_a_key_of_another_section_is_told_where_it_belongs(data: dict[str, Any], hint: str) -> None:
+    assert hint_of(data) == hint
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"run": {"cmd": "true", "seed": 1}},
+        {"run": {"cmd": "true", "concurrency": 2}},
+        {"build": {"image": "a", "nodes": "many"}},
+        {"run": {"cmd": "true", 5: 1}},
+        {"environment": {"replicas": {"worker": [{"unheard_of": 1}]}}},
+    ],
+)
+def test_else_all_that_is_known_is_named(data: dict[str, Any]) -> None:
+    """What is meant otherwise in an inner section, what does not fit there, and what nothing knows."""
+    assert hint_of(data).startswith("known: ")
+
+
+def test_a_key_that_is_close_and_other_problems_are_left_alone() -> None:
+    assert hint_of({"run": {"cmd": "true", "workdirr": "/x"}}) == "did you mean 'workdir'?"
+    assert hint_of({"batch": {"queue": "x"}}) == "write `partition`"
+    problem = Problem("x", ("run", Key("image")), "remove it")
+    assert with_section(problem, {"run": {"image": "x"}}) == problem
+    assert with_section(Problem("x"), {}) == Problem("x")
+
+
+def test_the_section_for_a_key() -> None:
+    assert section_for("stage", [{"from": "a", "to": "node_local"}]) == ()
+    assert section_for("per_node", 2) == ("environment", "replicas")
+    assert section_for("per_node", "two") is None
+    assert section_for("unheard_of", 1) is None
