@@ -152,7 +152,7 @@ def _of_environments(rules: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings that name the parallel environments, of several with one rule the first."""
     first = {rule: name for name, rule in reversed([*rules.items()])}
     numbers = sorted((int(rule), name) for rule, name in first.items() if rule.isdigit())
-    keys = {"one_node": "$pe_slots", "whole_nodes": "$fill_up"}
+    keys = {"whole_nodes": "$fill_up", "one_node": "$pe_slots"}
     return {
         "environments": {str(number): name for number, name in numbers},
         **{key: first[rule] for key, rule in keys.items() if rule in first},
