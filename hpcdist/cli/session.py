@@ -12,7 +12,7 @@ from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import Place, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.host import resources
+from hpcdist.host import resources, xdg
 from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.planning import (
@@ -148,8 +148,12 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
 
 
 def runs_here() -> Path:
-    """Return the runs directory of this folder, as `rundir.choose` does without its imports."""
-    return Path(os.environ.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
+    """Return the runs directory of this folder, as `rundir.choose` does without its imports.
+
+    Raises:
+        ConfigError: as there.
+    """
+    return xdg.expanded(os.environ.get("HPCDIST_RUNS_DIR") or "runs").absolute()
 
 
 def machine_of(

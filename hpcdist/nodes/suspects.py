@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError, span_text, warning
+from hpcdist.errors import ConfigError, Problem, SchedulerError, located, span_text, warning
+from hpcdist.host import xdg
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import Planned
 from hpcdist.loading.preferences import Preferences
@@ -29,11 +30,8 @@ def read(runs_dir: Path, own: Preferences | None = None) -> Known:
     """
     own = own or preferences.read(os.environ)
     shared = own.config.nodes_ledger
-    try:
-        file = Path(shared).expanduser() if shared else None
-    except RuntimeError:
-        message, place = f"{shared!r} is of a user that this machine does not know", own.place("nodes_ledger")
-        raise ConfigError(Problem(message, hint="write an absolute path", place=place)) from None
+    with located(lambda problem: problem._replace(place=own.place("nodes_ledger"))):
+        file = xdg.expanded(shared) if shared else None
     return known.read(runs_dir, file, time.time())
 
 

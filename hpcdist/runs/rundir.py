@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import ownership, untrusted
+from hpcdist.host import ownership, untrusted, xdg
 from hpcdist.host.ownership import Trust, trust_none
 from hpcdist.runs import events, record, stored_plan
 from hpcdist.runs.events import Event
@@ -228,8 +228,8 @@ class Run(NamedTuple):
 
 
 def choose(option: str | None, environment: Mapping[str, str]) -> Path:
-    """Return the runs directory: ``--runs-dir``, else ``$HPCDIST_RUNS_DIR``, else ``./runs``."""
-    return Path(option or environment.get("HPCDIST_RUNS_DIR") or "runs").expanduser().absolute()
+    """Return the folder of ``--runs-dir``, else $HPCDIST_RUNS_DIR, else ``./runs``; raise as `expanded`."""
+    return xdg.expanded(option or environment.get("HPCDIST_RUNS_DIR") or "runs").absolute()
 
 
 def create(runs_dir: Path, name: str, *, above: int = 0, trusts: Trust = trust_none) -> RunDirectory:

@@ -180,6 +180,18 @@ def test_a_runs_directory_that_cannot_be_written(
     )
 
 
+def test_a_runs_directory_in_a_home_that_is_not_known(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "error: '~nobody-here/x' is of a user that this machine does not know; write an absolute path"
+    assert hpcdist("status", "--runs-dir", "~nobody-here/x").err.splitlines() == [line]
+    monkeypatch.setenv("HPCDIST_RUNS_DIR", "~nobody-here/x")
+    (folder / "exp.yml").write_text("run: {cmd: x}\n")
+    for words in (("status",), ("plan", "exp.yml"), ("submit", "exp.yml", "--site", "local")):
+        assert (done := hpcdist(*words)).err.splitlines()[-1] == line, words
+        assert done.code == 2
+
+
 def test_garbage_among_the_runs_is_reported_and_skipped(real: Hpcdist, folder: Path) -> None:
     runs = folder / "runs"
     for name in ("text", "folder", "link", "empty", "old"):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.errors import ConfigError
 from hpcdist.host import resources
-from hpcdist.host.xdg import user_folder
+from hpcdist.host.xdg import expanded, user_folder
 from hpcdist.loading import preferences
 from tests.cli.conftest import Result, run_real
 
@@ -48,3 +49,15 @@ def test_a_user_without_a_home_can_work(monkeypatch: pytest.MonkeyPatch, tmp_pat
     file = str(tmp_path / "mine.yml")
     assert run_real("init", "--site", "local", "-o", file).code == 0
     assert run_real("check", file) == Result(0, f"ok: {file}: 2 tasks by mpirun, 1 node (site local)\n", "")
+
+
+def test_a_home_in_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert [*map(expanded, ("~/runs", "runs", "/~x", "~root/a"))] == [
+        Path("/home/me/runs"),
+        Path("runs"),
+        Path("/~x"),
+        Path("/root/a"),
+    ]
+    with pytest.raises(ConfigError, match=r"'~nobody-here/x' is of a user that this machine does not know"):
+        expanded("~nobody-here/x")
