@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.lsf import state
@@ -113,7 +114,8 @@ def gone(process: subprocess.Popen[bytes], seconds: float) -> bool:
 def end(job: Job, code: int, reason: str, output: bytes, host: str) -> None:
     ended = "Exited" if code else "Done"
     if job.output:
-        with (Path(job.cwd) / job.output).open("ab") as file:
+        # A full disk has no output; the job is over all the same.
+        with suppress(OSError), (Path(job.cwd) / job.output).open("ab") as file:
             file.write(REPORT.format(host=host, id=job.id, name=job.name, ended=ended).encode() + output)
     state.update(
         job.key,
