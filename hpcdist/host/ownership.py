@@ -82,10 +82,10 @@ def name_of(user: int) -> str:
     return f"user {user}"
 
 
-def own_name() -> str:
-    """Return the name of who runs this process, by its variables or the system, else the number."""
+def own_name(known: Callable[[], str] = getpass.getuser) -> str:
+    """Return the name of who runs this process, as ``known`` has it, else the number."""
     with suppress(KeyError, OSError):  # a container may have users without a name
-        return getpass.getuser()
+        return known()
     return str(os.getuid())
 
 

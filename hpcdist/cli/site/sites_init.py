@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import note
 from hpcdist.cli.site.site_text import HostFacts, site_text
 from hpcdist.errors import ConfigError, Problem, SchedulerError, did_you_mean
-from hpcdist.host import resources
+from hpcdist.host import ownership, resources
 from hpcdist.host.command import Runner
 from hpcdist.loading import machine
 from hpcdist.schedulers.surveyors import Answers, surveyors
@@ -36,7 +35,7 @@ class LoginNode(NamedTuple):
     runner: Runner
     now: Callable[[], float]
     host: Callable[[], str] = getfqdn
-    user: Callable[[], str] = getpass.getuser
+    user: Callable[[], str] = ownership.own_name
     environment: Mapping[str, str] = os.environ
     devices: Path = Path("/sys/class")
 
