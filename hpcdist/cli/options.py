@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hpcdist.cli import completion
 
@@ -140,6 +141,18 @@ def check_form(words: Sequence[str], form: str) -> None:
 
 
 json_option = click.option("--json", "json", is_flag=True, help="Print the result as one JSON document.")
+
+
+def given(ctx: click.Context, is_meant: Callable[[str], bool]) -> list[str]:
+    """Return the options of the command line whose params are meant, as users write them."""
+    return [
+        "/".join((param.opts[0], *param.secondary_opts))
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and (name := param.name or "")
+        and is_meant(name)
+        and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
 
 
 def runs_dir_option(verb: Verb) -> Verb:

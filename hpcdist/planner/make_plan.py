@@ -14,7 +14,7 @@ import msgspec
 from hpcdist import lint
 from hpcdist.cost.limits import check_limit
 from hpcdist.cost.rates import amounts_of
-from hpcdist.cost.worst_case import most, worst_case
+from hpcdist.cost.worst_case import most
 from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
 from hpcdist.experiment.launch.setup_lines import START
@@ -74,9 +74,10 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     with with_places(_of_search if job.sweep else lambda problem: problem):
         directives = schedulers.get(site.scheduler).directives(whole, site)
     notes += _notes(lint.of_job(job, words, directives, site), experiment)
-    budget.check_whole(experiment, most(job, experiment, site))
+    cost = most(job, experiment, site)
+    budget.check_whole(experiment, cost)
     if schedulers.get(site.scheduler).is_batch_system:
-        check_limit(experiment.batch.max_gpu_hours, worst_case(job, experiment, site))
+        check_limit(experiment.batch.max_gpu_hours, cost)
     return extended(Plan, job, words=words, directives=directives, notes=notes)
 
 

@@ -135,9 +135,10 @@ def _nodes_of_components(run: Run) -> int:
 
     Slurm's database has the first component before the others for a moment (tried).
     """
+    if not schedulers.get(run.record.scheduler).has_components:
+        return 0
     groups = run.directory.plan().groups
-    is_several = len(groups) > 1 and schedulers.get(run.record.scheduler).has_components
-    return sum(group.nodes for group in groups) if is_several else 0
+    return sum(group.nodes for group in groups) if len(groups) > 1 else 0
 
 
 def _has_nodes(usage: Usage, nodes: int) -> bool:

@@ -37,7 +37,7 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
     ``at``: before the batch system was asked to, or the end would seem to come first; scripts write whole
     seconds. ``element``: the one that was cancelled alone. A log that cannot be written is ignored.
     """
-    number, directory = job.id.partition(";")[0], _directory(job)
+    number, directory = _number(job), _directory(job)
     number = number if element is None else element_id(number, element)
     if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
         return
@@ -93,7 +93,7 @@ def has_ended(job: Job) -> bool:
     """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
     last = {event.job_id: event.what for event in _own_events(job) if event.what not in _BESIDE}
     ended = sum(what in _ENDS for what in last.values())
-    is_cancelled = last.get(job.id.partition(";")[0]) == _CANCELLED
+    is_cancelled = last.get(_number(job)) == _CANCELLED
     return is_cancelled or ended >= max(1, elements(job).size, len(last))
 
 
@@ -124,14 +124,14 @@ def _marks(events: Iterable[Event], job: str) -> list[tuple[str, str]]:
 
 def _own_events(job: Job) -> Iterator[Event]:
     """Yield the events of the job and of its elements; its run may have other jobs."""
-    number = job.id.partition(";")[0]
+    number = _number(job)
     events = _directory(job).events()
     return (event for event in events if number in (event.job_id, split_id(event.job_id)[0]))
 
 
 def nodes(job: Job) -> tuple[str, ...]:
     """Return the nodes that the job recorded at its start."""
-    number, directory = job.id.partition(";")[0], _directory(job)
+    number, directory = _number(job), _directory(job)
     with contextlib.suppress(OSError):
         return read_nodes(directory, f"jobs/{number}/nodes")
     return ()
@@ -155,7 +155,7 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     The log does not show whether a job was terminated to be requeued: for jobs that may be, exit code 143
     (TERM) is ignored, unless hpcdist's user cancelled the job.
     """
-    number, directory = job.id.partition(";")[0], _directory(job)
+    number, directory = _number(job), _directory(job)
     by_index: dict[int | None, list[Event]] = {None: []}
     for event in directory.events():
         job_id, element = split_id(event.job_id)

@@ -15,6 +15,7 @@ from hpcdist.runs import accounting, attempts
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
+from hpcdist.runs.stored_plan import StoredPlan
 
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""
@@ -60,7 +61,7 @@ def check(directory: RunDirectory, events: Iterable[Event], sweep: Sweep, wallti
     budget, cost = sweep.budget, sweep.cost
     if not budget or not cost:
         return
-    seconds = _spent(directory, events, cost // walltime)
+    seconds = _spent(directory, directory.plan(), events, cost // walltime)
     if seconds + cost > budget:
         spent, most = f"{seconds / 3600:.4g} of {budget / 3600:.4g} GPU-hours are spent", cost / 3600
         what = "job" if sweep.pack else "trial"
@@ -80,12 +81,13 @@ def _is_used_up(directory: RunDirectory) -> bool:
     plan = directory.plan()
     if not plan.budget or not plan.cost or not plan.walltime:
         return False
-    return _spent(directory, directory.events(), plan.cost // plan.walltime) + plan.cost > plan.budget
+    spent = _spent(directory, plan, directory.events(), plan.cost // plan.walltime)
+    return spent + plan.cost > plan.budget
 
 
-def _spent(directory: RunDirectory, events: Iterable[Event], gpus: int) -> float:
+def _spent(directory: RunDirectory, plan: StoredPlan, events: Iterable[Event], gpus: int) -> float:
     """Return the GPU-seconds of what has ended: of elements of an array, or of packed jobs."""
-    starts, plan, spent = dict[str, int](), directory.plan(), 0.0
+    starts, spent = dict[str, int](), 0.0
     for event in events:
         if event.what == "started":
             starts[event.job_id] = event.at

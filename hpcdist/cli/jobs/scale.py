@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from hpcdist.cli import balances, show
 from hpcdist.cli.jobs import runs, scale_plot, scale_result, scale_study
 from hpcdist.cli.jobs.scale_study import Asked
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
-from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
+from hpcdist.cli.options import experiment_options, given, json_option, runs_dir_option
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
 from hpcdist.runs.rundir import Run
@@ -150,15 +149,10 @@ def _check_report(ctx: click.Context) -> None:
     Raises:
         UsageError: if there is any.
     """
-    given = [
-        "/".join((param.opts[0], *param.secondary_opts))
-        for param in ctx.command.params
-        if isinstance(param, click.Option) and param.name not in _OF_REPORT
-        and ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    ]  # fmt: skip
-    if given:
-        wait = "; `hpcdist wait` waits for its runs" if "--wait" in given else ""
-        message = f"--report shows a study as it was submitted, without {', '.join(given)}{wait}."
+    ignored = given(ctx, lambda name: name not in _OF_REPORT)
+    if ignored:
+        wait = "; `hpcdist wait` waits for its runs" if "--wait" in ignored else ""
+        message = f"--report shows a study as it was submitted, without {', '.join(ignored)}{wait}."
         raise click.UsageError(message)
 
 

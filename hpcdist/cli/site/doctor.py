@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-from click.core import ParameterSource
 
 from hpcdist import lint
 from hpcdist.cli import show
@@ -18,6 +17,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import (
     assignment,
+    given,
     json_option,
     override_options,
     runs_dir_option,
@@ -123,13 +123,9 @@ def _refuse_job_options(ctx: click.Context) -> None:
     Raises:
         UsageError: if there are any.
     """
-    given = ", ".join(
-        param.opts[0]
-        for param in ctx.command.params
-        if param.name in _OF_JOB and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
-    )
-    if given:
-        raise click.UsageError(f"{given} can only be used with --job.")
+    of_job = ", ".join(given(ctx, lambda name: name in _OF_JOB))
+    if of_job:
+        raise click.UsageError(f"{of_job} can only be used with --job.")
 
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> ChosenSite:
