@@ -150,6 +150,18 @@ def _below(node: object, step: str | int) -> tuple[object, Place | None] | None:
     return None
 
 
+def value_at(node: Any, path: Path) -> Any:
+    """Return the value at a path in a tree, None if there is none."""
+    for step in path:
+        if isinstance(node, Mapping) and isinstance(step, str):
+            node = node.get(step)
+        elif isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node):
+            node = node[step]
+        else:
+            return None
+    return node
+
+
 def texts_in(node: object, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield each text of a tree with its path."""
     if isinstance(node, str):

@@ -7,6 +7,7 @@ from functools import cache, reduce
 from typing import Any, Final
 
 from hpcdist.documents import fields
+from hpcdist.documents.tree import value_at
 from hpcdist.errors import ALL_KNOWN, Key, Path, Problem, dotted
 from hpcdist.experiment.model import Experiment
 
@@ -43,13 +44,8 @@ def with_section(problem: Problem, data: Mapping[str, Any]) -> Problem:
     key = problem.path[-1] if problem.path else None
     if not isinstance(key, Key) or not problem.hint.startswith(ALL_KNOWN):
         return problem
-    section = section_for(key, reduce(_value, problem.path, data))
+    section = section_for(key, value_at(data, problem.path))
     if section not in _UNMISTAKABLE:
         return problem
     home = f"`{dotted((*section, key))}`" if section else f"`{key}` at the top of the file"
     return problem._replace(hint=f"write {home}")
-
-
-def _value(data: Any, step: str | int) -> Any:
-    """Return one value of a section or list; None for a key that is no text."""
-    return data.get(step) if isinstance(data, Mapping) else data[step]

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.documents.tree import Document, Map, Seq, value_at
 from hpcdist.errors import Key, Path, Place, Problem, dotted
 from hpcdist.importers import Imported
 
@@ -32,14 +32,7 @@ class Reading:
 
     def peek(self, *path: str | int) -> Any:
         """Return a value, None if there is none, without marking it as read."""
-        node: Any = self.data
-        for step in path:
-            there = isinstance(node, Mapping) if isinstance(step, str) else isinstance(node, list)
-            try:
-                node = node[step] if there else None
-            except (KeyError, IndexError):
-                return None
-        return node
+        return value_at(self.data, path)
 
     def get(self, *path: str | int) -> Any:
         """Return a value, None if there is none, and mark it and all below it as read."""

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from hpcdist.cost.worst_case import Cost, worst_case
-from hpcdist.documents.tree import Document
+from hpcdist.documents.tree import Document, value_at
 from hpcdist.errors import ConfigError, Path, Place, Problem, located, preceded_by, warning
 from hpcdist.experiment.batch_specs import Dependency
 from hpcdist.experiment.model import Experiment
@@ -270,26 +270,16 @@ def origins(document: Document) -> Where:
     """Return a function from paths to origins: ``exp.yml:14``, ``--set batch.walltime``, ``default``."""
 
     def where(path: Path) -> Origin:
-        place = document.place(path) if _has(document, path) else None
+        place = document.place(path) if value_at(document.data, path) is not None else None
         return Origin("place", machine.origin(place)) if place else DEFAULT
 
     return where
 
 
-def _has(document: Document, path: Path) -> bool:
-    node: Any = document.data
-    for step in path:
-        try:
-            node = node[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return node is not None
-
-
 def _named(loaded: Loaded) -> Loaded:
     """Return the experiment, named after its file if it has no name."""
     document = loaded.document
-    if _has(document, ("name",)) or document.file == "<stdin>":
+    if document.data.get("name") is not None or document.file == "<stdin>":
         return loaded
     name = slug(PurePath(document.file).stem)
     data = document.data.copy()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from hpcdist.documents.tree import Document
+from hpcdist.documents.tree import Document, value_at
 from hpcdist.errors import ConfigError, Path, Place, Problem, comma_list, did_you_mean
 from hpcdist.experiment.node_counts import NODES
 from hpcdist.loading.planning import Planned
@@ -33,7 +33,7 @@ def find(base: Planned, native: Document, named: str) -> NodeParam:
         ConfigError: if there is no such param, or counts follow from params and it is not clear from which.
     """
     params = base.experiment.params
-    texts = {path: text for path in (WORKERS, NODES) if "{" in (text := str(_at(native.data, path)))}
+    texts = {path: text for path in (WORKERS, NODES) if "{" in (text := str(value_at(native.data, path)))}
     if named and named not in params:
         hint, place = did_you_mean(named, params) or "the file has no `params`", Place("--nodes-param", 0, 0)
         raise ConfigError(Problem(f"there is no param {named!r}", hint=hint, place=place))
@@ -54,9 +54,3 @@ def _candidates(base: Planned, params: Mapping[str, Any], texts: Mapping[Path, s
 
 def _is_number(value: object, nodes: int) -> bool:
     return not isinstance(value, bool) and value == nodes
-
-
-def _at(data: Any, path: Path) -> Any:
-    for step in path:
-        data = data.get(step) if isinstance(data, Mapping) else None
-    return data

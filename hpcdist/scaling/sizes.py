@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from hpcdist.errors import ConfigError, Path, Place, Problem, located
+from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, located
 from hpcdist.experiment.launch.bash_words import unquoted
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.model import Experiment, Replicas
@@ -18,7 +18,7 @@ from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.scaling import node_param
 
 _LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
-_OWN: Final = tuple(f"--set {'.'.join(map(str, path))}=" for path in (NODES, node_param.WORKERS))
+_OWN: Final = tuple(f"--set {dotted(path)}=" for path in (NODES, node_param.WORKERS))
 """Where problems of the settings of a size are."""
 
 _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
@@ -74,7 +74,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
     if replicas % nodes:
         message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
         place = NODES if experiment.batch.nodes else node_param.WORKERS
-        yield Problem(message, place, f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`")
+        yield Problem(message, place, f"say how many each node has: `{dotted(PER_NODE)}`")
 
 
 def _of_launch(experiment: Experiment) -> Iterator[Problem]:
@@ -102,7 +102,7 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
         return made
     given = f"-p {param}={nodes}" if param else f"--nodes {nodes}"
     message = f"with {given} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
-    own = f"say how many each node has: `{'.'.join(map(str, PER_NODE))}`"
+    own = f"say how many each node has: `{dotted(PER_NODE)}`"
     hint = f"is {param} the number of nodes? Else name another one by --nodes-param" if param else own
     raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
 
@@ -121,9 +121,9 @@ def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator
     """
     yield "name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")
     if node_param.WORKERS not in templated:
-        yield ".".join(map(str, node_param.WORKERS)), str(_workers_on(base, nodes))
+        yield dotted(node_param.WORKERS), str(_workers_on(base, nodes))
     if NODES not in templated:
-        yield ".".join(map(str, NODES)), str(nodes)
+        yield dotted(NODES), str(nodes)
 
 
 def _workers_on(base: Planned, nodes: int) -> int:

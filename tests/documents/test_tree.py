@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdist.documents import source
-from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.documents.tree import Document, Map, Seq, value_at
 from hpcdist.errors import Key, Place, Problem
 
 
@@ -60,3 +60,14 @@ def test_copied_entries_keep_their_places() -> None:
     new.put("z", 1)
     assert (new.place_of("z"), new.texts) == (None, {})
     assert data == {"old": {"x": 31}}
+
+
+def test_the_value_at_a_path() -> None:
+    tree = {"run": {"args": ["a", "b"]}, "none": None}
+    paths: list[tuple[str | int, ...]] = [(), ("run", "args", 1), ("run", Key("args"), 0), ("none",)]
+    assert [value_at(tree, path) for path in paths] == [tree, "b", "a", None]
+    beyond: list[tuple[str | int, ...]] = [
+        ("run", "args", 2), ("run", "args", -1), ("run", "args", "a"),
+        ("run", 0), ("run", "args", 0, 0), ("x", "y"),
+    ]  # fmt: skip
+    assert [value_at(tree, path) for path in beyond] == [None] * 6

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host.resources import shipped
 from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
@@ -30,9 +29,8 @@ while True:
 SPREAD = ("--set", "environment.replicas.per_node=1", "--nodes", "2", "--minutes", "60", "--seed", "2")
 
 
-def test_a_distributed_training_goes_on_after_all_of_it(cluster: Cluster, workdir: Path) -> None:
-    (workdir / "examples").symlink_to(shipped("site_configs").parent / "examples")
-    user = User(cluster, workdir)
+@pytest.mark.usefixtures("examples")
+def test_a_distributed_training_goes_on_after_all_of_it(user: User, workdir: Path) -> None:
     done = user.hpcdist(
         "rehearse",
         "examples/pytorch_resume.yml",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.cluster import Cluster
 from tests.slurm.partitions import administer, partition
 from tests.slurm.process import until
 from tests.slurm.users import User, framework_path
@@ -206,8 +206,8 @@ def alone(script: str, arguments: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def user(cluster: Cluster, workdir: Path) -> User:
-    (workdir / "examples").symlink_to(CHECKOUT / "examples")
+def user(cluster: Cluster, workdir: Path, examples: None) -> User:
+    del examples  # of which it needs to be there
     (workdir / "fit.py").write_text(LIGHTNING_SCRIPT)
     (workdir / "trainer.py").write_text(HUGGING_FACE_SCRIPT)
     whole = HUGGING_FACE_SCRIPT.replace("get_last_checkpoint(args.output_dir)", LAST_WHOLE)

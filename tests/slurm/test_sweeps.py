@@ -152,8 +152,8 @@ def test_searches_of_other_tools_run_as_they_stand(user: User) -> None:
     assert [(outputs / element / "a").read_text() for element in "12"] == ["1 two words\n", "2 two words\n"]
 
 
+@pytest.mark.usefixtures("examples")
 def test_a_grid_of_trainings_over_two_nodes_each_finds_the_best_one(user: User) -> None:
-    (user.directory / "examples").symlink_to(CHECKOUT / "examples")
     done = user.hpcdist("submit", "examples/horovod_search.yml", "--wait", timeout=900)
     assert done.returncode == 0, done.stderr
     assert user.json("sweep", "status", "horovod-search-1")["states"] == {"completed": 24}
