@@ -1,4 +1,9 @@
-"""No test depends on how it is run: neither on a config, nor on signals that a shell has ignored."""
+"""No test depends on how it is run: neither on a config, nor on signals that a shell has ignored.
+
+The tests have two tiers. A test is marked ``extended`` where a test without that mark proves the same
+mechanism on fewer frameworks, sites, examples or sizes: `make test` runs those without the mark,
+`make test-all` all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests import processes
+from tests import processes, wording
 
 os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 
@@ -104,6 +109,28 @@ def group_of(file: PurePath, *, real: bool) -> str:
     if file.stem in LASTS:
         return "long jobs"
     return "jobs" if file.parent.name in CLUSTERS else str(file)
+
+
+COLLECTED: Final = pytest.StashKey[list[str]]()
+"""The names of all tests that were found, before any was deselected by its mark."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the names of the tests."""
+    config.stash[COLLECTED] = [item.nodeid for item in items]
+
+
+@pytest.fixture(name="wording")
+def _wording(request: pytest.FixtureRequest) -> Iterator[wording.Wording]:
+    """What compares a text with the file of the test's room."""
+    yield from wording.of(request.node.nodeid)
+
+
+@pytest.fixture(scope="session")
+def collected(pytestconfig: pytest.Config) -> list[str]:
+    """The names of all tests of the files that this run was given."""
+    return pytestconfig.stash[COLLECTED]
 
 
 @pytest.fixture(scope="session", autouse=True)
