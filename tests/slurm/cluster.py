@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from tests.slurm import accounting as database
+from tests.slurm import cgroups
 from tests.slurm.config import DEFAULT_NODES, USERS, Node, Settings
 from tests.slurm.process import (
     SYSTEM_PATH,
@@ -83,6 +84,7 @@ class Cluster:
         *,
         nodes: Sequence[Node] = DEFAULT_NODES,
         accounting: bool = False,
+        proctrack: str = "linuxproc",
         share: Sequence[Path] = (),
     ) -> Cluster:
         """Boot a cluster that keeps its files in `directory`, and return when all its nodes are idle.
@@ -90,13 +92,13 @@ class Cluster:
         The project's checkout, `directory` and the paths of `share` are the same on all nodes and on the
         host, and unprivileged users can reach them even where the host's directories above are closed.
         """
-        if problem := missing(accounting=accounting):
+        if problem := missing(accounting=accounting) or (proctrack == "cgroup" and cgroups.missing()):
             raise ClusterError(problem)
         for name in ("log", "home", "ready", "spool"):
             (directory / name).mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
         shared = tuple(path.resolve() for path in (CHECKOUT, directory, *share))
-        settings = Settings(directory.resolve(), shared, tuple(nodes), accounting)
+        settings = Settings(directory.resolve(), shared, tuple(nodes), accounting, proctrack)
         settings.save()
         if accounting:
             database.fetch(settings)
@@ -232,6 +234,8 @@ class Cluster:
         for process in self._powered.values():
             process.wait(30)
         self._powered.clear()
+        if self.settings.proctrack == "cgroup":
+            cgroups.remove(self.settings)
 
     def __enter__(self) -> Cluster:  # noqa: PYI034 - Self is new in Python 3.11
         return self

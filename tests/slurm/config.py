@@ -48,6 +48,8 @@ class Settings:
     shared: tuple[Path, ...]
     nodes: tuple[Node, ...] = DEFAULT_NODES
     accounting: bool = False
+    proctrack: str = "linuxproc"
+    """How slurmd finds a job's processes: "cgroup", as almost every centre has it, or "linuxproc"."""
 
     @property
     def database(self) -> Path:
@@ -67,7 +69,7 @@ class Settings:
     def load(cls, directory: Path) -> Settings:
         raw = json.loads((directory / cls.FILE).read_text())
         nodes = tuple(Node(**{**node, "features": tuple(node["features"])}) for node in raw["nodes"])
-        return cls(directory, tuple(map(Path, raw["shared"])), nodes, raw["accounting"])
+        return cls(directory, tuple(map(Path, raw["shared"])), nodes, raw["accounting"], raw["proctrack"])
 
     def address(self, name: str) -> str:
         return f"10.77.0.{[node.name for node in self.nodes].index(name) + 11}"
@@ -115,7 +117,7 @@ def slurm_conf(settings: Settings) -> str:
         "SlurmdPidFile=/run/slurm/slurmd.pid",
         f"SlurmctldLogFile={directory}/log/slurm/slurmctld.log",
         f"SlurmdLogFile={directory}/log/slurm/slurmd.%n.log",
-        "ProctrackType=proctrack/linuxproc",
+        f"ProctrackType=proctrack/{settings.proctrack}",
         "TaskPlugin=task/none",
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from tests.slurm import accounting, config
+from tests.slurm import accounting, cgroups, config
 from tests.slurm.config import Settings
 from tests.slurm.mounts import SHM, TMP, cover, mount, open_up
 from tests.slurm.process import become, call, reap_forever
@@ -24,6 +24,8 @@ def private_filesystems(settings: Settings) -> None:
         cover(point, settings.shared, mode=0o1777)
     for path in settings.shared:
         open_up(path, settings.shared)
+    if settings.proctrack == "cgroup":
+        cgroups.keep_for_nodes()
     # A fresh sysfs shows the network devices of this namespace only.
     mount("sysfs", Path("/sys"), "sysfs")
 

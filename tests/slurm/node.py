@@ -8,6 +8,7 @@ import stat
 import sys
 from pathlib import Path
 
+from tests.slurm import cgroups
 from tests.slurm.config import Node, Settings
 from tests.slurm.mounts import SHM, TMP, bind, cover, mount
 from tests.slurm.process import call, reap_forever
@@ -40,7 +41,10 @@ def main(directory: Path, name: str) -> None:
     settings = Settings.load(directory)
     socket.sethostname(name)
     devices(settings.node(name), settings)
-    cover(Path("/run"), [Path("/run/munge"), *settings.shared])
+    cgrouped = settings.proctrack == "cgroup"
+    cover(Path("/run"), [Path("/run/munge"), *([cgroups.INSIDE] if cgrouped else []), *settings.shared])
+    if cgrouped:
+        cgroups.enter(settings, name)
     cover(TMP, settings.shared, mode=0o1777)
     for folder in ("sshd", "slurm"):
         Path("/run", folder).mkdir()
