@@ -49,6 +49,7 @@ def submitted(folder: Path, example: str, *options: str) -> str:
     return log.read_text()
 
 
+@pytest.mark.extended
 @pytest.mark.real
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(tmp_path: Path, example: str) -> None:
@@ -60,6 +61,7 @@ def test_example(tmp_path: Path, example: str) -> None:
         assert float(learnt["last"]) < float(learnt["first"]) / 2, log
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_the_example_of_a_packed_search(tmp_path: Path) -> None:
     submitted(tmp_path, "packed_search")
@@ -69,6 +71,7 @@ def test_the_example_of_a_packed_search(tmp_path: Path) -> None:
     assert all("on 1 ranks" in log for log in logs)
 
 
+@pytest.mark.extended
 @pytest.mark.real
 @pytest.mark.parametrize("launcher", ["processes", "mpirun"])
 @pytest.mark.parametrize("example", ["jax_distributed", "mxnet_kvstore"])

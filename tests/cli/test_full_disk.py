@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos import disks
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.mark.parametrize("pages", range(0, disks.LEVELS, 2))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import CHECKOUT, DOCS, PAGES, README
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")

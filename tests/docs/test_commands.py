@@ -339,6 +339,7 @@ def test_make_demo_trains(tmp_path: Path) -> None:
     assert "test accuracy" in _bash(f'export PATH="{VENV}/bin:$PATH"; {submit}', tmp_path)
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_the_first_experiment_runs_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(VENV)

@@ -38,6 +38,7 @@ def test_files() -> None:
     keeps_block("exported", f"$ {command}\n{_run(command)}")
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_mlflow(tmp_path: Path) -> None:
     address = "http://mlflow.example.org:5000"

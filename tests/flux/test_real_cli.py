@@ -28,7 +28,7 @@ CHECKOUT: Final = Path(__file__).parents[2]
 PYTHON: Final = CHECKOUT / ".frameworks" / "flux" / "bin" / "python"
 GOLDEN: Final = CHECKOUT / "tests" / "golden"
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.fixture(autouse=True)

@@ -68,6 +68,7 @@ def accuracy(log: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.extended
 def test_the_quickstart_trains_on_two_hosts(plain: LsfUser) -> None:
     done = plain.hpcdist("submit", "examples/quickstart.yml", "--wait", env={"HPCDIST_SITE": "lsf"})
     log = plain.log("quickstart-1")
@@ -80,6 +81,7 @@ def test_the_quickstart_trains_on_two_hosts(plain: LsfUser) -> None:
     assert (shown["state"], shown["native_state"], shown["exit_code"]) == ("completed", "DONE", 0)
 
 
+@pytest.mark.extended
 def test_horovod_trains_on_two_hosts(plain: LsfUser) -> None:
     done = plain.hpcdist(
         "submit",
@@ -136,6 +138,7 @@ def test_jsrun_starts_each_task_where_the_plan_has_it(csm: LsfUser, name: str) -
     assert [task["gpus"] for task in found] == [list(range(len(task["gpus"]))) for task in planned]
 
 
+@pytest.mark.extended
 def test_the_head_is_the_first_compute_host(csm: LsfUser) -> None:
     cmd = 'echo "head $HPCDIST_RANK $HPCDIST_HEAD_ADDRESS $MASTER_ADDR $(uname -n)"'
     resources = {"resources": {"cpu": {"requests": 16}}}
@@ -153,6 +156,7 @@ def test_the_head_is_the_first_compute_host(csm: LsfUser) -> None:
     assert sorted(re.findall(r"head (\d.*)", csm.log("head-1"))) == ["0 n2 n2 n2", "1 n2 n2 n1"]
 
 
+@pytest.mark.extended
 def test_cancel_ends_the_tasks_on_all_hosts(csm: LsfUser) -> None:
     file = csm.write(
         "long", {**PLANS["equal"], "run": {"cmd": "echo up; sleep 987.5"}, "batch": {"account": "abc"}}

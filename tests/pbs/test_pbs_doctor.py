@@ -25,6 +25,7 @@ def test_on_one_host(person: Person) -> None:
     assert job(done) == dict.fromkeys(ALONE, "ok"), done.stderr + done.stdout
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_on_two_hosts_each_task_with_a_gpu(user: PbsUser) -> None:
     done = user.hpcdist("doctor", "--job", "--gpus", "1", "--json")

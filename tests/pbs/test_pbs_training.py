@@ -37,6 +37,7 @@ def test_quickstart_on_two_hosts_of_which_nothing_is_known(user: PbsUser) -> Non
     assert metrics["ranks"] == 2
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["mpirun", "horovodrun"])
 def test_horovod_on_two_hosts(user: PbsUser, launcher: str) -> None:
     run = trains(
@@ -50,6 +51,7 @@ def test_horovod_on_two_hosts(user: PbsUser, launcher: str) -> None:
     assert " on 4 ranks" in user.log(run)
 
 
+@pytest.mark.extended
 def test_tasks_are_where_the_plan_has_them_on_unequal_chunks(user: PbsUser) -> None:
     experiment = user.write(
         "unequal",
@@ -73,6 +75,7 @@ def test_tasks_are_where_the_plan_has_them_on_unequal_chunks(user: PbsUser) -> N
     assert sorted(re.findall(r"threads (\d) (\d+)", log))[:2] == [("0", "8"), ("1", "4")]
 
 
+@pytest.mark.extended
 def test_the_script_runs_by_hand(user: PbsUser) -> None:
     rendered = user.hpcdist("render", "examples/quickstart.yml")
     assert rendered.returncode == 0, rendered.stderr

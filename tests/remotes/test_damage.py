@@ -10,7 +10,7 @@ import pytest
 from tests.remotes.server import Laptop
 from tests.remotes.test_from_python import python
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def test_a_file_that_cannot_be_written_here_is_named_and_the_others_come(here: Laptop) -> None:

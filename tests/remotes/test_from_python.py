@@ -10,7 +10,7 @@ import pytest
 
 from tests.remotes.server import Laptop, events
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def python(here: Laptop, program: str) -> list[str]:

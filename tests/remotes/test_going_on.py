@@ -33,6 +33,7 @@ def test_a_run_there_is_resumed_until_it_has_completed(here: Laptop) -> None:
     assert said == "error: train-1 has completed\n"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", [0, 1], ids=["the files", "the submission"])
 def test_a_resume_that_is_cut_off_anywhere_submits_one_job(here: Laptop, step: int) -> None:
     here.write("once", "exit 3")
@@ -47,6 +48,7 @@ def test_a_resume_that_is_cut_off_anywhere_submits_one_job(here: Laptop, step: i
         )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", [0, 1], ids=["the files", "the submission"])
 def test_a_resume_that_is_killed_is_completed_by_the_next_without_a_second_job(
     here: Laptop, step: int
@@ -65,6 +67,7 @@ def test_a_resume_that_is_killed_is_completed_by_the_next_without_a_second_job(
         assert events(here.there).count("submitted") == number
 
 
+@pytest.mark.extended
 def test_a_run_that_was_cancelled_goes_on(here: Laptop) -> None:
     here.write("long", '[ -e "$HPCDIST_OUTPUTS/begun" ] || { touch "$HPCDIST_OUTPUTS/begun"; sleep 600; }')
     here.hpcdist("submit", "long.yml", "--on", "box", "--set", "environment.restart.max=1")
@@ -77,6 +80,7 @@ def test_a_run_that_was_cancelled_goes_on(here: Laptop) -> None:
     assert not (here.there / "long-1" / "cancelled").exists()
 
 
+@pytest.mark.extended
 def test_a_copy_begins_with_what_the_run_has_there(here: Laptop) -> None:
     linked = f'{ADD}; code=$?; ln -sfn "$HPCDIST_OUTPUTS/lines" "$HPCDIST_OUTPUTS/latest"; exit $code'
     here.write("train", linked)
@@ -93,6 +97,7 @@ def test_a_copy_begins_with_what_the_run_has_there(here: Laptop) -> None:
     assert [one["kind"] for one in here.json("outputs", "train-3")] == ["there"]
 
 
+@pytest.mark.extended
 def test_a_restart_is_a_new_run_there(here: Laptop) -> None:
     here.write("train", ADD)
     here.hpcdist("submit", "train.yml", "--on", "box", "--wait", code=1)
@@ -101,6 +106,7 @@ def test_a_restart_is_a_new_run_there(here: Laptop) -> None:
     assert lines(here, "train-2") == 1
 
 
+@pytest.mark.extended
 def test_a_search_there_is_not_resumed_and_what_to_do_is_said(here: Laptop) -> None:
     here.write("tune", "exit {{ x }}")
     matrix = "hptuning.matrix={x: {values: [1, 2]}}"

@@ -12,7 +12,7 @@ import pytest
 from tests.remotes.server import Laptop
 from tests.slurm.process import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 HANGS = "import time; open('up', 'w').close(); time.sleep(1000)"
 

@@ -44,6 +44,7 @@ def test_outputs_are_listed_there_and_fetched_by_rsync(here: Laptop) -> None:
     assert "no output of make-1 matches 'model*'" in said
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("no_rsync")
 def test_without_rsync_a_fetch_goes_on_where_it_was_cut_off(here: Laptop) -> None:
     here.write("make", 'head -c 40000000 /dev/urandom >"$HPCDIST_OUTPUTS/model"')
@@ -61,6 +62,7 @@ def test_without_rsync_a_fetch_goes_on_where_it_was_cut_off(here: Laptop) -> Non
     assert here.calls() - before == 2 + 3 + 1  # what is new, the listing, three parts, one of them twice
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("no_rsync")
 def test_what_was_changed_there_comes_anew_whatever_is_here(here: Laptop) -> None:
     here.write(
@@ -87,6 +89,7 @@ def test_what_was_changed_there_comes_anew_whatever_is_here(here: Laptop) -> Non
 NAMES = [b"a b", b"new\nline", b"it's $HOME", "\u00e4".encode(), b"latin\xe4", b"-n"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("with_rsync", [True, False])
 def test_outputs_of_any_name_come(here: Laptop, request: pytest.FixtureRequest, *, with_rsync: bool) -> None:
     if not with_rsync:
@@ -105,6 +108,7 @@ def test_outputs_of_any_name_come(here: Laptop, request: pytest.FixtureRequest, 
     }
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("no_rsync")
 def test_a_file_that_vanishes_is_named_and_the_others_come(here: Laptop) -> None:
     here.write("make", 'cd "$HPCDIST_OUTPUTS"; echo 1 >a; echo 2 >b; echo 3 >c')
@@ -122,6 +126,7 @@ def test_a_file_that_vanishes_is_named_and_the_others_come(here: Laptop) -> None
     assert sorted(path.name for path in own.glob("[a-c]")) == ["a", "c"]
 
 
+@pytest.mark.extended
 def test_a_run_whose_directory_was_removed_there_is_named(here: Laptop) -> None:
     here.write("make", 'echo 1 >"$HPCDIST_OUTPUTS/a"')
     here.hpcdist("submit", "make.yml", "--on", "box", "--wait")
@@ -132,6 +137,7 @@ def test_a_run_whose_directory_was_removed_there_is_named(here: Laptop) -> None:
     assert said in here.hpcdist("logs", "make-1").stderr
 
 
+@pytest.mark.extended
 def test_all_of_a_long_output_is_followed_to_its_last_line(here: Laptop) -> None:
     """It is longer than what comes at once, and the job has ended before it has come."""
     here.write("many", "seq 1 1000000")
@@ -139,6 +145,7 @@ def test_all_of_a_long_output_is_followed_to_its_last_line(here: Laptop) -> None
     assert [line for line in followed if line.isdecimal()] == [*map(str, range(1, 1_000_001))]
 
 
+@pytest.mark.extended
 def test_metrics_that_come_in_parts_are_never_read_in_part(here: Laptop) -> None:
     line = '{"v": 1, "metrics": {"loss": 1.5}, "step": 0}'
     record = f"mkdir -p tracking; yes '{line}' | head -n 200000 >tracking/0"
@@ -150,6 +157,7 @@ def test_metrics_that_come_in_parts_are_never_read_in_part(here: Laptop) -> None
     assert mirrored.stat().st_size == recorded.stat().st_size > 2 * PART
 
 
+@pytest.mark.extended
 def test_a_server_there_is_reached_by_the_host_of_the_config(here: Laptop) -> None:
     serves = Address("notebook", "n1", 8, "http://localhost:8/lab", "ssh -N -L 8:n1:8 me@login7", "")
     address = json.dumps(serves._asdict())

@@ -39,6 +39,7 @@ def test_a_run_there_is_seen_here(here: Laptop) -> None:
     )
 
 
+@pytest.mark.extended
 def test_a_snapshot_of_the_folder_goes_along(here: Laptop) -> None:
     (here.work / "train.py").write_text("print('trained')\n")
     here.write("train", "python3 train.py")
@@ -49,6 +50,7 @@ def test_a_snapshot_of_the_folder_goes_along(here: Laptop) -> None:
     assert "trained" in done.stdout
 
 
+@pytest.mark.extended
 def test_follow_prints_what_comes_and_ends_with_the_code_of_the_job(here: Laptop) -> None:
     here.write("slow", "for i in 1 2 3; do echo line $i; sleep 1; done; exit 4")
     done = here.hpcdist("submit", "slow.yml", "--on", "box", "--follow", code=4)
@@ -59,6 +61,7 @@ def test_follow_prints_what_comes_and_ends_with_the_code_of_the_job(here: Laptop
     ]
 
 
+@pytest.mark.extended
 def test_follow_goes_on_when_the_connection_was_lost(here: Laptop) -> None:
     """The proxy is a link that is down for as long as it cannot be run."""
     go = here.folder / "go"
@@ -117,6 +120,7 @@ def test_a_submission_that_is_cut_off_anywhere_makes_one_job(here: Laptop, step:
         assert events(here.there).count("submitted") == number
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", STEPS)
 def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(
     here: Laptop, step: str
@@ -130,6 +134,7 @@ def test_a_submit_that_is_killed_is_completed_by_the_next_without_a_second_job(
         assert events(here.there).count("submitted") == number
 
 
+@pytest.mark.extended
 def test_a_machine_that_cannot_be_reached_is_named_and_its_runs_are_unknown(here: Laptop) -> None:
     here.write("long", "sleep 600")
     here.hpcdist("submit", "long.yml", "--on", "box")
@@ -146,6 +151,7 @@ def test_a_machine_that_cannot_be_reached_is_named_and_its_runs_are_unknown(here
     assert ended(here, "long-1") == "cancelled"
 
 
+@pytest.mark.extended
 def test_another_host_key_is_refused_with_what_to_do(here: Laptop) -> None:
     here.write("hello", "true")
     trust(here, "key")
@@ -160,6 +166,7 @@ def test_another_host_key_is_refused_with_what_to_do(here: Laptop) -> None:
     assert not (here.work / "runs").exists()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("shell", ["bash", "dash", "tcsh"])
 def test_what_a_login_shell_prints_is_ignored(here: Laptop, shell: str) -> None:
     noise = 'echo "Welcome to hpcdist-0000 begin"; echo oops >&2; printf "no newline"'
@@ -168,6 +175,7 @@ def test_what_a_login_shell_prints_is_ignored(here: Laptop, shell: str) -> None:
     assert "done" in here.hpcdist("submit", "hello.yml", "--on", "box", "--follow").stdout
 
 
+@pytest.mark.extended
 def test_a_login_shell_that_ends_at_once_is_named(here: Laptop) -> None:
     here.server(login="#!/bin/sh\necho 'conda: not found' >&2\nexit 3\n")
     here.write("hello", "true")
@@ -179,6 +187,7 @@ def test_a_login_shell_that_ends_at_once_is_named(here: Laptop) -> None:
     assert "~/.bashrc" in said
 
 
+@pytest.mark.extended
 def test_a_full_disk_there_is_named_and_nothing_is_submitted(here: Laptop) -> None:
     far = here.there.parent
     here.server(before=f"sh -c 'mount -t tmpfs -o size=64k tmpfs {far} && exec \"$@\"' sh")
@@ -189,6 +198,7 @@ def test_a_full_disk_there_is_named_and_nothing_is_submitted(here: Laptop) -> No
     assert here.json("list") == []
 
 
+@pytest.mark.extended
 def test_a_folder_that_cannot_be_made_there_is_named(here: Laptop) -> None:
     here.configure(box={"host": "there", "directory": "/proc/runs", "site": "local"})
     here.write("hello", "true")
@@ -208,6 +218,7 @@ def test_a_folder_that_cannot_be_made_there_is_named(here: Laptop) -> None:
     )
 
 
+@pytest.mark.extended
 def test_many_submissions_at_once_go_through_one_connection(here: Laptop) -> None:
     here.write("hello", "true")
     words = [sys.executable, "-m", "hpcdist", "submit", "hello.yml", "--on", "box", "--again"]
@@ -230,6 +241,7 @@ session required pam_permit.so
 """
 
 
+@pytest.mark.extended
 def test_a_second_factor_is_asked_for_once(here: Laptop) -> None:
     """PAM asks for a code behind the key; a program that knows it stands in for a service of such codes."""
     code, pam = here.folder / "code", here.folder / "pam"
@@ -253,6 +265,7 @@ def test_a_second_factor_is_asked_for_once(here: Laptop) -> None:
     assert (here.folder / "asked").read_text() == "asked\n"
 
 
+@pytest.mark.extended
 def test_a_slow_link_takes_longer_and_no_more(here: Laptop) -> None:
     """A relay stands in for `tc netem`, whose module the kernel may lack: 200 ms there and back, 5 % lost."""
     proxy = here.folder / "proxy"
@@ -264,6 +277,7 @@ def test_a_slow_link_takes_longer_and_no_more(here: Laptop) -> None:
     assert events(here.there).count("submitted") == 1
 
 
+@pytest.mark.extended
 def test_what_only_plans_takes_the_site_of_a_remote(here: Laptop) -> None:
     here.configure(box={"host": "there", "directory": str(here.there), "site": "perlmutter"})
     here.write("one", "true", launcher="srun", account="m1234_g", qos="regular", walltime="1:00:00")
@@ -279,6 +293,7 @@ def test_what_only_plans_takes_the_site_of_a_remote(here: Laptop) -> None:
     assert here.calls() == 0
 
 
+@pytest.mark.extended
 def test_remotes_that_are_not_in_the_config_are_refused(here: Laptop) -> None:
     here.write("hello", "true")
     said = here.hpcdist("submit", "hello.yml", "--on", "bxo", code=2).stderr

@@ -10,7 +10,7 @@ from tests.remotes.queue import Queue
 from tests.remotes.server import Laptop
 from tests.remotes.test_from_python import python
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 OPERATIONS = [
     {"name": "prep", "run": {"cmd": "seq 3"}},

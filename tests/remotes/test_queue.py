@@ -14,7 +14,7 @@ import pytest
 from tests.remotes.queue import Queue
 from tests.remotes.server import Laptop
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.fixture

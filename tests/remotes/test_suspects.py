@@ -10,7 +10,7 @@ import pytest
 from tests.remotes.queue import Queue
 from tests.remotes.server import Laptop
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 _SACCT = "#!/bin/sh\nprintf '101|NODE_FAIL|0:0|None\\n'\n"
 _SINFO = "#!/bin/sh\nprintf 'n1|down*\\n'\n"

@@ -199,6 +199,7 @@ def is_there(url: str) -> bool:
         return False
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_a_page_comes_through_it_also_after_the_connection_was_lost(here: Laptop) -> None:
     """The other machine is this one, where the port is taken: here it is another one."""
@@ -216,6 +217,7 @@ def test_a_page_comes_through_it_also_after_the_connection_was_lost(here: Laptop
     here.hpcdist("cancel", "serve-1")
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_on_a_terminal_submit_waits_for_what_serves(here: Laptop) -> None:
     notebook = {"kind": "notebook", "params": {"folder": "/no/such/folder"}}

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import DOCS, block, blocks, typed
 from tests.remotes.server import Laptop
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def test_the_tutorial_does_what_it_says(here: Laptop) -> None:

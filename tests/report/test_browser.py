@@ -20,7 +20,7 @@ from hpcdist.report.text import visible
 from tests.report import made
 from tests.report.made import HOSTILE, NOW
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 Open = Callable[..., AbstractContextManager[Page]]
 

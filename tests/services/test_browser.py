@@ -24,7 +24,7 @@ from hpcdist.runs.address import Address
 from tests.docs.pages import block
 from tests.slurm.process import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 JUPYTER: Final = Path(__file__).parents[2] / ".frameworks/jupyter/bin"
 PROGRAM: Final = "print(6 * 7, __import__('os').environ['HPCDIST_RUN_DIR'])"

@@ -12,7 +12,7 @@ from hpcdist.schedulers.sge.directives import FIELDS, OTHERS, RESERVED
 from tests.sge.users import SITE, GridUser
 from tests.slurm.process import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 FOUR_TASKS = {
     "framework": "mpi",

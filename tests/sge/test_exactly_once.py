@@ -12,7 +12,7 @@ from tests.sge.users import SITE, GridUser
 from tests.slurm.cluster import Completed
 from tests.slurm.users import PYTHON
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 KILLS_ITS_PARENT = '/usr/bin/qsub "$@" >/dev/null; kill -9 $PPID'
 KILLS_ITS_PARENT_FIRST = "kill -9 $PPID"

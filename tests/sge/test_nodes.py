@@ -8,7 +8,7 @@ import pytest
 
 from tests.sge.users import GridUser
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 HOSTS = ("n1", "n2", "n3")
 LOSE = 'echo "lost $JOB_ID $(date +%s) $(uname -n)" >>"$HPCDIST_RUN_DIR/events"'

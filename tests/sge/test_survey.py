@@ -7,7 +7,7 @@ import pytest
 from tests.sge.test_training import accuracy
 from tests.sge.users import GridUser
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def test_the_quickstart_runs_with_the_site_that_init_writes(user: GridUser) -> None:

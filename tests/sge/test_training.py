@@ -10,7 +10,7 @@ import pytest
 from tests.sge.users import SITE, GridUser
 from tests.slurm.cluster import CHECKOUT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 SIXTEEN_CPUS = (
     "--set=environment.resources.cpu.requests=8",

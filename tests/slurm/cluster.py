@@ -198,11 +198,16 @@ class Cluster:
         idle = dict.fromkeys(self.nodes, "idle")
         until(lambda: self.states() == idle, "all nodes to be idle", seconds, every=0.1)
 
-    def crash(self, name: str) -> None:
-        """Cut a node's power: its address falls silent, and everything on it is gone at once."""
+    def crash(self, name: str, *, noticed: bool = True) -> None:
+        """Cut a node's power: its address falls silent, and everything on it is gone at once.
+
+        Slurm takes 20 s to notice by itself; unless a test is about that, it is told.
+        """
         self._administer("ip", "link", "set", name, "down")
         os.kill(self.pids.pop(name), signal.SIGKILL)
         self._powered.pop(name).wait(30)
+        if noticed:
+            self._administer("scontrol", "update", f"nodename={name}", "state=down", "reason=Not responding")
 
     def restore(self, name: str) -> None:
         """Switch a crashed node on again, and return when Slurm sees it up: idle, or with its jobs on it."""

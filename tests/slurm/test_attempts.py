@@ -56,6 +56,7 @@ def test_a_job_that_was_requeued(accounting_cluster: Cluster, workdir: Path) -> 
     assert " MiB " in done.stdout
 
 
+@pytest.mark.extended
 def test_elements_of_an_array(accounting_cluster: Cluster, workdir: Path) -> None:
     user = User(accounting_cluster, workdir)
     command = "[[ $SLURM_ARRAY_TASK_ID == 1 ]] || exit 4; python3 -c 'held = bytearray(100 << 20); input()'"
@@ -70,6 +71,7 @@ def test_elements_of_an_array(accounting_cluster: Cluster, workdir: Path) -> Non
     assert 100 << 20 < found["_1"]["max_memory"] < 200 << 20
 
 
+@pytest.mark.extended
 def test_the_end_on_a_lost_node(accounting_cluster: Cluster, workdir: Path) -> None:
     user = User(accounting_cluster, workdir)
     command = "echo up; [[ $SLURM_RESTART_COUNT ]] || sleep 600"

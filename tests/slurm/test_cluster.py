@@ -65,6 +65,7 @@ def test_five_nodes_are_idle(cluster: Cluster) -> None:
     assert cluster.states() == dict.fromkeys(["n1", "n2", "n3", "n4", "c1"], "idle")
 
 
+@pytest.mark.extended
 def test_partitions_and_gpus_are_those_of_the_nodes(cluster: Cluster) -> None:
     shown = cluster.run(["sinfo", "-h", "-o", "%P %N %c %m %G %f"], check=True).stdout.split("\n")
     assert set(filter(None, shown)) >= {
@@ -75,17 +76,20 @@ def test_partitions_and_gpus_are_those_of_the_nodes(cluster: Cluster) -> None:
     assert any(line.startswith("gpu* ") for line in shown)
 
 
+@pytest.mark.extended
 def test_batch_job_over_two_nodes(cluster: Cluster, workdir: Path) -> None:
     job = submit(cluster, "#!/bin/bash\nhostname\nsrun hostname | sort\n", "-N2", "-n2", cwd=workdir)
     assert wait_end(cluster, job) == "COMPLETED"
     assert (workdir / "output").read_text().split() == ["n1", "n1", "n2"]
 
 
+@pytest.mark.extended
 def test_srun_with_pmix_makes_one_world(cluster: Cluster, hello: Path) -> None:
     said = cluster.run(["srun", "-N2", "-n2", "--mpi=pmix", hello], check=True).stdout
     assert sorted(said.splitlines()) == ["0 of 2 on n1", "1 of 2 on n2"]
 
 
+@pytest.mark.extended
 def test_mpirun_in_a_batch_job(cluster: Cluster, hello: Path, workdir: Path) -> None:
     script = f"#!/bin/bash\nmpirun {hello}\n"
     job = submit(cluster, script, "-N2", "--ntasks-per-node=2", cwd=workdir)
@@ -94,6 +98,7 @@ def test_mpirun_in_a_batch_job(cluster: Cluster, hello: Path, workdir: Path) -> 
     assert said == ["0 of 4 on n1", "1 of 4 on n1", "2 of 4 on n2", "3 of 4 on n2"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("gres", "devices"), [("gpu:2", "0,1"), ("gpu:a100:3", "0,1,2"), ("gpu:v100:1", "0")]
 )
@@ -102,12 +107,14 @@ def test_a_job_sees_the_gpus_it_got(cluster: Cluster, gres: str, devices: str) -
     assert said == f"{devices}\n"
 
 
+@pytest.mark.extended
 def test_more_gpus_than_a_node_has_are_refused(cluster: Cluster) -> None:
     refused = cluster.run(["srun", "--gres=gpu:5", "true"])
     assert refused.returncode == 1
     assert "Requested node configuration is not available" in refused.stderr
 
 
+@pytest.mark.extended
 def test_ssh_between_nodes(cluster: Cluster) -> None:
     for user in ("hu1", "hu2"):
         said = cluster.run(
@@ -116,6 +123,7 @@ def test_ssh_between_nodes(cluster: Cluster) -> None:
         assert said.split() == ["c1", user]
 
 
+@pytest.mark.extended
 def test_users_are_shut_out_of_each_others_homes(cluster: Cluster) -> None:
     assert cluster.run(["ls", cluster.home("hu1")], user="hu2").returncode == 2
 
@@ -132,21 +140,25 @@ def test_environment_is_the_one_promised(cluster: Cluster) -> None:
     }
 
 
+@pytest.mark.extended
 def test_run_takes_input_and_a_directory(cluster: Cluster, workdir: Path) -> None:
     assert cluster.run(["sh", "-c", "pwd; cat"], cwd=workdir, input="words").stdout == f"{workdir}\nwords"
 
 
+@pytest.mark.extended
 def test_run_with_check_raises(cluster: Cluster) -> None:
     with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
         cluster.run(["sh", "-c", "exit 3"], check=True)
 
 
+@pytest.mark.extended
 def test_run_past_its_time_is_killed(cluster: Cluster) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         cluster.run(["sh", "-c", "sleep 61.5 & sleep 61.5"], timeout=0.5)
     until(lambda: cluster.run(["pgrep", "-f", "sleep 61.[5]"]).returncode == 1, "the sleepers to be gone", 50)
 
 
+@pytest.mark.extended
 def test_signal_reaches_the_program(cluster: Cluster) -> None:
     process = cluster.popen(
         ["sh", "-c", "trap 'echo caught; exit 7' INT; echo set; while :; do sleep 0.1; done"]
@@ -158,6 +170,7 @@ def test_signal_reaches_the_program(cluster: Cluster) -> None:
     assert process.returncode == 7
 
 
+@pytest.mark.extended
 def test_tmp_is_private_and_home_is_shared(cluster: Cluster, workdir: Path) -> None:
     cluster.run(["sh", "-c", f"hostname > {TMP}/mark; hostname > {workdir}/mark"], node="n1", check=True)
     assert cluster.run(["cat", TMP / "mark"], node="n2").returncode == 1
@@ -165,15 +178,17 @@ def test_tmp_is_private_and_home_is_shared(cluster: Cluster, workdir: Path) -> N
     assert (workdir / "mark").read_text() == "n1\n"
 
 
+@pytest.mark.extended
 def test_the_checkout_is_on_every_node(cluster: Cluster) -> None:
     for node in ("head", "n1", "c1"):
         assert cluster.run(["cat", __file__], node=node).stdout == Path(__file__).read_text()
 
 
+@pytest.mark.extended
 def test_a_crashed_node_fails_its_job_and_comes_back(cluster: Cluster, workdir: Path) -> None:
     job = submit(cluster, "#!/bin/bash\nsleep 300\n", "--no-requeue", "-w", "n2", cwd=workdir)
     wait_state(cluster, job, "RUNNING")
-    cluster.crash("n2")
+    cluster.crash("n2", noticed=False)
     silent = cluster.run(["ssh", "-oConnectTimeout=1", "n2", "true"])
     assert (silent.returncode, silent.stderr.strip()) == (
         255,
@@ -198,6 +213,7 @@ def test_heal_mends_whatever_a_test_left(cluster: Cluster, workdir: Path) -> Non
     assert len(cluster.run(["srun", "-N5", "-p", "all", "hostname"], check=True).stdout.split()) == 5
 
 
+@pytest.mark.extended
 def test_sacct_remembers_a_job_and_its_comment(accounting_cluster: Cluster, workdir: Path) -> None:
     job = submit(accounting_cluster, "#!/bin/bash\nexit 5\n", "--comment=a comment", cwd=workdir)
     query = ["sacct", "-n", "-P", "-X", "-j", job, "-o", "jobid,user,state,exitcode,comment"]
@@ -205,6 +221,7 @@ def test_sacct_remembers_a_job_and_its_comment(accounting_cluster: Cluster, work
     until(lambda: accounting_cluster.run(query, check=True).stdout == expected, "sacct to know the job")
 
 
+@pytest.mark.extended
 def test_the_next_cluster_gets_the_empty_database_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,11 +233,13 @@ def test_the_next_cluster_gets_the_empty_database_of_the_first(
     assert not (tmp_path / "cluster" / "mariadb.tar").exists()
 
 
+@pytest.mark.extended
 def test_without_accounting_sacct_says_so(cluster: Cluster) -> None:
     refused = cluster.run(["sacct"])
     assert (refused.returncode, refused.stderr) == (1, "Slurm accounting storage is disabled\n")
 
 
+@pytest.mark.extended
 def test_two_clusters_side_by_side(cluster: Cluster, tmp_path: Path) -> None:
     with Cluster.boot(tmp_path / "second", nodes=ONE_NODE) as second:
         assert second.run(["srun", "hostname"], check=True).stdout == "n1\n"
@@ -229,6 +248,7 @@ def test_two_clusters_side_by_side(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.states()["n1"] == "idle"
 
 
+@pytest.mark.extended
 def test_killing_its_pid_leaves_nothing(tmp_path: Path) -> None:
     before, mounted = host_state(), mounts()
     cluster = Cluster.boot(tmp_path / "doomed", accounting=True)
@@ -247,6 +267,7 @@ def test_killing_its_pid_leaves_nothing(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "doomed")
 
 
+@pytest.mark.extended
 def test_stop_leaves_nothing_and_may_be_repeated(tmp_path: Path) -> None:
     with Cluster.boot(tmp_path / "short", nodes=ONE_NODE) as cluster:
         inside = namespaces(*cluster.pids.values()) - namespaces("self")
@@ -264,6 +285,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.extended
 def test_it_dies_with_its_booter(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", BOOTER, str(tmp_path / "orphan")]
     with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as booter:
@@ -274,6 +296,7 @@ def test_it_dies_with_its_booter(tmp_path: Path) -> None:
     until(lambda: not inside & living(), "the cluster to die with its booter", 10, every=0.01)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("inside", "visible"),
     [("clone", {"clone", "cluster"}), (".", {"cluster", "secret", "program"})],
@@ -294,6 +317,7 @@ def test_closed_directories_are_open_inside(tmp_path: Path, inside: str, visible
     assert closed.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.extended
 def test_a_head_that_dies_says_why(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"head did not come up:(.|\n)*CalledProcessError"):
         Cluster.boot(tmp_path / "bad", nodes=[Node("a name with spaces")])
@@ -308,6 +332,7 @@ def test_missing_programs_are_named_with_their_packages() -> None:
     assert missing(accounting=True) == ""
 
 
+@pytest.mark.extended
 def test_only_nodes_without_gpus_still_have_a_default_partition(tmp_path: Path) -> None:
     text = slurm_conf(Settings(tmp_path, (), DEFAULT_NODES[-1:]))
     assert "PartitionName=cpu Nodes=c1 Default=YES\nPartitionName=all Nodes=c1\n" in text

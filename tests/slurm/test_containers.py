@@ -13,7 +13,7 @@ from hpcdist.host.resources import shipped
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 APPTAINER = CHECKOUT / ".frameworks" / "apptainer" / "bin" / "apptainer"
 LINKS = ("bin", "lib", "lib64", "sbin")

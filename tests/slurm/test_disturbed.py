@@ -17,7 +17,7 @@ from tests.slurm.config import USERS
 from tests.slurm.process import until
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 RANKS: Final = 2
 STEPS: Final = 150

@@ -13,7 +13,7 @@ from tests.slurm.process import until
 from tests.slurm.test_restarts import KILLED, controller_down
 from tests.slurm.users import ENVIRONMENT, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 EXPERIMENT = {
     "hptuning": {"concurrency": 2, "matrix": {"n": {"range": [1, 7, 1]}}},

@@ -90,6 +90,7 @@ def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
     assert sorted(path.name for path in (run / "outputs").iterdir()) == written
 
 
+@pytest.mark.extended
 def test_a_node_that_cannot_resolve_the_other(user: User) -> None:
     known = user.cluster.run(["cat", "/etc/hosts"], check=True).stdout.splitlines(keepends=True)
     (user.directory / "hosts").write_text("".join(line for line in known if not line.endswith(" n1\n")))
@@ -116,6 +117,7 @@ def test_a_node_that_cannot_resolve_the_other(user: User) -> None:
     ]
 
 
+@pytest.mark.extended
 def test_a_head_node_that_has_another_name_on_another_network(user: User) -> None:
     known = user.cluster.run(["cat", "/etc/hosts"], check=True).stdout
     (user.directory / "hosts").write_text(f"{known}\n10.99.0.1 n1i\n")
@@ -144,6 +146,7 @@ def address_of(node: str, hosts: str) -> str:
     return str(address)
 
 
+@pytest.mark.extended
 def test_limits_and_interfaces_that_are_not_as_the_site_file_says(user: User) -> None:
     text = (CHECKOUT / "site_configs" / "testbed.yaml").read_text()
     fabric = "fabric: {interface: ib7, network: infiniband}"

@@ -19,6 +19,7 @@ A_RANK_A_NODE = (
 )
 
 
+@pytest.mark.extended
 def test_a_lost_node_does_not_end_the_training(user: User) -> None:
     run = "horovod-elastic-1"
     submitted = user.hpcdist(
@@ -36,6 +37,7 @@ def test_a_lost_node_does_not_end_the_training(user: User) -> None:
     assert "done on 2 ranks" in log
 
 
+@pytest.mark.extended
 def test_a_rank_that_fails_gives_the_job_its_exit_code(user: User) -> None:
     program = "python -c 'import horovod.torch as hvd; hvd.init(); raise SystemExit(7)'"
     file = user.write(

@@ -71,6 +71,7 @@ def test_a_killed_rank_is_named(user: User, launcher: str) -> None:
     assert "hpcdist: rank 1 on n1 was the first to end, killed by signal KILL" in user.log("killed-1")
 
 
+@pytest.mark.extended
 def test_every_rank_being_rank_0_ends_in_one_sentence(user: User) -> None:
     site = (CHECKOUT / "site_configs" / "testbed.yaml").read_text().replace("mpi: pmix", "mpi: none")
     (user.directory / "nopmi.yaml").write_text(site)
@@ -110,7 +111,7 @@ def test_a_node_that_crashes(user: User) -> None:
         assert user.hpcdist("submit", file).returncode == 0
         user.await_log(f"{launcher}-1", ": up")
     for node in nodes.values():  # a silent node is down after 20 s, for both jobs at once
-        user.cluster.crash(node)
+        user.cluster.crash(node, noticed=False)
     for launcher, node in nodes.items():
         done = user.hpcdist("wait", f"{launcher}-1")
         assert done.returncode not in (0, None)
@@ -127,6 +128,7 @@ def test_an_array_ends_as_its_first_element_that_failed(user: User) -> None:
     assert (record["state"], record["exit_code"], record["reason"]) == ("failed", 5, reason)
 
 
+@pytest.mark.extended
 def test_an_array_of_which_an_element_is_cancelled_has_not_completed(user: User) -> None:
     command = "[ $SLURM_ARRAY_TASK_ID != 2 ] || sleep 600"
     user.hpcdist("submit", user.write("array", {"run": {"cmd": command}, "batch": {"array": "0-2"}}))
@@ -141,6 +143,7 @@ def test_an_array_of_which_an_element_is_cancelled_has_not_completed(user: User)
     assert record["reason"].endswith("2 of 3 elements completed")
 
 
+@pytest.mark.extended
 def test_why_a_job_does_not_start_is_printed_at_once(user: User) -> None:
     user.hpcdist("submit", user.write("fails", {"run": {"cmd": "exit 1"}}), "--wait")
     (first,) = user.json("status", "fails-1")
@@ -153,6 +156,7 @@ def test_why_a_job_does_not_start_is_printed_at_once(user: User) -> None:
     assert "never-1 is pending: DependencyNeverSatisfied: what it waits for has failed" in done.stderr
 
 
+@pytest.mark.extended
 def test_restarts_in_the_same_allocation(user: User) -> None:
     command = "cd $POLYAXON_RUN_OUTPUTS_PATH; echo x >>tries; [ $(wc -l <tries) = 3 ]"
     experiment: Mapping[str, Any] = {"environment": {"max_restarts": 2}, "run": {"cmd": command}}
@@ -161,6 +165,7 @@ def test_restarts_in_the_same_allocation(user: User) -> None:
     assert user.log("again-1").count("hpcdist: exit code 1; restart") == 2
 
 
+@pytest.mark.extended
 def test_array_elements_keep_apart(user: User) -> None:
     experiment = {"run": {"cmd": "echo element $SLURM_ARRAY_TASK_ID"}, "batch": {"array": "1-3%2"}}
     done = user.hpcdist("submit", user.write("array", experiment), "--wait")
@@ -170,6 +175,7 @@ def test_array_elements_keep_apart(user: User) -> None:
     assert found == ["element 1", "element 2", "element 3"]
 
 
+@pytest.mark.extended
 def test_options_of_the_login_shell_do_not_reach_the_job(user: User) -> None:
     file = user.write(
         "clean", {"run": {"cmd": 'echo "name=$SLURM_JOB_NAME step=$SLURM_CPUS_PER_TASK mark=$MARK"'}}

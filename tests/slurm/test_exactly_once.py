@@ -85,6 +85,7 @@ def test_an_sbatch_that_is_slow_to_begin_dies_with_its_hpcdist(user: User) -> No
     assert jobs(user) == 0
 
 
+@pytest.mark.extended
 def test_kills_at_random_moments(user: User) -> None:
     words: list[str | Path] = [PYTHON, "-c", KILLS, user.directory]
     done = user.cluster.run(words, cwd=CHECKOUT, env=ENVIRONMENT, timeout=300)
@@ -117,6 +118,7 @@ def test_a_refusal_is_certain_and_tells_why(user: User) -> None:
     assert (record(user, "once-1")["phase"], jobs(user)) == ("refused", 0)
 
 
+@pytest.mark.extended
 def test_two_hundred_jobs_cost_one_squeue(user: User) -> None:
     user.write("held", {"run": {"cmd": "true"}, "batch": {"directives": ["--hold"]}})
     user.cluster.run(

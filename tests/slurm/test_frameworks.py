@@ -36,6 +36,7 @@ def learns(user: User, example: str, *options: str, framework: str = "", run: in
     return log
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_tensorflow_with_parameter_servers(user: User, launcher: str) -> None:
     options = (*HALF_NODES, *GPUS, f"--set=batch.launcher={launcher}")
@@ -61,6 +62,7 @@ print(f"{me.task_type}: {float(weight):.3f} on {weight.device} of {sorted(spec.j
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("chief", ["chief", "worker"])
 def test_tensorflow_with_servers_and_one_replica_that_uses_them(user: User, chief: str) -> None:
     (user.directory / "served.py").write_text(SERVED)
@@ -79,12 +81,14 @@ def test_tensorflow_with_servers_and_one_replica_that_uses_them(user: User, chie
     assert f"{chief}: 0.046 on /job:ps/replica:0/task:0/device:CPU:0 of {sorted((chief, 'ps'))}" in log
 
 
+@pytest.mark.extended
 def test_tensorflow_mirrored(user: User) -> None:
     log = learns(user, "tensorflow_mirrored", *WHOLE_NODES, framework="tensorflow")
     assert "2 tasks by srun, 2 nodes: n1 n2 (job " in log
     assert "on 2 replicas" in log
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_mxnet(user: User, launcher: str) -> None:
     options = (*HALF_NODES, f"--set=batch.launcher={launcher}")
@@ -103,12 +107,14 @@ def test_pytorch_learns_the_same_whoever_starts_it(user: User) -> None:
     assert len(losses[0]) == 1
 
 
+@pytest.mark.extended
 def test_torchrun_on_nodes_with_different_numbers_of_processes(user: User) -> None:
     log = learns(user, "pytorch_ddp", *HALF_NODES, "--set=environment.replicas.n_workers=4")
     assert "3 tasks by srun, 3 nodes: n1 n2 n3 (job " in log
     assert "on 5 cpu processes" in log
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_jax(user: User, launcher: str) -> None:
     log = learns(user, "jax_distributed", *WHOLE_NODES, f"--set=batch.launcher={launcher}", framework="jax")
@@ -120,6 +126,7 @@ def ranks(log: str, name: str) -> list[str]:
     return sorted(re.findall(rf"rank (\d of \d) in {name}", log))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("example", "name"), [("lightning_trainer", "Lightning"), ("accelerate_tiny", "Accelerate")]
 )
@@ -136,6 +143,7 @@ FABRIC = (
 )
 
 
+@pytest.mark.extended
 def test_lightning_on_nodes_with_different_numbers_of_tasks_and_fabric(user: User) -> None:
     workers = "--set=environment.replicas.n_workers=4"
     log = learns(user, "lightning_trainer", *HALF_NODES, workers, framework="lightning")
@@ -152,11 +160,13 @@ def test_lightning_on_nodes_with_different_numbers_of_tasks_and_fabric(user: Use
         ]
 
 
+@pytest.mark.extended
 def test_deepspeed(user: User) -> None:
     log = learns(user, "deepspeed_tiny", *WHOLE_NODES)
     assert "on 2 cpu processes" in log
 
 
+@pytest.mark.extended
 def test_deepspeed_by_its_own_launcher_finds_the_hostfile(user: User) -> None:
     command = (
         'deepspeed --hostfile "$HPCDIST_HOSTFILE" --master_addr "$HPCDIST_HEAD_ADDRESS" '
@@ -170,11 +180,13 @@ def test_deepspeed_by_its_own_launcher_finds_the_hostfile(user: User) -> None:
     assert "on 4 cpu processes" in log
 
 
+@pytest.mark.extended
 def test_chainermn(user: User) -> None:
     log = learns(user, "chainermn_digits", *WHOLE_NODES, "--set=batch.launcher=mpirun", framework="mxnet")
     assert "on 2 processes" in log
 
 
+@pytest.mark.extended
 def test_a_second_job_goes_on_from_the_first_ones_checkpoint(user: User) -> None:
     example = "examples/image_classification.yml"
     first = user.hpcdist("submit", example, "--wait", *WHOLE_NODES, "-p", "epochs=1")

@@ -12,7 +12,7 @@ import pytest
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import User, framework_path
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 GUIDES = CHECKOUT / "tests" / "slurm" / "guides"
 

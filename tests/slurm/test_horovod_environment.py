@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm.users import ENVIRONMENT, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 SECTION = {
     "fusion_threshold_mb": 32,

@@ -16,7 +16,7 @@ from tests.slurm.users import PYTHON, User
 
 MPICH = CHECKOUT / ".frameworks" / "mpich" / "bin"
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.fixture(autouse=True)

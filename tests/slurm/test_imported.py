@@ -35,12 +35,14 @@ def trained(user: User, file: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_foreign_file_is_submitted_as_it_stands(user: User, name: str) -> None:
     log = trained(user, written(user, name), "--no-container")
     assert [told for told in WORLDS[name] if told not in log] == [], log
 
 
+@pytest.mark.extended
 def test_a_foreign_file_is_run_in_its_image(boxed: User) -> None:  # noqa: F811 - the fixture
     options = ("--site=./boxed.yaml", "--set=build.image=./image")
     log = trained(boxed, written(boxed, "polyaxon_v1"), *options)
@@ -59,6 +61,7 @@ resources: {instance_count: 2}
 """
 
 
+@pytest.mark.extended
 def test_outputs_of_an_azure_job_are_those_of_its_run(user: User) -> None:
     (user.directory / "src/outputs").mkdir(parents=True)
     (user.directory / "src/note").write_text("code of node")
@@ -85,6 +88,7 @@ spec:
 """
 
 
+@pytest.mark.extended
 def test_a_file_without_a_command_runs_the_program_of_its_image(boxed: User) -> None:  # noqa: F811 - the fixture
     write_runscript(
         boxed, '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE, $(test -e /inside && echo inside):" "$@"\n'

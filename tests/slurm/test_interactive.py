@@ -50,6 +50,7 @@ def test_a_command_runs_on_the_node_of_a_rank_with_its_variables(user: User, job
     assert user.hpcdist("exec", job, "--node", nodes[1], "--", "uname", "-n").stdout == f"{nodes[1]}\n"
 
 
+@pytest.mark.extended
 def test_ssh_reaches_the_rank_where_a_batch_system_cannot(user: User, job: str) -> None:
     (folder,) = (user.directory / "runs" / job / "jobs").iterdir()
     names = tuple((folder / "nodes").read_text().split())
@@ -84,6 +85,7 @@ def in_terminal(user: User, *words: str) -> tuple[int, str]:
     return process.wait(), said.decode().replace("\r", "")
 
 
+@pytest.mark.extended
 def test_a_command_in_a_terminal_has_one(user: User, job: str) -> None:
     code, said = in_terminal(
         user, "exec", job, "--rank", "1", "--", "bash", "-c", "test -t 0 && test -t 1 && exit 4"
@@ -91,6 +93,7 @@ def test_a_command_in_a_terminal_has_one(user: User, job: str) -> None:
     assert code == 4, said
 
 
+@pytest.mark.extended
 def test_an_element_of_an_array(user: User) -> None:
     array = {
         "run": {"cmd": "touch up.$HPCDIST_ELEMENT$SLURM_ARRAY_TASK_ID; sleep 1000"},
@@ -104,6 +107,7 @@ def test_an_element_of_an_array(user: User) -> None:
     assert user.hpcdist("cancel", "array-1").returncode == 0
 
 
+@pytest.mark.extended
 def test_a_packed_trial_is_reached_on_its_node(user: User) -> None:
     search = {
         "hptuning": {"matrix": {"lr": {"values": [1, 2, 3]}}},
@@ -140,6 +144,7 @@ main()
 """
 
 
+@pytest.mark.extended
 def test_debug_names_the_rank_that_does_not_join_the_allreduce(user: User) -> None:
     (user.directory / "hangs.py").write_text(HANGS)
     file = user.write("hangs", WAITS | {"run": {"cmd": "python hangs.py"}})
@@ -158,6 +163,7 @@ def test_debug_names_the_rank_that_does_not_join_the_allreduce(user: User) -> No
     user.hpcdist("cancel", "hangs-1")
 
 
+@pytest.mark.extended
 def test_both_components_of_a_heterogeneous_job_are_reached(user: User) -> None:
     environment = {
         "resources": {"cpu": {"requests": 2}},

@@ -11,7 +11,7 @@ import pytest
 from tests.slurm.cluster import Cluster
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 PROGRAM: Final = """\
 import asyncio, json, platform

@@ -28,6 +28,7 @@ MEET = (
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("framework", "commands", "world"),
     [

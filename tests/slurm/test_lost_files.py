@@ -74,6 +74,7 @@ def fill(small: Path, pages: int) -> None:
     (small / "fill").write_bytes(b"x" * (free.f_bavail * free.f_frsize - pages * PAGE))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("pages", range(9))
 def test_a_disk_that_is_full_when_the_job_begins(user: User, small: Path, pages: int) -> None:
     ran = user.cluster.home() / f"ran.{pages}"
@@ -89,6 +90,7 @@ def test_a_disk_that_is_full_when_the_job_begins(user: User, small: Path, pages:
     assert (done.returncode == 86) or pages > 5
 
 
+@pytest.mark.extended
 def test_packed_trials_lose_nothing_when_the_disk_fills_and_are_resumed(user: User, small: Path) -> None:
     search = {"concurrency": 2, "matrix": {"n": {"range": [0, 8, 1]}}}
     ran = user.cluster.home() / "ran.packed"
@@ -117,6 +119,7 @@ def test_packed_trials_lose_nothing_when_the_disk_fills_and_are_resumed(user: Us
     assert {*ran.read_text().split()} == {*"01234567"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_a_node_that_lacks_the_run_directory(user: User, launcher: str) -> None:
     ran = user.cluster.home() / f"ran.{launcher}"
@@ -135,6 +138,7 @@ def test_a_node_that_lacks_the_run_directory(user: User, launcher: str) -> None:
     assert "task.sh is missing, cut short or not your own" in log
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_a_task_wrapper_that_is_killed(user: User, launcher: str) -> None:
     command = "[ $HPCDIST_RANK != 1 ] || kill -9 $PPID; sleep 8"

@@ -12,7 +12,7 @@ import pytest
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def submitted(user: User, **batch: Any) -> tuple[int, str]:

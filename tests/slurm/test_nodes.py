@@ -21,7 +21,7 @@ from tests.slurm.process import until
 from tests.slurm.quota import slowed
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def node_of(user: User, run: str) -> str:

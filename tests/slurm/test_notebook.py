@@ -11,7 +11,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.users import PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 

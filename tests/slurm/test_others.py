@@ -35,6 +35,7 @@ def as_stranger(user: User, command: str) -> int:
     return user.cluster.run(["bash", "-c", command], user="hu2").returncode
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("trap", "why"),
     [
@@ -57,6 +58,7 @@ def test_a_folder_of_runs_that_somebody_else_made_is_refused(
     assert [*mine.iterdir()] == []
 
 
+@pytest.mark.extended
 def test_ones_own_runs_in_a_sticky_folder_stay_ones_own(user: User, scratch: Path) -> None:
     runs = scratch / "runs"
     done = user.hpcdist("submit", "one.yml", "--wait", "--runs-dir", runs)

@@ -63,6 +63,7 @@ def pauses(found: list[Span]) -> Iterator[float]:
         yield from (then.begin - one.end for one, then in pairwise(own))
 
 
+@pytest.mark.extended
 def test_200_trials_of_skewed_length_keep_the_gpus_of_four_whole_nodes_busy(user: User) -> None:
     """They take 6 s on average: from one to the next it is 0.2 s, on two CPUs for all nodes."""
     chance = random.Random(1)  # noqa: S311 - for lengths alone
@@ -91,6 +92,7 @@ def test_200_trials_of_skewed_length_keep_the_gpus_of_four_whole_nodes_busy(user
     assert user.json("status", "packed-1")[0]["state"] == "completed"
 
 
+@pytest.mark.extended
 def test_trials_of_a_node_that_crashes_and_of_a_requeued_job_run_again(user: User) -> None:
     experiment = {
         "environment": {"resources": {"gpu": {"requests": 1}}},
@@ -124,6 +126,7 @@ while ((steps++ < {{ steps }})); do
 done"""
 
 
+@pytest.mark.extended
 def test_a_packed_search_outlives_its_time_limit(user: User) -> None:
     experiment = {
         "environment": {
@@ -145,6 +148,7 @@ def test_a_packed_search_outlives_its_time_limit(user: User) -> None:
     assert ("again", "timeout") in user.events("longer-1")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("options", ["PreemptMode=REQUEUE GraceTime=0", "PreemptMode=CANCEL GraceTime=15"])
 def test_a_packed_search_outlives_a_more_important_job(user: User, options: str) -> None:
     """With or without a time of grace, in which workers return their trials themselves."""
@@ -190,6 +194,7 @@ def test_cancelled_trials_are_returned_and_nothing_has_completed_that_has_not(us
     assert [trial["state"] for trial in shown["trials"]] == ["completed", *["cancelled"] * 4]
 
 
+@pytest.mark.extended
 def test_a_trial_of_horovod_is_a_job_of_its_own_under_srun_and_mpirun(user: User) -> None:
     """Without its variables, MPI would take all workers of the launch for one world."""
     imports = "import horovod.torch as h; from mpi4py import MPI; h.init()"

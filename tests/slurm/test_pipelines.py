@@ -28,6 +28,7 @@ def look(user: User) -> dict[str, dict[str, Any]]:
     return {one["operation"]: one for one in found["operations"]}
 
 
+@pytest.mark.extended
 def test_a_diamond_whose_second_operation_fails_is_resumed_when_the_cause_is_mended(user: User) -> None:
     (user.directory / "diamond.yml").write_text(block("diamond"))
     (user.directory / "right.yml").write_text(block("right"))

@@ -9,7 +9,7 @@ import pytest
 from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 PROGRAM = """\
 import os, time

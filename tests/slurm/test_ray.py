@@ -65,6 +65,7 @@ def before_ray(user: User, line: str) -> Path:
     return there / "activate"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_the_example_runs_on_both_nodes(user: User, launcher: str) -> None:
     keys = ("--set=environment.replicas.per_node=1", f"--set=batch.launcher={launcher}")
@@ -72,6 +73,7 @@ def test_the_example_runs_on_both_nodes(user: User, launcher: str) -> None:
     assert "on 2 nodes: n1 n2" in log
 
 
+@pytest.mark.extended
 def test_a_driver_that_fails_gives_the_job_its_exit_code(user: User, cluster: Cluster) -> None:
     done, log = submitted(user, "exit", 7)
     assert done.returncode == 7, log
@@ -83,6 +85,7 @@ def test_a_driver_that_fails_gives_the_job_its_exit_code(user: User, cluster: Cl
         assert (name, left.stdout) == (name, ""), left
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("number", "why"),
     [
@@ -96,6 +99,7 @@ def test_a_job_ends_as_failed_where_a_raylet_does(user: User, number: int, why: 
     assert user.json("status", "ray-1")[0]["state"] == "failed"
 
 
+@pytest.mark.extended
 def test_a_node_that_cannot_join(user: User) -> None:
     activate = before_ray(user, "[[ $* == *--head* ]] || exec sleep 1000")
     done, log = submitted(user, "exit", 0, activate=activate, start_timeout=60)
@@ -104,6 +108,7 @@ def test_a_node_that_cannot_join(user: User) -> None:
     assert "ran on" not in log
 
 
+@pytest.mark.extended
 def test_ray_starts_again_where_it_gave_a_node_too_little_time(user: User) -> None:
     gives_up = f"{{ ray \"$@\" & sleep 4; echo 'Exception: The current node {GAVE_UP}.'; exit 1; }}"
     activate = before_ray(user, f'! mkdir "$0.$HPCDIST_NODE" 2>/dev/null || {gives_up}')

@@ -139,6 +139,7 @@ def test_a_cancelled_training_is_not_put_into_the_queue_again(user: User) -> Non
         assert (job["state"], attempts(user, run)) == ("cancelled", ["attempt 0 from 0"])
 
 
+@pytest.mark.extended
 def test_a_training_is_cancelled_between_two_attempts(user: User) -> None:
     with partition(user.cluster, "PreemptMode=OFF") as name:
         chain = submitted(user, "chained", 1000, by="follow", max=2, batch={"partition": name})
@@ -160,6 +161,7 @@ def test_a_training_is_cancelled_between_two_attempts(user: User) -> None:
         assert queued(user) == ""
 
 
+@pytest.mark.extended
 def test_a_follower_whose_submission_is_not_answered_is_submitted_once(user: User) -> None:
     (user.directory / "bin").mkdir()
     words = {"PATH": f"{user.directory}/bin:{ENVIRONMENT['PATH']}"}
@@ -183,6 +185,7 @@ def test_a_follower_whose_submission_is_not_answered_is_submitted_once(user: Use
         until(lambda: not queued(user), "the jobs to be cancelled", 60)
 
 
+@pytest.mark.extended
 def test_a_training_that_is_cancelled_before_its_limit_is_not_put_into_the_queue_again(user: User) -> None:
     command = "trap : USR1; echo up; for _ in {1..600}; do sleep 0.1; done"
     experiment = {
@@ -199,11 +202,12 @@ def test_a_training_that_is_cancelled_before_its_limit_is_not_put_into_the_queue
     assert (job["state"], [what for what, _ in user.events("late-1")].count("started")) == ("cancelled", 1)
 
 
+@pytest.mark.extended
 def test_a_training_outlives_its_first_node_and_a_failure(user: User) -> None:
     run = submitted(user, "lost", 60)
     trained(user, run)
     [job] = (user.directory / "runs" / run / "jobs").iterdir()
-    user.cluster.crash((job / "nodes").read_text().strip())
+    user.cluster.crash((job / "nodes").read_text().strip(), noticed=False)
     user.await_log(run, "attempt 1 from")
     user.cluster.run(["pkill", "-KILL", "-f", "count.py"], check=True)
     assert user.hpcdist("wait", run).returncode == 0
@@ -218,6 +222,7 @@ def trained(user: User, run: str) -> None:
     until(file.exists, f"a checkpoint of {run}")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("mode", "grace"), [("REQUEUE", 0), ("CANCEL", 15), ("REQUEUE", 15)])
 def test_a_training_outlives_a_more_important_job(user: User, mode: str, grace: int) -> None:
     with partition(user.cluster, f"PriorityTier=0 PreemptMode={mode} GraceTime={grace}") as name:
@@ -233,6 +238,7 @@ def test_a_training_outlives_a_more_important_job(user: User, mode: str, grace: 
         assert [int(line.split()[-1]) > 0 for line in attempts(user, run)] == [False, True]
 
 
+@pytest.mark.extended
 def test_followers_go_on_and_the_rest_of_them_is_cancelled(user: User) -> None:
     run = submitted(user, "chain", 100, by="follow", max=3, notice="25s", batch={"walltime": "1m"})
     assert user.hpcdist("wait", run).returncode == 0
@@ -257,6 +263,7 @@ def needs(nodes: int) -> dict[str, Any]:
     return {**whole, "replicas": {"n_workers": nodes - 1, "default_worker": whole, "per_node": 1}}
 
 
+@pytest.mark.extended
 def test_a_spare_node_takes_the_place_of_a_lost_one(user: User) -> None:
     experiment = {
         "framework": "pytorch",
@@ -296,6 +303,7 @@ def controller_down(cluster: Cluster) -> Iterator[None]:
     until(cluster.states, "slurmctld to answer")
 
 
+@pytest.mark.extended
 def test_a_node_on_which_tasks_fail_is_left_out_though_the_controller_is_down_at_the_requeue(
     user: User,
 ) -> None:
@@ -329,6 +337,7 @@ def test_a_node_on_which_tasks_fail_is_left_out_though_the_controller_is_down_at
     assert node not in (job / "nodes.1").read_text().split()
 
 
+@pytest.mark.extended
 def test_a_run_goes_on_with_another_number_of_nodes_and_a_copy_of_it_too(user: User) -> None:
     experiment = {
         "framework": "pytorch",
@@ -361,6 +370,7 @@ def element_states(user: User, run: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
+@pytest.mark.extended
 def test_each_element_of_an_array_goes_on_by_itself(user: User) -> None:
     whole = {"resources": {"cpu": {"requests": 16}}}
     broken = "[ $HPCDIST_ATTEMPT.${HPCDIST_JOB_ID##*_} != 0.3 ] || exit 93"

@@ -12,6 +12,7 @@ from tests.slurm.users import User
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
 
 
+@pytest.mark.extended
 def test_a_training_on_one_two_and_four_nodes(user: User) -> None:
     options = ("--nodes=1,2,4", "--set=environment.replicas.per_node=1", "-p", "epochs=1")
     words = ("scale", "examples/image_classification.yml", *options, "--wait", "--plot=plot.svg")
@@ -39,6 +40,7 @@ def test_a_training_on_one_two_and_four_nodes(user: User) -> None:
     assert shown["sizes"][2]["efficiency"]["median"] == pytest.approx(speeds[2] / speeds[0] / 4)
 
 
+@pytest.mark.extended
 def test_runs_of_a_chain_do_not_overlap_and_one_that_fails_is_named(user: User) -> None:
     experiment = {
         "framework": "mpi",

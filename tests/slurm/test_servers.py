@@ -9,7 +9,7 @@ import pytest
 
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 SERVE = """
 case $HPCDIST_ROLE in

@@ -85,6 +85,7 @@ def test_shapes(user: User, launcher: str) -> None:
     all_land_as_planned(user, shapes, launcher, exclusive=True)  # a plan counts the GPUs of a node from 0
 
 
+@pytest.mark.extended
 def test_one_task_a_replica_under_pytorch(user: User) -> None:
     environment = shape(needs(gpu=2), 2)
     lands_as_planned(user, "pytorch", {"framework": "pytorch", "environment": environment}, "srun")
@@ -101,6 +102,7 @@ print("rank", hvd.rank(), "has", gpus[hvd.local_rank()], flush=True)
 """What Horovod's own pages write, with the numbers of devices in place of devices."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "environment", "more"),
     [
@@ -125,11 +127,13 @@ def test_the_device_of_its_local_rank_is_a_tasks_own(
     assert has == {record["rank"]: record["gpus"][0] for record in planned}
 
 
+@pytest.mark.extended
 def test_processes_that_share_a_gpu(user: User) -> None:
     environment = shape(needs(cpu=4, gpu=1), 1) | {"processes_per_replica": 2}
     lands_as_planned(user, "shared", {"framework": "horovod", "environment": environment}, "srun")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 @pytest.mark.parametrize("workers", [3, 4])
 def test_components_on_two_partitions(user: User, launcher: str, workers: int) -> None:
@@ -147,6 +151,7 @@ def test_components_on_two_partitions(user: User, launcher: str, workers: int) -
 replicas = st.builds(needs, cpu=st.integers(1, 8), gpu=st.integers(0, 2))
 
 
+@pytest.mark.extended
 @settings(max_examples=8)
 @given(
     master=replicas,

@@ -13,7 +13,7 @@ import pytest
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 NODE: Final = {"resources": {"cpu": {"requests": 1}, "gpu": {"requests": 1}}}
 EXPERIMENT: Final[dict[str, Any]] = {

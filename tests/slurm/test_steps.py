@@ -11,6 +11,7 @@ from tests.slurm.users import User
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.extended
 def test_a_program_has_a_node_of_its_own(user: User) -> None:
     ready = "for _ in {1..100}; do [[ ! -e ready ]] || break; sleep 0.2; done"
     where = "$SLURMD_NODENAME beside $HPCDIST_BESIDE_NODE"
@@ -72,6 +73,7 @@ def test_steps_and_data_on_each_node(user: User) -> None:
     assert "each node copies it" not in own.read_text() + errors.read_text()
 
 
+@pytest.mark.extended
 def test_a_program_with_a_node_of_its_own_that_fails_ends_the_job(user: User) -> None:
     keys = {
         "framework": "pytorch",
@@ -91,6 +93,7 @@ def test_a_program_with_a_node_of_its_own_that_fails_ends_the_job(user: User) ->
     assert "after: 9" in log
 
 
+@pytest.mark.extended
 def test_steps_that_were_lost_with_their_node_run_again_and_the_program_does_not(user: User) -> None:
     for by in ("requeue", "follow"):
         finish = f"echo finishing; [[ -e {by} ]] || {{ touch {by}; sleep 600; }}"

@@ -30,6 +30,7 @@ def test_the_site_that_init_writes_plans_the_examples_and_runs_one(user: User) -
     assert float(accuracy[1]) > 0.9
 
 
+@pytest.mark.extended
 def test_the_accounts_of_a_user_are_seen_where_there_is_accounting(
     accounting_cluster: Cluster, workdir: Path
 ) -> None:

@@ -18,6 +18,7 @@ from tests.slurm.users import User
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.extended
 def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_variables(user: User) -> None:
     experiment = {
         "framework": "mpi",
@@ -48,6 +49,7 @@ def test_each_trial_of_a_grid_runs_over_two_nodes_with_its_own_command_and_varia
     assert user.hpcdist("logs", "grid-1/2").stdout.count("in 2: lr=0.1 'a b'") == 2
 
 
+@pytest.mark.extended
 def test_trials_are_compared_row_by_row(user: User) -> None:
     experiment = {
         "hptuning": {
@@ -75,6 +77,7 @@ def test_trials_are_compared_row_by_row(user: User) -> None:
     assert best == [item | {"state": "completed"} for item in found[:2]]
 
 
+@pytest.mark.extended
 def test_searches_of_other_tools_run_as_they_stand(user: User) -> None:
     """A trial of Katib is two pods, one of Azure ML has outputs of its own, one of MLRun its context."""
     script = 'echo "accuracy=${trialParameters.rate}" of $WORLD_SIZE ${trialParameters.opt}'
@@ -152,6 +155,7 @@ def test_searches_of_other_tools_run_as_they_stand(user: User) -> None:
     assert [(outputs / element / "a").read_text() for element in "12"] == ["1 two words\n", "2 two words\n"]
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("examples")
 def test_a_grid_of_trainings_over_two_nodes_each_finds_the_best_one(user: User) -> None:
     done = user.hpcdist("submit", "examples/horovod_search.yml", "--wait", timeout=900)
@@ -176,6 +180,7 @@ def small(user: User) -> User:
     return user
 
 
+@pytest.mark.extended
 def test_more_trials_than_an_array_has_elements_are_several_arrays_of_one_run(small: User) -> None:
     experiment = {
         "hptuning": {"concurrency": 2, "matrix": {"lr": {"values": [1, 2, 3, 4, 5]}}},
@@ -204,6 +209,7 @@ def test_more_trials_than_an_array_has_elements_are_several_arrays_of_one_run(sm
     assert (done.returncode, "all trials of five-1 have completed" in done.stderr) == (2, True)
 
 
+@pytest.mark.extended
 def test_a_search_ends_at_its_limits_and_goes_on_when_it_is_resumed_or_extended(user: User) -> None:
     experiment = {
         "environment": {"resources": {"gpu": {"requests": 1}}},
@@ -243,6 +249,7 @@ def test_a_search_ends_at_its_limits_and_goes_on_when_it_is_resumed_or_extended(
     assert (done.returncode, bool(re.search(said, done.stderr))) == (2, True), done.stderr
 
 
+@pytest.mark.extended
 def test_a_search_ends_when_a_trial_has_reached_what_is_good_enough(user: User) -> None:
     record = "from hpcdist_tracking import log_metrics; log_metrics(accuracy={{ lr }})"
     experiment = {
@@ -317,6 +324,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
+@pytest.mark.extended
 def test_a_search_that_is_stopped_starts_no_further_trial(user: User) -> None:
     experiment = {
         "hptuning": {"concurrency": 1, "matrix": {"lr": {"values": [1, 2, 3]}}},
@@ -339,6 +347,7 @@ def test_a_search_that_is_stopped_starts_no_further_trial(user: User) -> None:
     assert user.json("sweep", "status", "killed-1")["states"] == {"cancelled": 3}
 
 
+@pytest.mark.extended
 def test_hyperband_gives_more_to_the_better_trials_which_go_on_from_their_checkpoints(user: User) -> None:
     experiment = {
         "hptuning": {
@@ -379,6 +388,7 @@ def test_hyperband_gives_more_to_the_better_trials_which_go_on_from_their_checkp
     assert "is over" in done.stderr
 
 
+@pytest.mark.extended
 def test_bayesian_optimization_goes_on_where_the_trials_promise_most_until_one_is_good_enough(
     user: User,
 ) -> None:

@@ -110,6 +110,7 @@ def in_mlflow(user: User, *runs: str) -> Mapping[str, Numbers]:
     return found
 
 
+@pytest.mark.extended
 def test_every_client_and_every_verb_show_what_the_program_printed(user: User) -> None:
     """Polyaxon 2 and 0.x, hpcdist's own, files that programs write, and the output itself."""
     [packages] = POLYAXON.glob("python3*/site-packages")

@@ -11,7 +11,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.process import SYSTEM_PATH, until
 from tests.slurm.users import PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def test_the_tutorial_ends_with_a_job_on_two_nodes(cluster: Cluster, workdir: Path) -> None:

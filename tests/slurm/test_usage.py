@@ -120,6 +120,7 @@ ENDS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
 """Jobs by their names, each with its partition and its command; what becomes of them is below."""
 
 
+@pytest.mark.extended
 def test_the_figures_are_those_of_sacct_however_a_job_ends(
     accounting_cluster: Cluster, workdir: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_the_figures_are_those_of_sacct_however_a_job_ends(
     assert found == {name: of_sacct(user, number) for name, number in numbers.items()}
 
 
+@pytest.mark.extended
 def test_without_an_accounting_database_it_is_what_the_event_log_has(cluster: Cluster, workdir: Path) -> None:
     user = User(cluster, workdir)
     experiment = {"run": {"cmd": "true"}, "environment": NODE}
@@ -172,6 +174,7 @@ APART: Final[dict[str, Any]] = {
 """One node without GPUs, and two tasks with one GPU each in another component."""
 
 
+@pytest.mark.extended
 def test_components_that_end_apart_count_for_their_own_time(
     accounting_cluster: Cluster, workdir: Path
 ) -> None:

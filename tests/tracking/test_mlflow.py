@@ -131,6 +131,7 @@ mlflow.pyfunc.log_model(name="net", python_model=Model())
 """
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_what_mlflow_writes(tmp_path: Path) -> None:
     run = run_of(tmp_path)

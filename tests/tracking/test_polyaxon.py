@@ -186,6 +186,7 @@ tracking.end()
 """
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_the_client_of_2_records_for_each_rank_without_a_server(tmp_path: Path) -> None:
     python = CHECKOUT / ".frameworks" / "polyaxon" / "bin" / "python"

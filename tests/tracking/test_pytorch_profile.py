@@ -125,6 +125,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_what_pytorch_writes(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)

@@ -209,6 +209,7 @@ writer.close()
 """
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_what_pytorch_writes(tmp_path: Path) -> None:
     words = [sys.executable, "-c", TORCH, str(tmp_path / "outputs" / "runs" / "Nov23_06-10-00_node1")]
@@ -235,6 +236,7 @@ print(history["loss"] + history["val_loss"])
 """
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_what_keras_writes(tmp_path: Path) -> None:
     python = CHECKOUT / ".frameworks" / "tensorflow" / "bin" / "python"

@@ -26,7 +26,7 @@ from hpcdist.runs.states import Report
 from tests.export.made import AT, COMPLETED, kept, logged, made
 from tests.export.mlflow.servers import Server, free_port, served
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 BOUNDS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 

@@ -14,7 +14,7 @@ import pytest
 from tests.export.mlflow.servers import Server
 from tests.slurm.process import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 PROGRAM = """\
 import os, time

@@ -20,7 +20,7 @@ from tests.export.made import AT, COMPLETED, kept, logged, made
 from tests.export.mlflow.servers import Server
 from tests.tracking.test_polyaxon import client_models
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 def send(server: Server, run: Run, status: Status = COMPLETED) -> tuple[list[Sent], list[str]]:

@@ -150,6 +150,7 @@ print(tf.distribute.MultiWorkerMirroredStrategy().num_replicas_in_sync)
 """How TensorFlow's own tutorial counts the workers, and how TensorFlow does; the last is then started."""
 
 
+@pytest.mark.extended
 @pytest.mark.real
 def test_tensorflow_reads_tf_config(tmp_path: Path) -> None:
     shapes = ({"n_workers": 2}, {"n_workers": 0})
