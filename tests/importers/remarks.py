@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
+
+LONGEST: Final = 90
+"""A name of a case that is longer is cut."""
 
 
 def remarks_of(text: str, form: str = "") -> list[str]:
@@ -20,3 +26,16 @@ def remarks_of(text: str, form: str = "") -> list[str]:
 def errors_of(text: str, form: str = "") -> list[str]:
     """Return the errors of a file, an empty list for an accepted one."""
     return [line.removeprefix("error: ") for line in remarks_of(text, form) if line.startswith("error: ")]
+
+
+def cases(*templates: str) -> Callable[[object], str]:
+    """Return what names a case of a test by the lines of its texts that no template has, or by their end."""
+    known = {line for template in templates for line in template.splitlines()}
+
+    def name_of(value: object) -> str:
+        texts = value if isinstance(value, list | tuple) else [value]
+        lines = [line for text in texts if isinstance(text, str | int) for line in str(text).splitlines()]
+        name = " ".join(line.strip() for line in lines if line not in known)
+        return name if len(name) <= LONGEST else "..." + name[-LONGEST:].partition(" ")[2]
+
+    return name_of

@@ -14,6 +14,7 @@ from hpcdist.experiment.amounts import GpuAmount, Resources
 from hpcdist.experiment.model import Environment, ReplicaEntry, Replicas
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment
+from tests.wording import Wording
 
 from .azure_commands import prepared
 
@@ -162,31 +163,27 @@ def test_inputs_are_given_as_params() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    "params",
     [
-        (
-            {"rounds": "many"},
-            "-p rounds=many: params.rounds: expected a whole number (`type: int`), got 'many'",
-        ),
-        ({"rate": "x"}, "-p rate=x: params.rate: expected a number (`type: float`), got 'x'"),
-        ({"rounds": "0"}, "-p rounds=0: params.rounds: 0 is less than the minimum; write 1 or more"),
-        ({"lazy": "1"}, "-p lazy=1: params.lazy: expected true or false (`type: bool`), got 1"),
-        ({"loss": "l3"}, "-p loss=l3: params.loss: 'l3' is not one of the options; known: l1, l2"),
-        ({"trian": "/x"}, "-p trian=/x: params.trian: there is no param 'trian'; did you mean 'train'?"),
+        {"rounds": "many"},
+        {"rate": "x"},
+        {"rounds": "0"},
+        {"lazy": "1"},
+        {"loss": "l3"},
+        {"trian": "/x"},
     ],
+    ids=lambda params: " ".join(f"{name}={value}" for name, value in params.items()),
 )
-def test_params_are_checked_against_the_types(params: dict[str, str], message: str) -> None:
+def test_params_are_checked_against_the_types(params: dict[str, str], wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         command_of(**params)
-    assert str(caught.value.problems[0]) == message
+    wording(str(problem) for problem in caught.value.problems if problem.severity == "error")
 
 
-def test_an_input_without_a_value_is_required() -> None:
+def test_an_input_without_a_value_is_required(wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(COMPONENT.read_text(), "c.yml"))
-    errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
-    hint = "write it under `params`, or use `-p train=VALUE`"
-    assert errors == [f"c.yml:10:3: inputs[0]: the input 'train' is required but has no param; {hint}"]
+    wording(str(problem) for problem in caught.value.problems if problem.severity == "error")
 
 
 RUN_SETTINGS = [
@@ -234,17 +231,11 @@ inputs:
 """
 
 
-def test_choices_and_texts_keep_their_source_spelling() -> None:
+def test_choices_and_texts_keep_their_source_spelling(wording: Wording) -> None:
     params = {"lora": "true", "precision": "2.0", "stage": "3", "data": "/5"}
     loaded = load_experiment(source.parse(WORDS, "w.yml"), params=params)
     assert loaded.experiment.run.command.splitlines()[-1] == "x true 2.0 3 '/5'"
-    remarks = [problem.hint for problem in loaded.problems if "the number of nodes" in problem.message]
-    assert [hint.partition(", and")[0] for hint in remarks] == [
-        (
-            "for N nodes with P processes each write `--set resources.instance_count=N"
-            " --set distribution.process_count_per_instance=P`"
-        )
-    ]
+    wording(str(problem) for problem in loaded.problems if "the number of nodes" in problem.message)
 
 
 def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
@@ -254,17 +245,11 @@ def test_settings_of_a_job_are_set_as_az_sets_them() -> None:
     assert environment == Environment(replicas=Replicas(n_workers=2), processes_per_replica=4)
 
 
-WRONG = {
-    "runsettings.node_count": ("many", "expected a whole number of 1 or more, got 'many'"),
-    "runsettings.nodes": ("2", "unknown key 'runsettings.nodes'; remove it"),
-    "launcher.type": ("pmi", "unknown distribution 'pmi'; did you mean 'mpi'?"),
-}
-
-
-@pytest.mark.parametrize("key", WRONG)
-def test_invalid_run_settings_are_reported_at_their_option(key: str) -> None:
-    text, message = WRONG[key]
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("runsettings.node_count", "many"), ("runsettings.nodes", "2"), ("launcher.type", "pmi")],
+)
+def test_invalid_run_settings_are_reported_at_their_option(key: str, text: str, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.load(COMPONENT), params={"train": "/d"}, settings=[(key, text)])
-    errors = [str(problem) for problem in caught.value.problems if problem.severity == "error"]
-    assert errors == [f"--set {key}={text}: {key}: {message}"]
+    wording(str(problem) for problem in caught.value.problems if problem.severity == "error")

@@ -9,9 +9,10 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading import load
+from tests.wording import Wording
 
 from .azure_commands import prepared
-from .remarks import remarks_of
+from .remarks import cases, remarks_of
 
 NAMED = """\
 type: command
@@ -88,15 +89,17 @@ def test_keys_of_azure_are_set_in_its_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "param"),
-    [("inputs.n", "2", "n=2"), ("inputs.n.path", "a b", "'n=a b'")],
+    ("key", "text"),
+    [
+        ("inputs.n", "2"),
+        ("inputs.n.path", "a b"),
+    ],
 )
-def test_an_input_is_set_as_a_param(key: str, text: str, param: str) -> None:
+def test_an_input_is_set_as_a_param(key: str, text: str, wording: Wording) -> None:
     document = source.parse("type: command\ncommand: x\ninputs: {n: 1}\n", "f.yml")
     with pytest.raises(ConfigError) as caught:
         load.load_experiment(document, settings=[(key, text)])
-    message = f"--set {key}={text}: inputs get their values as params: write `-p {param}`"
-    assert [str(problem) for problem in caught.value.problems] == [message]
+    wording(map(str, caught.value.problems))
 
 
 def test_an_input_of_an_experiment_is_changed_by_its_number() -> None:
@@ -106,31 +109,21 @@ def test_an_input_of_an_experiment_is_changed_by_its_number() -> None:
     assert loaded.experiment.run.command == "x 2"
 
 
-def test_a_parent_job_has_no_effect() -> None:
-    why = "jobs have no parent: write `batch: {dependency: ...}` to run it after another"
-    key = "parent_job_name"
-    assert remarks_of(f"type: command\ncommand: x\n{key}: p\n") == [
-        f"warning: f.yml:3:18: {key}: {key} has no effect on a batch machine: {why}"
-    ]
-
-
-MANY = "choose a step with `--name a` (a, b); `hpcdist submit` takes all of them as a pipeline"
-READ = "supported: `type: command` and `sweep`, CommandComponent, DistributedComponent"
+def test_a_parent_job_has_no_effect(wording: Wording) -> None:
+    wording(remarks_of("type: command\ncommand: x\nparent_job_name: p\n"))
 
 
 @pytest.mark.parametrize(
-    ("text", "remarks"),
+    "text",
     [
-        ("type: pipeline_job\njobs: {a: {}, b: {}}", f"1:7: type: a pipeline is many jobs; {MANY}"),
-        (
-            "name: m\nimplementation: {container: {runConfig: {gpuSupport: true}, command: [x]}}",
-            f"2:1: implementation: modules, which preceded components, are not supported; {READ}",
-        ),
+        "type: pipeline_job\njobs: {a: {}, b: {}}",
+        "name: m\nimplementation: {container: {runConfig: {gpuSupport: true}, command: [x]}}",
     ],
+    ids=cases(),
 )
-def test_files_of_the_first_previews_are_recognised(text: str, remarks: str) -> None:
+def test_files_of_the_first_previews_are_recognised(text: str, wording: Wording) -> None:
     assert IMPORTER.recognises(source.parse(text, "f.yml").data)
-    assert remarks_of(text) == [f"error: f.yml:{remarks}"]
+    wording(remarks_of(text))
 
 
 def test_a_component_of_kubeflow_is_not_a_module() -> None:

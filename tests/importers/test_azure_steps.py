@@ -9,6 +9,7 @@ import pytest
 from hpcdist.cli.experiment.import_ import origins
 from hpcdist.documents import source
 from hpcdist.loading.load import Native, to_native
+from tests.wording import Wording
 
 from .azure_commands import prepared
 
@@ -138,16 +139,16 @@ def test_a_setting_changes_a_step(here: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("  prepare:", "jobs/p.yml:13:5: jobs.prepare.colour: unknown key 'colour'; remove it"),
-        ("display_name: All", "jobs/p.yml:4:1: colour: unknown key 'colour'; remove it"),
+        "  prepare:",
+        "display_name: All",
     ],
 )
-def test_an_unknown_key_has_its_place_in_the_pipeline(line: str, message: str) -> None:
+def test_an_unknown_key_has_its_place_in_the_pipeline(line: str, wording: Wording) -> None:
     indent = "" if line[:1] != " " else "    "
     text = PIPELINE.replace(f"{line}\n", f"{line}\n{indent}colour: red\n")
-    assert [text for text in remarks(native(text, "prepare")) if "colour" in text] == [message]
+    wording(text for text in remarks(native(text, "prepare")) if "colour" in text)
 
 
 FIRST = """\

@@ -9,6 +9,7 @@ from hpcdist.documents import source
 from hpcdist.importers.gradient.machines import machine
 from hpcdist.importers.machines import Machine
 from tests.importers.remarks import remarks_of
+from tests.wording import Wording
 
 
 @pytest.mark.parametrize(
@@ -34,46 +35,21 @@ def test_machines(name: str, found: Machine | None) -> None:
     assert machine(name) == found
 
 
-A_MACHINE = "write the machine, such as P4000 or C7"
-SIZE = "write `--set environment.resources.cpu.requests=N`, and `gpu` for `cpu` for GPUs"
-
-
 @pytest.mark.parametrize(
-    ("name", "remark"),
+    "name",
     [
-        ("C1", "warning: f.yml:1:14: machineType: the size of the machine type 'C1' is unknown; " + SIZE),
-        (
-            "own-node-7",
-            "warning: f.yml:1:14: machineType: 'own-node-7' is no machine of Paperspace's, and its size is "
-            "unknown: none is requested; " + SIZE,
-        ),
-        (
-            "$MACHINE",
-            "error: f.yml:1:14: machineType: unknown machine type '$MACHINE'; " + A_MACHINE,
-        ),
-        ("P400", "error: f.yml:1:14: machineType: unknown machine type 'P400'; did you mean 'P4000'?"),
+        "C1",
+        "own-node-7",
+        "$MACHINE",
+        "P400",
     ],
 )
-def test_a_machine_of_unknown_size_is_a_warning(name: str, remark: str) -> None:
-    assert remarks_of(f"machineType: {name}\ncommand: x\n") == [remark]
+def test_a_machine_of_unknown_size_is_a_warning(name: str, wording: Wording) -> None:
+    wording(remarks_of(f"machineType: {name}\ncommand: x\n"))
 
 
-def test_a_missing_machine_is_a_warning() -> None:
-    assert remarks_of("workerCommand: sleep 9\nexperimentType: MPI\nworkerCount: 2\nmasterCommand: x\n") == [
-        (
-            "warning: f.yml:1:16: workerCommand: workerCommand has no effect on a batch machine: "
-            "the nodes of a job need no command that waits for mpirun"
-        ),
-        (
-            "warning: f.yml:1:1: workerMachineType: workerMachineType is missing, so no GPUs, and the site's "
-            "default of CPUs and memory, are requested; " + A_MACHINE
-        ),
-        (
-            "warning: f.yml:4:16: masterCommand: a command which does not begin with mpirun runs unchanged, "
-            "once, on the first node; a program that reads /generated/hostfile by itself finds it at "
-            "$HPCDIST_HOSTFILE"
-        ),
-    ]
+def test_a_missing_machine_is_a_warning(wording: Wording) -> None:
+    wording(remarks_of("workerCommand: sleep 9\nexperimentType: MPI\nworkerCount: 2\nmasterCommand: x\n"))
 
 
 def test_a_role_has_the_memory_or_the_type_of_gpu_of_its_machine() -> None:

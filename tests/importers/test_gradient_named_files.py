@@ -12,6 +12,7 @@ from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError
 from hpcdist.loading.load import Native, to_native
+from tests.wording import Wording
 
 OPTIONS = "name: own\nmachineType: C7\ncommand: python x.py\nexperimentEnv: {A: 1}\n"
 CI = """\
@@ -64,24 +65,9 @@ def test_the_params_of_a_step_are_read_from_the_root_of_the_repository() -> None
     assert native(TWO, "first").document.data == EXPECTED
 
 
-def test_problems_have_the_place_in_the_file_of_params() -> None:
+def test_problems_have_the_place_in_the_file_of_params(wording: Wording) -> None:
     pathlib.Path(".ps_project/options.yml").write_text(OPTIONS + "commnd: x\n")
-    step = "workflows.train.steps[0]"
-    (unknown,) = errors(CI)
-    assert unknown == (
-        f".ps_project/options.yml:5:1: {step}.params.commnd: Gradient's experiments have no option 'commnd'; "
-        "did you mean 'command'?"
-    )
-    (missing,) = errors(TWO, "second")
-    assert missing == (
-        ".ps_project/config.yaml:8:73: workflows.train.steps[1].paramsFile: 'other.yml' cannot be read: "
-        "there is no such file; write its path, beginning at the folder of this file or of its repository"
-    )
-    (both,) = errors(CI + "        params: {name: a}\n")
-    assert both == (
-        f".ps_project/config.yaml:7:21: {step}.paramsFile: the params of this step are here and in another "
-        "file; give .ps_project/options.yml"
-    )
+    wording([*errors(CI), *errors(TWO, "second"), *errors(CI + "        params: {name: a}\n")])
 
 
 def test_options_of_a_command_line_take_precedence_over_those_of_its_file() -> None:

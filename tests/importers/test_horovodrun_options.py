@@ -21,6 +21,7 @@ from hpcdist.loading.load import load_experiment
 from hpcdist.plan.placeholders import OUTPUTS
 from tests.importers.remarks import errors_of
 from tests.plans import TESTBED, planned
+from tests.wording import Wording
 
 JOB = """\
 apiVersion: kubeflow.org/v1
@@ -112,17 +113,17 @@ def test_switches_and_repeated_options(words: str, section: dict[str, object]) -
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    "words",
     [
-        ("--min-np two", "expected a whole number, got 'two'"),
-        ("--fusion-threshold-mb 0x10", "expected a whole number, got '0x10'"),
-        ("--cycle-time-ms on", "expected a number, got 'on'"),
-        ("--thread-affinity=-1", "-1 is below 0"),
+        "--min-np two",
+        "--fusion-threshold-mb 0x10",
+        "--cycle-time-ms on",
+        "--thread-affinity=-1",
     ],
 )
-def test_a_wrong_number_is_reported_as_it_was_written(words: str, error: str) -> None:
+def test_a_wrong_number_is_reported_as_it_was_written(words: str, wording: Wording) -> None:
     text = job(*shlex.split(words))
     assert errors_of(text) == []
     with pytest.raises(ConfigError) as caught:
         load_experiment(source.parse(text, "f.yml"))
-    assert [problem.message for problem in errors_in(caught.value.problems)] == [error]
+    wording(map(str, errors_in(caught.value.problems)))

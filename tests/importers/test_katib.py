@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a message is compared as one line
+# ruff: noqa: E501 - a file is written as one line
 """Experiments of Katib are searches: their parameters, algorithm and metrics, with the trial's job as the job."""
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from hpcdist.experiment.search import spaces
 from hpcdist.experiment.search.model import Space
 from hpcdist.experiment.search.spaces import Choices
 from hpcdist.loading.load import load_experiment
+from tests.wording import Wording
 
-from .remarks import remarks_of
+from .remarks import cases, remarks_of
 
 EXPERIMENT = """
 apiVersion: kubeflow.org/v1beta1
@@ -176,36 +177,40 @@ def test_a_random_search_has_the_distributions_of_hyperopt(parameter: str, expec
 
 
 @pytest.mark.parametrize(
-    ("change", "remark"),
+    "change",
     [
-        (("ALGORITHM", "cmaes"), "error: f.yml:7:30: spec.algorithm.algorithmName: hpcdist has no algorithm like cmaes; write `algorithmName: tpe`, `hyperband`, `random` or `grid`"),
-        (("ALGORITHM", "hyperband"), "error: f.yml:7:3: spec.algorithm.algorithmSettings: hyperband needs a resource and the most of it that a trial gets; write the settings `resource_name` and `r_l`"),
-        (("ALGORITHM", "hyperband, algorithmSettings: [{name: resource_name, value: epochs}]"), "error: f.yml:7:90: spec.algorithm.algorithmSettings[0].value: no parameter has the name 'epochs'; there are --lr, num-layers, optimizer"),
-        (("ALGORITHM", "tpe, algorithmSettings: [{name: random_state, value: x}]"), "warning: f.yml:7:55: spec.algorithm.algorithmSettings[0]: random_state has no effect on Optuna's TPE"),
-        (("ALGORITHM", "random, algorithmSettings: [{name: gamma, value: '1'}]"), "warning: f.yml:7:58: spec.algorithm.algorithmSettings[0]: gamma has no effect on a random search"),
-        (("objective: {type", "objective: {metricStrategies: [{name: a, value: max}], type"), "warning: f.yml:6:15: spec.objective.metricStrategies: metricStrategies has no effect on a batch machine: trials are compared by the last value of a metric"),
-        (("maxTrialCount: 3", "maxTrialCount: 3\n  resumePolicy: Never"), "warning: f.yml:9:17: spec.resumePolicy: resumePolicy has no effect on a batch machine: no service is kept; a search goes on by its run directory"),
-        (("maxTrialCount: 3", "maxTrialCount: 2.5"), "error: f.yml:8:18: spec.maxTrialCount: 2.5 is no whole number; write a number"),
-        (("maxTrialCount: 3", "maxTrialCount: 3\n  earlyStopping: {algorithmName: best}"), "error: f.yml:9:3: spec.earlyStopping: 'best' is no algorithm of early stopping; write `medianstop`"),
-        (("maxTrialCount: 3", "maxTrialCount: 3\n  earlyStopping: {algorithmName: medianstop, algorithmSettings: [{name: start_step, value: x}]}"), "error: f.yml:9:66: spec.earlyStopping.algorithmSettings[0]: 'start_step' cannot be 'x'; write `start_step` or `min_trials_required` with a number"),
-        (("ALGORITHM", "tba"), "error: f.yml:7:30: spec.algorithm.algorithmName: 'tba' is no algorithm; write `algorithmName: tpe`, `hyperband`, `random` or `grid`"),
-        (("ALGORITHM", "sobol"), "warning: f.yml:7:30: spec.algorithm.algorithmName: trials are drawn independently, and not by a sequence of Sobol"),
-        (('max: "0.03", step: "0.01"', 'max: "0.03"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: a grid needs the step between the values; write `step`"),
-        (('max: "0.03"', 'max: "0"'), "error: f.yml:10:41: spec.parameters[0].feasibleSpace: there is no number from 0.01 to 0 in steps of 0.01; write a `min` below `max`, and a `step` above 0"),
-        (("[sgd, adam]", "['a b']"), "error: f.yml:12:74: spec.parameters[2].feasibleSpace.list[0]: 'a b' would not be one word in each place of a command; use letters, digits and . _ - + : / = , @ %"),
-        (("reference: optimizer", "reference: opt"), "error: f.yml:18:30: spec.trialTemplate.trialParameters[2].reference: no parameter has the name 'opt'; there are --lr, num-layers, optimizer"),
-        (("Namespace}", "Name}"), "error: f.yml:19:32: spec.trialTemplate.trialParameters[3].reference: no batch job has ${trialSpec.Name}; in the script of a `sh -c`, $HPCDIST_TRIAL is the number of the trial"),
-        (("image: i", "image: 'i:${trialParameters.opt}'"), "error: f.yml:29:22: spec.trialTemplate.trialSpec.spec.template.spec.containers[0].image: all trials are one kind of job, which 'opt' would change; write one value here; `command`, `args` and `env` may differ"),
-        (("trialSpec:", "goTemplate: {rawTemplate: '{{if x}}'}\n    configMap:"), "error: f.yml:20:5: spec.trialTemplate.goTemplate: the job is in a template of Go; write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"),
-        (("trialSpec:", "successCondition: status.replicaStatuses.Worker.succeeded = 2\n    trialSpec:"), "warning: f.yml:20:23: spec.trialTemplate.successCondition: a trial succeeds when its exit code is 0, whatever this says"),
-        (("maxTrialCount: 3", "parallelTrialCount: 3"), "error: f.yml:5:1: spec.maxTrialCount: the number of trials is missing; write `maxTrialCount`"),
-        (("kind: Job", "kind: Pod"), "error: f.yml:22:13: spec.trialTemplate.trialSpec.kind: this is `kind: Pod` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"),
-        (("template:\n", "parallelism: 4\n        template:\n"), "error: f.yml:24:22: spec.trialTemplate.trialSpec.spec.parallelism: a trial is one job, and its pods do not know each other; write 1, or a PyTorchJob, MPIJob or TFJob"),
+        ("ALGORITHM", "cmaes"),
+        ("ALGORITHM", "hyperband"),
+        ("ALGORITHM", "hyperband, algorithmSettings: [{name: resource_name, value: epochs}]"),
+        ("ALGORITHM", "tpe, algorithmSettings: [{name: random_state, value: x}]"),
+        ("ALGORITHM", "random, algorithmSettings: [{name: gamma, value: '1'}]"),
+        ("objective: {type", "objective: {metricStrategies: [{name: a, value: max}], type"),
+        ("maxTrialCount: 3", "maxTrialCount: 3\n  resumePolicy: Never"),
+        ("maxTrialCount: 3", "maxTrialCount: 2.5"),
+        ("maxTrialCount: 3", "maxTrialCount: 3\n  earlyStopping: {algorithmName: best}"),
+        (
+            "maxTrialCount: 3",
+            "maxTrialCount: 3\n  earlyStopping: {algorithmName: medianstop, algorithmSettings: [{name: start_step, value: x}]}",
+        ),
+        ("ALGORITHM", "tba"),
+        ("ALGORITHM", "sobol"),
+        ('max: "0.03", step: "0.01"', 'max: "0.03"'),
+        ('max: "0.03"', 'max: "0"'),
+        ("[sgd, adam]", "['a b']"),
+        ("reference: optimizer", "reference: opt"),
+        ("Namespace}", "Name}"),
+        ("image: i", "image: 'i:${trialParameters.opt}'"),
+        ("trialSpec:", "goTemplate: {rawTemplate: '{{if x}}'}\n    configMap:"),
+        ("trialSpec:", "successCondition: status.replicaStatuses.Worker.succeeded = 2\n    trialSpec:"),
+        ("maxTrialCount: 3", "parallelTrialCount: 3"),
+        ("kind: Job", "kind: Pod"),
+        ("template:\n", "parallelism: 4\n        template:\n"),
     ],
-)  # fmt: skip
-def test_what_has_no_trials_is_refused_in_katibs_words(change: tuple[str, str], remark: str) -> None:
+    ids=cases(),
+)
+def test_what_has_no_trials_is_refused_in_katibs_words(change: tuple[str, str], wording: Wording) -> None:
     text = EXPERIMENT.replace("JOB", JOB.strip("\n")).replace(*change)
-    assert remark in remarks_of(text.replace("ALGORITHM", "random" if "maxTrial" in change[0] else "grid"))
+    wording(remarks_of(text.replace("ALGORITHM", "random" if "maxTrial" in change[0] else "grid")))
 
 
 GO = """
@@ -249,10 +254,8 @@ def test_a_template_of_go_has_all_parameters() -> None:
     assert (done.experiment.name, done.experiment.framework) == ("tune", "tensorflow")
 
 
-def test_a_template_of_go_that_is_no_yaml_is_an_error_at_its_place() -> None:
-    assert remarks_of(with_go_template(GO.replace("replicas: 2", "replicas: [2"))) == [
-        "error: f.yml:23:17: spec.trialTemplate.goTemplate.rawTemplate: this [ is never closed; write its ]"
-    ]
+def test_a_template_of_go_that_is_no_yaml_is_an_error_at_its_place(wording: Wording) -> None:
+    wording(remarks_of(with_go_template(GO.replace("replicas: 2", "replicas: [2"))))
 
 
 METRIC = {"name": "Validation-accuracy", "optimization": "maximize"}
@@ -273,27 +276,22 @@ def adaptive(algorithm: str, settings: str, trials: int) -> tuple[dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "settings", "initial", "remarks"),
+    ("algorithm", "settings", "initial"),
     [
-        ("tpe", "", 3, ["Optuna's TPE chooses the trials, and not Hyperopt's; the first 3 are random ones"]),
-        ("multivariate-tpe", "", 10, []),
-        ("multivariate-tpe", "{name: n_startup_trials, value: '5'}", 5, []),
-        (
-            "bayesianoptimization",
-            "{name: n_initial_points, value: '4'}, {name: acq_func, value: EI}",
-            4,
-            [
-                "Optuna's TPE chooses the trials, and not scikit-optimize; the first 4 are random ones",
-                "acq_func has no effect on Optuna's TPE",
-            ],
-        ),
+        ("tpe", "", 3),
+        ("multivariate-tpe", "", 10),
+        ("multivariate-tpe", "{name: n_startup_trials, value: '5'}", 5),
+        ("bayesianoptimization", "{name: n_initial_points, value: '4'}, {name: acq_func, value: EI}", 4),
     ],
+    ids=cases(),
 )
 def test_what_learns_from_trials_is_bayesian_optimization(
-    algorithm: str, settings: str, initial: int, remarks: list[str]
+    algorithm: str, settings: str, initial: int, wording: Wording
 ) -> None:
     bo = {"n_initial_trials": initial, "n_iterations": 20 - initial, "metric": METRIC}
-    assert adaptive(algorithm, settings, 20) == ({"bo": bo}, remarks)
+    found, remarks = adaptive(algorithm, settings, 20)
+    assert found == {"bo": bo}
+    wording(remarks)
 
 
 def test_trials_that_are_all_random_are_a_random_search() -> None:
@@ -323,11 +321,8 @@ def test_the_resource_of_hyperband_is_a_parameter_of_the_job() -> None:
     assert layers == ["1"] * 9 + ["3"] * 5 + ["9"] * 3
 
 
-def test_a_goal_in_the_output_ends_no_grid_which_is_a_warning() -> None:
-    done = load_experiment(source.parse(written(), "f.yml"))
-    assert [str(one) for one in done.problems] == [
-        "f.yml:6:37: hptuning.early_stopping[0].metric: 'Validation-accuracy' is found in the output, which ends an adaptive search only: all trials run; record it in the program"
-    ]
+def test_a_goal_in_the_output_ends_no_grid_which_is_a_warning(wording: Wording) -> None:
+    wording(map(str, load_experiment(source.parse(written(), "f.yml")).problems))
     text = written(algorithm="multivariate-tpe").replace("maxTrialCount: 3", "maxTrialCount: 12")
     assert load_experiment(source.parse(text, "f.yml")).problems == ()
 
@@ -341,10 +336,8 @@ def test_an_algorithm_that_is_refused_has_no_other_problem() -> None:
     ]
 
 
-def test_a_job_of_kubernetes_alone_is_refused_as_ever() -> None:
-    assert remarks_of("apiVersion: batch/v1\nkind: Job\nspec: {}") == [
-        "error: f.yml:2:7: kind: this is `kind: Job` of Kubernetes (batch), which is not run; start it from `run.cmd` of a native experiment"
-    ]
+def test_a_job_of_kubernetes_alone_is_refused_as_ever(wording: Wording) -> None:
+    wording(remarks_of("apiVersion: batch/v1\nkind: Job\nspec: {}"))
 
 
 def test_the_usual_conditions_say_nothing_new() -> None:

@@ -8,7 +8,9 @@ from hpcdist.documents import source
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.planning import located_once, origins
 from hpcdist.planner.make_plan import make_plan
+from tests.importers.remarks import cases
 from tests.plans import TESTBED
+from tests.wording import Wording
 
 TOLD = """\
 version: 1.1
@@ -39,29 +41,14 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("text", "warnings"),
+    "text",
     [
-        (
-            TOLD,
-            (
-                (
-                    "f.yml:7:7: environment.env_vars.WORLD_SIZE: "
-                    "WORLD_SIZE has no effect: hpcdist sets it for each task"
-                ),
-            ),
-        ),
-        (
-            SELECTED,
-            (
-                (
-                    "f.yml:12:19: environment.node_selector.disk: "
-                    "the node selector disk: tape has no meaning on site testbed and is not used"
-                ),
-            ),
-        ),
+        TOLD,
+        SELECTED,
     ],
+    ids=cases(),
 )
-def test_a_warning_of_the_planner(text: str, warnings: tuple[str, ...]) -> None:
+def test_a_warning_of_the_planner(text: str, wording: Wording) -> None:
     loaded = load_experiment(source.parse(text, "f.yml"))
     plan = make_plan(loaded.experiment, TESTBED, origins(loaded.document))
-    assert tuple(map(str, located_once(plan.notes, loaded.document))) == warnings
+    wording(map(str, located_once(plan.notes, loaded.document)))
