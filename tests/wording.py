@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 
 TESTS: Final = Path(__file__).parent
+_REWRITES: Final = bool(os.environ.get("HPCDIST_REWRITE_GOLDEN"))  # some tests hide such variables
 _HEAD: Final = re.compile(r"^### (.+)$", re.MULTILINE)
 
 
@@ -58,7 +59,7 @@ class Wording:
         text = (said if isinstance(said, str) else "\n".join(said)).strip("\n")
         assert not _HEAD.search(text), "a line of this text looks like the head of another"
         texts = read(self.file)
-        if os.environ.get("HPCDIST_REWRITE_GOLDEN") and texts.get(name) != text:
+        if _REWRITES and texts.get(name) != text:
             write(self.file, texts | {name: text})
             self.rewritten = True
             return
