@@ -11,6 +11,7 @@ from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.pipelines import reading
 from hpcdist.pipelines.model import Need, Pipeline
+from tests.wording import Wording
 
 DIAMOND = """\
 kind: pipeline
@@ -61,7 +62,7 @@ def needs(pipeline: Pipeline) -> dict[str, list[tuple[str, str]]]:
     return {one.name: [(need.operation, need.condition) for need in one.needs] for one in pipeline.operations}
 
 
-def test_operations_stand_behind_those_that_they_need_also_by_their_outputs() -> None:
+def test_operations_stand_behind_those_that_they_need_also_by_their_outputs(wording: Wording) -> None:
     pipeline = read(DIAMOND)
     assert pipeline.name == "runs"
     assert list(needs(pipeline).items()) == [
@@ -72,13 +73,8 @@ def test_operations_stand_behind_those_that_they_need_also_by_their_outputs() ->
     ]
     assert pipeline.problems == ()
     [note] = read(DIAMOND.replace('"afterany:right"', "right")).problems
-    assert (note.severity, str(note)) == (
-        "note",
-        (
-            "runs.yml:5:19: operations[0]: join waits for right, and uses none of its outputs; "
-            "its folder is `{{ ops.right.outputs.path }}`"
-        ),
-    )
+    assert note.severity == "note"
+    wording(str(note))
 
 
 def test_options_set_params_of_the_pipeline_and_keys_of_its_operations() -> None:
@@ -94,17 +90,13 @@ def test_options_set_params_of_the_pipeline_and_keys_of_its_operations() -> None
     ]
 
 
-def test_a_dag_of_polyaxon_is_a_pipeline() -> None:
+def test_a_dag_of_polyaxon_is_a_pipeline(wording: Wording) -> None:
     pipeline = read(DAG)
     assert needs(pipeline) == {"prep": [], "train": [("prep", "afterany")]}
     assert pipeline.operations[1].document.data["params"] == {
         "data": {"value": "{{ ops.prep.outputs.path }}"}
     }
-    [problem] = refused(DAG.replace("all_done", "one_done"))
-    assert problem == (
-        "runs.yml:11:16: run.operations[1].trigger: no batch system has the trigger 'one_done'; "
-        "known: all_succeeded, all_done, all_failed"
-    )
+    wording(refused(DAG.replace("all_done", "one_done")))
 
 
 @pytest.mark.parametrize("dependencies", ["[prep]", "prep", "[]"])
@@ -143,161 +135,68 @@ def test_inputs_of_a_dag_are_params_of_the_pipeline() -> None:
     }
 
 
-def test_a_param_of_a_dag_that_nothing_uses_is_named() -> None:
-    [unused] = read(WITH_INPUTS.replace("{rate: {", "{rate: 1, rite: {")).problems
-    assert str(unused).startswith("runs.yml:3:19: params.rite: no operation uses the param 'rite'")
+def test_a_param_of_a_dag_that_nothing_uses_is_named(wording: Wording) -> None:
+    wording(map(str, read(WITH_INPUTS.replace("{rate: {", "{rate: 1, rite: {")).problems))
 
 
-def test_an_input_that_a_dag_does_not_have_is_named() -> None:
-    [problem] = refused(WITH_INPUTS.replace("inputs.size", "inputs.siez"))
-    where, what = problem.split(": ", 1)
-    assert where == "runs.yml:10:39"
-    assert what == (
-        "component.run.operations[0].params.n.value: the dag has no input 'siez'; did you mean 'size'?"
-    )
+def test_an_input_that_a_dag_does_not_have_is_named(wording: Wording) -> None:
+    wording(refused(WITH_INPUTS.replace("inputs.size", "inputs.siez")))
 
 
-def test_nothing_of_a_dag_is_dropped() -> None:
+def test_nothing_of_a_dag_is_dropped(wording: Wording) -> None:
     text = DAG.replace(
         "run:\n", "matrix: {kind: grid}\nschedule: {kind: cron}\noutputs: []\nrun:\n  cache: 1\n", 1
     )
-    equal = "of a dag has no equal in a pipeline"
-    assert refused(text) == [
-        f"runs.yml:4:1: matrix: `matrix` {equal}; write it into the operation that is a search",
-        f"runs.yml:5:1: schedule: `schedule` {equal}; use cron",
-        f"runs.yml:6:1: outputs: `outputs` {equal}; remove it",
-        f"runs.yml:8:3: run.cache: `cache` {equal}; remove it",
-    ]
+    wording(refused(text))
 
 
 @pytest.mark.parametrize(
-    ("operations", "problems"),
+    "operations",
     [
-        ("[]", ["runs.yml:2:1: operations: a pipeline has a list of operations; write `- name: ...`"]),
+        "[]",
+        "[{run: {cmd: a}}, {name: 3}, {name: a b}]",
+        "[{name: a, run: {cmd: x}}, {name: a, run: {cmd: y}}]",
+        "[{name: prep, needs: prep}, {name: train, needs: [pre, 'singleton', 'soon:prep']}]",
         (
-            "[{run: {cmd: a}}, {name: 3}, {name: a b}]",
-            [
-                "runs.yml:2:14: operations[0]: an operation has a name; write `- name: prep`",
-                (
-                    "runs.yml:2:38: operations[1].name: 3 cannot be the name of an operation; "
-                    "use up to 235 letters, digits, - and _, one letter at least"
-                ),
-                (
-                    "runs.yml:2:49: operations[2].name: 'a b' cannot be the name of an operation; "
-                    "use up to 235 letters, digits, - and _, one letter at least"
-                ),
-            ],
+            "[{name: a, run: {cmd: x}}, {name: c, needs: a, dependencies: a, "
+            "file: nowhere/x.yml, path: x}, {name: d, needs: [a, 'afterany:a'], run: {cmd: x}}]"
         ),
-        (
-            "[{name: a, run: {cmd: x}}, {name: a, run: {cmd: y}}]",
-            [
-                (
-                    "runs.yml:2:47: operations[1].name: there are two operations 'a'; the other one is in "
-                    "line 2; give each a name of its own"
-                )
-            ],
-        ),
-        (
-            "[{name: prep, needs: prep}, {name: train, needs: [pre, 'singleton', 'soon:prep']}]",
-            [
-                "runs.yml:2:34: operations[0].needs: operation 'prep' would wait for itself",
-                "runs.yml:2:63: operations[1].needs[0]: there is no operation 'pre'; did you mean 'prep'?",
-                (
-                    "runs.yml:2:68: operations[1].needs[1]: no operation waits in the way 'singleton'; "
-                    "it has one in `batch: {dependency: singleton}` of the operation itself"
-                ),
-                (
-                    "runs.yml:2:81: operations[1].needs[2]: no operation waits in the way 'soon'; "
-                    "known: afterok, afterany, afternotok, after, aftercorr"
-                ),
-            ],
-        ),
-        (
-            (
-                "[{name: a, run: {cmd: x}}, {name: c, needs: a, dependencies: a, "
-                "file: nowhere/x.yml, path: x}, {name: d, needs: [a, 'afterany:a'], run: {cmd: x}}]"
-            ),
-            [
-                (
-                    "runs.yml:2:60: operations[1].dependencies: an operation has `needs` or `dependencies`, "
-                    "not both; put both into `needs`"
-                ),
-                (
-                    "runs.yml:2:74: operations[1].dependencies: it waits for a already (afterok); "
-                    "name each operation once"
-                ),
-                "runs.yml:2:83: operations[1].file: there is no such file",
-                (
-                    "runs.yml:2:98: operations[1].path: an operation has `file` or `path`, not both; "
-                    "remove one of both"
-                ),
-                (
-                    "runs.yml:2:129: operations[2].needs[1]: it waits for a already (afterok); "
-                    "name each operation once"
-                ),
-            ],
-        ),
-        (
-            "[{name: a, run: {cmd: '{{ ops.b.outputs }}'}}, {name: b, needs: a, file: nowhere/none.yml}]",
-            [
-                (
-                    "runs.yml:2:35: operations[0].run.cmd: {{ ops.b.outputs }} is nothing that an operation "
-                    "has; write `{{ ops.NAME.outputs.path }}`: the folder of the outputs of an operation"
-                ),
-                "runs.yml:2:86: operations[1].file: there is no such file",
-            ],
-        ),
-        (
-            "[{name: a, needs: b}, {name: b, run: {cmd: '{{ ops.c.outputs.path }}'}}, {name: c, needs: a}]",
-            [
-                (
-                    "runs.yml:2:31: these operations wait for each other: a needs b needs c needs a; "
-                    "remove one of these needs, or the reference to outputs that implies it"
-                )
-            ],
-        ),
+        "[{name: a, run: {cmd: '{{ ops.b.outputs }}'}}, {name: b, needs: a, file: nowhere/none.yml}]",
+        "[{name: a, needs: b}, {name: b, run: {cmd: '{{ ops.c.outputs.path }}'}}, {name: c, needs: a}]",
     ],
+    ids=["empty", "names", "equal names", "ways to wait", "keys given twice", "outputs", "a circle"],
 )
-def test_faults(operations: str, problems: list[str]) -> None:
-    assert refused(f"kind: pipeline\noperations: {operations}\n") == problems
+def test_faults(operations: str, wording: Wording) -> None:
+    wording(refused(f"kind: pipeline\noperations: {operations}\n"))
 
 
-def test_an_operation_that_no_other_one_is_connected_with_is_a_warning() -> None:
+def test_an_operation_that_no_other_one_is_connected_with_is_a_warning(wording: Wording) -> None:
     text = "kind: pipeline\noperations: [{name: a, run: {cmd: x}}, {name: b, run: {cmd: y}}]\n"
-    assert [(one.severity, str(one)) for one in read(text).problems] == [
-        (
-            "warning",
-            (
-                f"runs.yml:2:{column}: nothing uses the outputs of {name} or waits for it, "
-                "and it waits for nothing; is a `needs` missing?"
-            ),
-        )
-        for name, column in (("a", 21), ("b", 47))
-    ]
+    problems = read(text).problems
+    assert {one.severity for one in problems} == {"warning"}
+    wording(map(str, problems))
 
 
-def test_experiments_in_files_get_params(tmp_path: Path) -> None:
+def test_experiments_in_files_get_params(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "train.yml").write_text("params: {data: x}\nrun: {cmd: 'train {{ data }}'}\n")
     text = "kind: pipeline\noperations: [{name: a, file: train.yml, params: {data: 3}, batch: {nodes: 2}}]\n"
     file = str(tmp_path / "runs.yml")
-    with pytest.raises(ConfigError, match="an operation with a file has only params besides"):
+    with pytest.raises(ConfigError) as error:
         reading.read(source.parse(text, file), ExperimentOptions(file))
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     document = source.parse(text.replace(", batch: {nodes: 2}", ""), file)
     [one] = reading.read(document, ExperimentOptions(file)).operations
     assert (one.options.file, one.params) == (str(tmp_path / "train.yml"), {"data": 3})
     assert one.needs == tuple[Need]()
 
 
-def test_params_of_a_file_are_keys_and_values(tmp_path: Path) -> None:
+def test_params_of_a_file_are_keys_and_values(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "x.yml").write_text("run: {cmd: x}\n")
     text = "kind: pipeline\nparams: [1]\noperations: [{name: a, file: x.yml, params: [1, 2]}]\n"
     file = str(tmp_path / "runs.yml")
     with pytest.raises(ConfigError) as error:
         reading.read(source.parse(text, file), ExperimentOptions(file))
-    assert [str(one) for one in error.value.problems] == [
-        f"{file}:{place}: params are keys and values; write `params: {{NAME: VALUE}}`"
-        for place in ("2:1: params", "3:37: operations[0].params")
-    ]
+    wording(str(one).replace(str(tmp_path), "TMP") for one in error.value.problems)
 
 
 def test_no_container_is_for_all_operations() -> None:
@@ -309,7 +208,7 @@ def test_no_container_is_for_all_operations() -> None:
     ]
 
 
-def test_a_param_that_no_operation_uses_is_a_warning(tmp_path: Path) -> None:
+def test_a_param_that_no_operation_uses_is_a_warning(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "x.yml").write_text("run: {cmd: 'x {{ lost }}'}\n")
     text = """\
 kind: pipeline
@@ -320,15 +219,9 @@ operations:
 """
     file = str(tmp_path / "runs.yml")
     found = reading.read(source.parse(text, file), ExperimentOptions(file)).problems
-    assert [(one.severity, str(one)) for one in found if "param" in one.message] == [
-        (
-            "warning",
-            (
-                f"{file}:2:19: params.lost: no operation uses the param 'lost'; "
-                "write `{{ params.lost }}` where it belongs, or remove it"
-            ),
-        )
-    ]
+    unused = [one for one in found if "param" in one.message]
+    assert {one.severity for one in unused} == {"warning"}
+    wording(str(one).replace(str(tmp_path), "TMP") for one in unused)
 
 
 def test_what_an_operation_of_polyaxon_cannot_have_is_refused_with_what_to_write() -> None:
