@@ -21,6 +21,7 @@ from hpcdist.testing import FakeShell
 from tests.runs.test_history import log
 from tests.runs.test_rundir import made
 from tests.sweeps.test_trials import RUNNING, run
+from tests.wording import Wording
 
 PENDING: Final = Status(JobState.PENDING, "PENDING", reason="Priority", source="squeue")
 
@@ -66,21 +67,23 @@ def test_a_trial_that_runs_once_more_has_the_state_of_its_last_job(tmp_path: Pat
     assert find(report, 1).event_id == "12_1"
 
 
-def test_an_element_of_an_array_is_found_as_a_trial_is(tmp_path: Path) -> None:
+def test_an_element_of_an_array_is_found_as_a_trial_is(tmp_path: Path, wording: Wording) -> None:
     array = made(tmp_path)
     array.directory.write("events", log("started 12_4 100 0", "ended 12_4 160 0").decode())
     array.directory.write("plan.json", json.dumps({"request": {"array": "0-3,4-8:4"}, "identity": {}}))
     assert find(Report(array, RUNNING), 4).trial.state == "completed"
     with pytest.raises(ConfigError) as error:
         find(Report(array, RUNNING), 5)
-    assert str(error.value) == "mnist-1 has no element 5; it has 0-3,4-8:4"
+    wording(str(error.value))
 
 
-def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="mnist-1 has no trial 4; it has 1-3"):
+def test_what_is_no_trial_is_refused(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
         find(Report(run(tmp_path), RUNNING), 4)
-    with pytest.raises(ConfigError, match="mnist-2 has no trials or elements; only searches"):
+    wording(str(caught.value))
+    with pytest.raises(ConfigError) as caught:
         find(Report(made(tmp_path), RUNNING), 1)
+    wording(str(caught.value))
 
 
 def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: Path) -> None:
@@ -118,9 +121,10 @@ def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
     assert find(Report(searched, RUNNING), 1).trial.state == "running"
 
 
-def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SchedulerError, match="flux cannot cancel an element of an array alone"):
+def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(SchedulerError) as caught:
         single.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
+    wording(str(caught.value))
 
 
 def test_a_packed_trial_is_cancelled_by_a_file_until_it_is_resumed(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hpcdist.schedulers.job import JobState, Status
 from hpcdist.sweeps import spending
 from hpcdist.testing import FakeShell
 from tests.sweeps.test_trials import run
+from tests.wording import Wording
 
 LOST = Status(JobState.NODE_FAIL, source="sacct")
 LATER = Services(FakeShell([]), now=lambda: 9000.0)
@@ -49,7 +50,7 @@ def test_without_accounting_nothing_is_recorded(tmp_path: Path) -> None:
     assert len(searched.directory.events()) == 1
 
 
-def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Path) -> None:
+def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Path, wording: Wording) -> None:
     """A trial may take 2 GPUs for 60 s; what has no end yet is counted by the script, when it starts."""
     searched = run(
         tmp_path, "started 12_1 100 0", "ended 12_1 150 0", "started 12_2 100 0", "accounted 12_2 140 0",
@@ -60,12 +61,7 @@ def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Pa
     spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=None), 60)
     with pytest.raises(ConfigError) as caught:
         spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=299), 60)
-    assert [str(one) for one in caught.value.problems] == [
-        (
-            "the budget of mnist-1 is used up: 0.05 of 0.08306 GPU-hours are spent, and a trial may take "
-            "0.03333; submit what is left as a search of its own, with a `batch.budget` of its own"
-        )
-    ]
+    wording(map(str, caught.value.problems))
 
 
 def test_of_packed_trials_whole_jobs_are_counted_each_with_its_gpus(tmp_path: Path) -> None:
