@@ -14,6 +14,7 @@ from hpcdist.plan.rehearsal import ENDS, Rehearsal
 from hpcdist.rehearsal import small
 from hpcdist.rehearsal.small import Small
 from hpcdist.runs.rundir import RunDirectory
+from tests.wording import Wording
 
 SITE = """\
 name: toy
@@ -64,21 +65,20 @@ def test_an_elastic_training_does_with_as_many_fewer(tmp_path: Path) -> None:
     assert (plan.placement.size, bounds) == (8, ["4", "8"])
 
 
-def test_parameter_servers_are_fewer_too_or_it_is_refused(tmp_path: Path) -> None:
+def test_parameter_servers_are_fewer_too_or_it_is_refused(tmp_path: Path, wording: Wording) -> None:
     replicas = {"n_workers": 3, "n_ps": 2, "default_worker": GPU, "default_ps": GPU}
     data: dict[str, Any] = {"framework": "tensorflow", "environment": {**GPU, "replicas": replicas}}
     assert planned(tmp_path, 3, **data).made.plan.placement.nodes == 3
-    message = "with the fewest replicas it has 2 nodes, more than 1; rehearse it with --nodes 2"
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(PlanError) as caught:
         planned(tmp_path, 1, **data)
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
-def test_a_worker_that_is_left_out_may_have_no_entry_of_its_own(tmp_path: Path) -> None:
+def test_a_worker_that_is_left_out_may_have_no_entry_of_its_own(tmp_path: Path, wording: Wording) -> None:
     replicas = {"n_workers": 7, "default_worker": GPU, "worker": [{"index": 5, **GPU}]}
-    message = "worker 5 has an entry of its own, and is left out on 2 nodes"
-    with pytest.raises(ConfigError, match=message) as caught:
+    with pytest.raises(ConfigError) as caught:
         planned(tmp_path, 2, environment={**GPU, "replicas": replicas})
-    assert caught.value.problems[0].place is not None
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
     assert planned(tmp_path, 8, environment={**GPU, "replicas": replicas}).made.plan.placement.nodes == 8
 
 
