@@ -11,6 +11,7 @@ from hpcdist.errors import PlanError
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.scaling import size_costs
 from hpcdist.scaling.size_costs import SizeCost
+from tests.wording import Wording
 
 EXPERIMENT = """version: 1
 framework: pytorch
@@ -25,21 +26,21 @@ def cost(nodes: int, seconds: int | None = 3600) -> SizeCost:
     return SizeCost(nodes, 4 * nodes, 4 * nodes, 2, each)
 
 
-def test_the_most_is_allowed_and_more_is_refused() -> None:
+def test_the_most_is_allowed_and_more_is_refused(wording: Wording) -> None:
     found = [cost(1), cost(2)]
     assert size_costs.total(size.gpu_hours for size in found) == 24
     size_costs.check(found, None)
     size_costs.check(found, 24)
-    with pytest.raises(PlanError, match=r"may take 24 GPU-hours, more than --max-gpu-hours 23\.9"):
+    with pytest.raises(PlanError) as caught:
         size_costs.check(found, 23.9)
+    wording(str(caught.value))
 
 
-def test_without_a_time_limit_there_is_no_most() -> None:
+def test_without_a_time_limit_there_is_no_most(wording: Wording) -> None:
     size_costs.check([cost(1), cost(2, None)], None)
-    with pytest.raises(
-        PlanError, match=r"any number of GPU-hours; set it, such as --set batch\.walltime=10m"
-    ):
+    with pytest.raises(PlanError) as caught:
         size_costs.check([cost(1), cost(2, None)], 1e9)
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize("by", ["requeue", "follow"])

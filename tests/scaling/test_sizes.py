@@ -13,6 +13,7 @@ from hpcdist.errors import HpcdistError
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.plan.model import Plan
 from hpcdist.scaling import sizes
+from tests.wording import Wording
 
 ONE: Final = {"resources": {"cpu": {"requests": 1}}}
 SITE: Final = """
@@ -69,37 +70,31 @@ def test_each_node_has_as_many_replicas_as_in_the_file(
     assert planned(tmp_path, experiment, 1, 2, 4) == [*zip(names, (1, 2, 4), expected, strict=True)]
 
 
-def test_servers_stay_as_they_are(tmp_path: Path) -> None:
+def test_servers_stay_as_they_are(tmp_path: Path, wording: Wording) -> None:
     experiment = replicas(1, n_ps=1, per_node=1) | {"framework": "tensorflow"}
     assert planned(tmp_path, experiment, 3, 6) == [("train-3-nodes", 3, 3), ("train-6-nodes", 6, 6)]
-    with pytest.raises(
-        HpcdistError, match="2 replicas are no workers, too many for --nodes 1 with 1 replica a node"
-    ) as no:
+    with pytest.raises(HpcdistError) as caught:
         planned(tmp_path, experiment, 1, 2)
-    assert "begin with --nodes 2" in str(no.value)
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
 @pytest.mark.parametrize(
-    ("experiment", "message"),
+    "experiment",
     [
-        (replicas() | {"run": {"cmd": "mpirun -np 2 python t.py"}}, "`-np 2` is the same for all numbers of"),
-        (
-            replicas() | {"framework": "pytorch", "run": {"cmd": "torchrun --nnodes=2 t.py"}},
-            'train.yml:13:17: run.cmd: `--nnodes 2` is the same .* write `--nnodes "[$]HPCDIST_NODES"',
-        ),
-        (replicas(2) | {"batch": {"nodes": 2}}, "3 replicas are unevenly distributed over 2 nodes"),
-        (replicas() | {"batch": {"array": "1-3"}}, "an array has no single throughput"),
-        (replicas() | {"hptuning": {"matrix": {"lr": {"values": [1, 2]}}}}, "a search has no single"),
-        ({"run": {"cmd": "python t.py"}}, "replicas need a framework"),
-        (
-            replicas(1, per_node=1) | {"batch": {"walltime": "1h", "partition": "all"}},
-            "4 tasks a node|gives a job",
-        ),
+        replicas() | {"run": {"cmd": "mpirun -np 2 python t.py"}},
+        replicas() | {"framework": "pytorch", "run": {"cmd": "torchrun --nnodes=2 t.py"}},
+        replicas(2) | {"batch": {"nodes": 2}},
+        replicas() | {"batch": {"array": "1-3"}},
+        replicas() | {"hptuning": {"matrix": {"lr": {"values": [1, 2]}}}},
+        {"run": {"cmd": "python t.py"}},
+        replicas(1, per_node=1) | {"batch": {"walltime": "1h", "partition": "all"}},
     ],
+    ids=["-np", "--nnodes", "uneven", "array", "search", "no framework", "partition"],
 )
-def test_what_the_file_fixes_is_refused(tmp_path: Path, experiment: dict[str, Any], message: str) -> None:
-    with pytest.raises(HpcdistError, match=message):
+def test_what_the_file_fixes_is_refused(tmp_path: Path, experiment: dict[str, Any], wording: Wording) -> None:
+    with pytest.raises(HpcdistError) as caught:
         planned(tmp_path, experiment, 1, 2, 100)
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
 def parametrised(workers: object, command: str, /, **params: Any) -> dict[str, Any]:
@@ -134,38 +129,20 @@ def test_the_param_that_is_the_number_of_nodes_is_that_of_each_size(
 
 
 @pytest.mark.parametrize(
-    ("experiment", "param", "message"),
+    ("experiment", "param"),
     [
-        (
-            parametrised("{{ a - 1 }}", "python t.py", a=3) | {"batch": {"nodes": 3}},
-            "nods",
-            r"--nodes-param: there is no param 'nods'; known: a",
-        ),
-        (replicas(), "nodes", "there is no param 'nodes'; the file has no `params`"),
-        (
-            parametrised("{{ nodes * each - 1 }}", BATCH, nodes=1, each=1),
-            "",
-            r"n_workers: which param is the number of nodes is not clear: each, nodes; name it by",
-        ),
-        (
-            parametrised("{{ workers }}", BATCH, workers=1, nodes=2, epochs=2),
-            "",
-            r"n_workers: which param is the number of nodes is not clear; name it by --nodes-param NAME",
-        ),
-        (
-            replicas("{{ workers }}") | {"params": {"workers": 1}},
-            "workers",
-            r"with -p workers=4 there are 5 replicas on 4 nodes, not 8 on 4; is workers the",
-        ),
-        (
-            parametrised(1, "python t.py {{ nodes }} {{ num_nodes }}", nodes=2, num_nodes=2),
-            "",
-            "which param is the number of nodes is not clear: nodes, num_nodes",
-        ),
+        (parametrised("{{ a - 1 }}", "python t.py", a=3) | {"batch": {"nodes": 3}}, "nods"),
+        (replicas(), "nodes"),
+        (parametrised("{{ nodes * each - 1 }}", BATCH, nodes=1, each=1), ""),
+        (parametrised("{{ workers }}", BATCH, workers=1, nodes=2, epochs=2), ""),
+        (replicas("{{ workers }}") | {"params": {"workers": 1}}, "workers"),
+        (parametrised(1, "python t.py {{ nodes }} {{ num_nodes }}", nodes=2, num_nodes=2), ""),
     ],
+    ids=["no such param", "no params", "two", "none", "another number", "two in the command"],
 )
 def test_a_param_that_is_not_clearly_the_number_of_nodes_is_refused(
-    tmp_path: Path, experiment: dict[str, Any], param: str, message: str
+    tmp_path: Path, experiment: dict[str, Any], param: str, wording: Wording
 ) -> None:
-    with pytest.raises(HpcdistError, match=message):
+    with pytest.raises(HpcdistError) as caught:
         plans_of(tmp_path, experiment, 4, param=param)
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
