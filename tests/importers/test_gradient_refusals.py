@@ -37,9 +37,7 @@ ERRORS = (
     "version: 1\ntype: multi-mpi\nworker: {machine-type: P400O, command: x, count: 2, dockerfile: {use: true}}",
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}",
     WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}",
-    MPI + "masterCommand: mpirun -np 1 python x.py",
     MPI + "masterCommand: mpirun -np 6 -npernode 2 python x.py\nmasterMachineType: C7",
-    MPI + "masterCommand: mpirun -np $N python x.py",
     MPI + "masterCommand: mpirun -np $N python x.py\nexperimentEnv: {N: 4}",
     MPI + "masterCommand: mpirun -np 0 python x.py",
     MPI + "masterCommand: mpirun -np 2 -npernode two python x.py",
@@ -68,8 +66,13 @@ def test_options_without_equivalent_are_errors_at_their_place(text: str, wording
     wording(errors_of(text, "gradient"))
 
 
-def test_a_complete_file_of_grpc_has_no_error() -> None:
-    assert errors_of(GRPC, "gradient") == []
+@pytest.mark.parametrize(
+    "text",
+    [GRPC, MPI + "masterCommand: mpirun -np 1 python x.py", MPI + "masterCommand: mpirun -np $N python x.py"],
+    ids=cases(MPI, GRPC),
+)
+def test_a_complete_file_has_no_error(text: str) -> None:
+    assert errors_of(text, "gradient") == []
 
 
 OTHERS = (
