@@ -1,8 +1,9 @@
 """The claims of packed trials, which workers make (``templates/runtime/pack.sh``).
 
 They are links ``claims/TRIAL.START``, and files ``again/TRIAL.START`` of returned trials. START is 0, and one
-more each time that a trial was returned. ``cancelled/TRIAL`` is there for each trial that its user cancelled
-alone: its worker ends its program within a second or two, and none begins it.
+more each time that a trial was returned. ``cancelled_trials/TRIAL`` is there for each trial that its user
+cancelled alone: its worker ends its program within a second or two, and none begins it. (``cancelled`` is the
+file of a run that was cancelled as a whole: `hpcdist.runs.stopping`.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from hpcdist.host.command import Command
 from hpcdist.runs.rundir import RunDirectory
 
-_CANCELLED: Final = "cancelled"
+_CANCELLED: Final = "cancelled_trials"
 _CLAIM: Final = re.compile(r"([1-9][0-9]{0,8})\.([0-9]{1,9})")
 
 

@@ -139,7 +139,7 @@ hpcdist_is_stopped() {
   [[ ! -e $HPCDIST_RUN_DIR/stop ]] || return 0
   [[ ${hpcdist[max_failures]:-} && ${hpcdist_code:-1} != 0 ]] && why=$(hpcdist_over_limits) && [[ $why ]] && echo "as $why" >"$HPCDIST_RUN_DIR/stop"
 }
-hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled/$1 ]]; }
+hpcdist_is_cancelled() { [[ -e $HPCDIST_RUN_DIR/cancelled_trials/$1 ]]; }
 # Beside a worker: ends the program of trial $1, which was returned $2 times, if the trial is cancelled, 30 s later by force.
 hpcdist_watch_trial() {
   local pids seconds=0 never

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.renderer import render
 from hpcdist.script.trial_table import table
+from hpcdist.sweeps import claims
 from tests.plans import planned
 from tests.script.jobs import BASH, ONE_PROCESS, started
 
@@ -175,9 +177,8 @@ def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> No
     cmd = "trap 'exit 7' TERM; echo $N >>ready; sleep $((N == 1 ? 20 : 3)) & wait"
     process = job(tmp_path, cmd, 4)
     until(tmp_path, 2)
-    (tmp_path / "run" / "cancelled").mkdir()
-    for trial in ("1", "4"):
-        (tmp_path / "run" / "cancelled" / trial).touch()
+    for trial in (1, 4):
+        claims.cancel(RunDirectory(tmp_path / "run"), trial)
     assert ended(process)[0] == 0
     ends = {1: ("cancelled", "7"), 2: ("ended", "0"), 3: ("ended", "0"), 4: ("cancelled", "143")}
     assert events(tmp_path) == Counter(

@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import endings
+from hpcdist.runs import endings, stopping
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.runs.states import Report
@@ -139,6 +139,25 @@ def test_a_packed_trial_is_cancelled_by_a_file_until_it_is_resumed(tmp_path: Pat
     assert not single.cancel(find(report, 2), services())
     claims.return_trials(packed.directory, {3})
     assert claims.cancelled(packed.directory) == {2}
+
+
+@pytest.mark.parametrize("is_whole_first", [False, True])
+def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, is_whole_first: bool) -> None:
+    packed = on_slurm(run(tmp_path, "started 12 100 0"))
+    packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
+    if is_whole_first:
+        stopping.mark_cancelled(packed.directory)
+    assert single.cancel(find(Report(packed, RUNNING), 2), services())
+    assert (stopping.is_cancelled(packed.directory), claims.cancelled(packed.directory)) == (
+        is_whole_first,
+        {2},
+    )
+    stopping.mark_cancelled(packed.directory)
+    assert stopping.is_cancelled(packed.directory)
+    stopping.withdraw(packed.directory, attempts=True)
+    assert (stopping.is_cancelled(packed.directory), claims.cancelled(packed.directory)) == (False, {2})
+    claims.return_trials(packed.directory, {2})
+    assert claims.cancelled(packed.directory) == set()
 
 
 def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
