@@ -58,7 +58,7 @@ hpcdist_print_all() {
 }
 
 hpcdist_folder=$(mktemp -d) || exit
-trap 'rm -rf -- "$hpcdist_folder"' EXIT
+trap '[[ $BASHPID != "$$" ]] || rm -rf -- "$hpcdist_folder"' EXIT # a subshell that gets TERM may run it
 hpcdist_job=$1 hpcdist_py_spy=$2
 shift 2
 hpcdist_print_all "$hpcdist_job" "$@" 2>/dev/null | gzip -c | base64 -w 800 | sed "s|^|${SLURMD_NODENAME:-$(uname -n)} |"

@@ -28,9 +28,11 @@ hpcdist_open_run() {
   hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
   trap hpcdist_finish EXIT
 }
-# An untrapped signal ends this script with the exit code of an earlier command: 0 is the program's, or unknown.
+# An untrapped signal ends this script with the exit code of an earlier command: 0 is the program's, or unknown. A subshell that
+# gets one between its fork and bash's reset of traps comes here as well (bash 5.2, trap_handler and termsig_handler).
 hpcdist_finish() {
   local code=$?
+  [[ $BASHPID == "$$" ]] || return 0
   ((code != 0)) || code=${hpcdist_status:-unknown}
   [[ ${hpcdist_end:-} != requeued ]] || code=${hpcdist_status:-$code} # the batch system's TERM at this moment may change it
   [[ ! ${hpcdist_clock:-} ]] || kill "$hpcdist_clock" 2>/dev/null

@@ -27,7 +27,10 @@ hpcdist_requeue() {
     code=0
     [[ ${hpcdist_end:-} == requeued ]] || "requeue_${hpcdist[scheduler]}" || code=$?
     if ((code == 0)); then
-      hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
+      for _ in {1..5}; do # it may get TERM before it can ignore it
+        hpcdist_call_if_there "exclude_${hpcdist[scheduler]}" "${bad//$'\n'/,}"
+        (($? == 143)) || break
+      done
       hpcdist_end=requeued
       echo "hpcdist: $hpcdist_why: this job is in the queue again"
       return
@@ -112,13 +115,26 @@ lives_local() {
 hpcdist_has_row() { awk -v id="$2" -v column="$3" -v state="$4" 'index($1, id) == 1 && $column ~ state { found = 1 } END { exit !found }' <<<"$1"; }
 
 hpcdist_slurm_id() { echo "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; }
+# Sets hpcdist_said to the answer of a command. It is asked again if TERM ended it, which all processes of a job may get at this
+# moment: timeout(1) passes it on, also where it is ignored.
+hpcdist_ask() {
+  local code
+  for _ in {1..5}; do
+    code=0
+    hpcdist_said=$(trap '' TERM && timeout 60 "$@" 2>&1) || code=$?
+    ((code == 143)) || break
+  done
+  return "$code"
+}
 # Not one that was cancelled or has ended meanwhile, which Slurm would run again, too: with Incomplete it passes over these, and
-# over those that met their limit, and says nothing. Returns 2 if Slurm does not answer.
+# over those that met their limit, and says nothing. Returns 2 if Slurm does not answer. The job waits if TERM, which it gets
+# for being in the queue again, came before Slurm's first answer.
 requeue_slurm() {
   local said code=0 only=(Incomplete)
   [[ ! ${hpcdist_late:-} ]] || only=()
-  said=$(timeout 60 scontrol requeue "${only[@]}" "$(hpcdist_slurm_id)" 2>&1) || code=$?
-  ((code != 0)) || return 0
+  hpcdist_ask scontrol requeue "${only[@]}" "$(hpcdist_slurm_id)" || code=$?
+  said=$hpcdist_said
+  [[ $code != 0 && $said != *'pending execution'* ]] || return 0
   echo "$said" >&2
   [[ $code == 124 || $said == *@('Unable to contact'|'timed out'|'Connection refused'|ommunication)* ]] || return 1
   return 2
@@ -170,13 +186,14 @@ down_slurm() { timeout 60 sinfo -h -N -n "${1:-$SLURM_JOB_NODELIST}" -o '%N %T' 
 # A job that is to make room runs until that is over; one that was cancelled does not. Each component of a heterogeneous job
 # has a record of its own.
 ending_slurm() {
-  timeout 60 scontrol show job "$(hpcdist_slurm_id)" | awk -v RS='[ \n]+' -F= '
+  hpcdist_ask scontrol show job "$(hpcdist_slurm_id)" || echo "$hpcdist_said" >&2
+  awk -v RS='[ \n]+' -F= '
     $1 == "JobId" { preempted += is_preempted(); split("", is) }
     { is[$1] = $2 }
     $1 == "JobState" && $2 != "RUNNING" { ended = 1 }
     $1 == "Reason" && $2 == "TimeLimit" { late = 1 }
     function is_preempted() { return is["JobState"] == "RUNNING" && is["PreemptTime"] ~ /^[0-9]/ && is["PreemptTime"] "" >= is["StartTime"] "" }
-    END { if (preempted + is_preempted()) print "preempt"; else if (ended) print late ? "timeout" : "terminated" }'
+    END { if (preempted + is_preempted()) print "preempt"; else if (ended) print late ? "timeout" : "terminated" }' <<<"$hpcdist_said"
 }
 cancel_slurm() { timeout 60 scancel "$1"; }
 cancel_pbs() { timeout 60 qdel "$1"; }

@@ -13,6 +13,7 @@ hpcdist_begin_task() {
 hpcdist_begin_task_setup() { trap hpcdist_end_unprepared EXIT; }
 hpcdist_end_unprepared() {
   hpcdist_code=$?
+  [[ $BASHPID == "$$" ]] || return 0 # as in hpcdist_finish
   ((hpcdist_code != 0)) || hpcdist_code=86
   hpcdist_first_to_fail "$hpcdist_code" "a line of task_setup ended this task before its program had run (exit code $hpcdist_code)"
   exit "$hpcdist_code"

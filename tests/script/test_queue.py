@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -183,6 +184,94 @@ def test_a_job_asks_again_while_the_batch_system_is_down_but_not_for_ever(
     assert out.splitlines()[0] == f"requeue Incomplete 7: {said_}"
     assert out.splitlines()[-1] == found
     assert ("`hpcdist resume` goes on with its run" in out) == ("not" in found)
+
+
+@pytest.mark.parametrize(("met", "found"), [(1, "0 requeued"), (4, "0 requeued"), (999, "100 not requeued")])
+def test_term_of_the_requeue_itself_meets_what_asks_for_it(tmp_path: Path, met: int, found: str) -> None:
+    """All processes of the job get it; timeout(1) passes it on though it is ignored, and ends with 143."""
+    lines = f"""\
+hpcdist_why=timeout SLURM_JOB_ID=7
+scontrol() {{
+  echo >>calls
+  (($(wc -l <calls) > {met})) || return 143
+  echo "Job is pending execution for job 7" >&2
+  return 1
+}}
+exclude_slurm() {{
+  echo >>excluded
+  (($(wc -l <excluded) > {min(met, 4)})) || return 143
+}}
+hpcdist_requeue
+echo "$SECONDS ${{hpcdist_end:-not requeued}}"
+"""
+    assert said(tmp_path, lines)[1].splitlines()[-1] == found
+    assert (tmp_path / "excluded").exists() == (found == "0 requeued")
+    if found == "0 requeued":
+        assert len((tmp_path / "excluded").read_text().splitlines()) == met + 1
+
+
+def test_term_meets_what_asks_why_the_job_is_being_ended(tmp_path: Path) -> None:
+    lines = """\
+SLURM_JOB_ID=7
+scontrol() {
+  echo >>calls
+  (($(wc -l <calls) > 1)) || return 143
+  echo 'JobId=7 JobState=COMPLETING Reason=TimeLimit'
+}
+ending_slurm
+"""
+    assert said(tmp_path, lines) == (0, "timeout\n")
+
+
+FORKS = """\
+. {runtime}/begin.sh
+. {runtime}/task.sh
+hpcdist_log_event() {{ echo "$*" >>events; }}
+hpcdist_first_to_fail() {{ echo "failed $*" >>events; }}
+hpcdist[mode]=once hpcdist_program=none hpcdist_status=138 hpcdist_end=requeued
+trap {end} EXIT
+hpcdist_trap_signals 2>/dev/null
+hpcdist_meet_limit() {{ :; }}
+subshell() ( : )
+echo ready
+for ((count = 0; count < 1500; count++)); do
+  subshell
+  : "$(subshell)"
+done
+trap '' TERM
+exit 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("hpcdist_finish", ["requeued 138"]),
+        (
+            "hpcdist_end_unprepared",
+            ["failed 3 a line of task_setup ended this task before its program had run (exit code 3)"],
+        ),
+    ],
+)
+def test_term_between_fork_and_reset_of_traps_runs_no_exit_trap(
+    tmp_path: Path, end: str, expected: list[str]
+) -> None:
+    """bash gives a child that it has just forked the signal anew, with the parent's EXIT trap still set."""
+    script = ASIDE + FORKS.format(runtime=RUNTIME, end=end)
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        while process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+    assert (process.returncode, (tmp_path / "events").read_text().splitlines()) == (3, expected)
 
 
 COMPONENT = "JobId={} HetJobId=7 {} JobState={} {} StartTime=2026-11-23T10:00:00 PreemptTime={}\n"
