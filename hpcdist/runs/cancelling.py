@@ -62,12 +62,14 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
     if not isinstance(scheduler, CancelsElements):
         message = f"{scheduler.name} cannot cancel an element of an array alone"
         raise SchedulerError(Problem(message, hint=f"`hpcdist cancel {job.name}` cancels all of them"))
-    at = services.now()
-    completed = services.at([report.run]).runner.run(scheduler.cancel_element(job, index))
+    at, runner = services.now(), services.at([report.run]).runner
+    completed = runner.run(scheduler.cancel_element(job, index))
     if not completed.ok:
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
     endings.record_cancelled(job, at, element)
+    if report.run.record.remote:  # else the next look there would not have it
+        runner.run(endings.command_to_record_cancelled([job], at, element))
     return True
 
 

@@ -37,17 +37,21 @@ def record_cancelled(job: Job, at: float, element: int | None = None) -> None:
     ``at``: before the batch system was asked to, or the end would seem to come first; scripts write whole
     seconds. ``element``: the one that was cancelled alone. A log that cannot be written is ignored.
     """
-    number, directory = _number(job), _directory(job)
-    number = number if element is None else element_id(number, element)
-    if any((event.what, event.job_id) == (_CANCELLED, number) for event in directory.events()):
+    directory, new = _directory(job), _cancelled(job, at, element)
+    if any((event.what, event.job_id) == (new.what, new.job_id) for event in directory.events()):
         return
     with contextlib.suppress(OSError):
-        directory.append_event(Event(_CANCELLED, number, int(at), "0"))
+        directory.append_event(new)
 
 
-def command_to_record_cancelled(jobs: Sequence[Job], at: float) -> Command:
+def command_to_record_cancelled(jobs: Sequence[Job], at: float, element: int | None = None) -> Command:
     """Return the command that does so on another machine."""
-    return _command_to_append((job, Event(_CANCELLED, _number(job), int(at), "0")) for job in jobs)
+    return _command_to_append((job, _cancelled(job, at, element)) for job in jobs)
+
+
+def _cancelled(job: Job, at: float, element: int | None) -> Event:
+    number = _number(job)
+    return Event(_CANCELLED, number if element is None else element_id(number, element), int(at), "0")
 
 
 def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:

@@ -110,6 +110,20 @@ def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: 
     assert not endings.has_ended(job)  # one of three
 
 
+def test_an_element_cancelled_on_a_remote_is_recorded_there(tmp_path: Path) -> None:
+    """The next look takes the event log from there: without the line, an element that waited has vanished."""
+    searched = on_slurm(run(tmp_path, count=20), trials="3,17,20")
+    searched = searched._replace(record=searched.record._replace(remote="far"))
+    there = cast("Elsewhere", services(("scancel",), ("sh",)).runner)
+    assert single.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
+    assert isinstance(there, FakeShell)
+    scancel, written = there.commands
+    assert searched.job
+    assert scancel.argv == ("scancel", "12_2")
+    assert written == endings.command_to_record_cancelled([searched.job], 150, 17)
+    assert written.argv[-2:] == ("cancelled 12_17 150 0", searched.job.directory)
+
+
 def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
     searched = on_slurm(run(tmp_path, "started 12_1 100 0"))
     denied = services(("scancel",), code=1, stderr="scancel: error: Access denied\n")
