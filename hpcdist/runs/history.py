@@ -14,6 +14,10 @@ from hpcdist.schedulers.job import TERMINATED, JobState, Status, fold, split_id
 RUNNING: Final = JobState.RUNNING.value
 ENDED: Final = "ended"
 UNKNOWN: Final = JobState.UNKNOWN.value
+_LIVE: Final = frozenset({"started", "finishing"})
+_MARKS: Final = _LIVE | {"timeout", "ended", REQUEUED}
+"""The events of which the last one shows whether a job runs; one that its limit ended may write no other."""
+
 STATES: Final = (
     *(JobState.UNSUBMITTED.value, RUNNING, ENDED, UNKNOWN),
     *(state.value for state in JobState if state.is_final),
@@ -45,11 +49,11 @@ def _state(run: Run, events: Sequence[Event]) -> str:
         return run.record.ended.state.value
     if run.record.phase in (Phase.CREATED, Phase.REFUSED):
         return JobState.UNSUBMITTED.value
-    last = {event.job_id: event for event in events if event.what in ("started", "ended", REQUEUED)}
+    last = {event.job_id: event for event in events if event.what in _MARKS}
     cancelled = any(event.what == "cancelled" for event in events)
     if any(event.what == REQUEUED for event in last.values()):
         return UNKNOWN
-    if any(event.what == "started" for event in last.values()):
+    if any(event.what in _LIVE for event in last.values()):
         return UNKNOWN if cancelled else RUNNING
     return ENDED if last and run.job and not _may_live(run, last.values()) else UNKNOWN
 

@@ -45,6 +45,13 @@ def log(*lines: str) -> bytes:
         pytest.param(("cancelled 12 60 0",), "unknown", None, id="cancelled before its start"),
         pytest.param(("started 12 7200 0", "ended 12 3600 0"), "ended", 0.0, id="a clock that was set back"),
         pytest.param(("ended 12 3600 0",), "ended", None, id="its start was lost"),
+        pytest.param(("started 12 0 0", "timeout 12 3600 0"), "ended", None, id="killed at its limit"),
+        pytest.param(
+            ("started 12 0 0", "timeout 12 3600 0", "over 12 3600 timeout", "finishing 12 3600 138"),
+            "running",
+            None,
+            id="in the steps after its limit",
+        ),
         pytest.param(
             ("started 12 0 0", "again 12 3600 timeout", "requeued 12 3600 138"),
             "unknown",
