@@ -24,6 +24,12 @@ RESUMED: Final = "resumed"
 LOST: Final = "lost"
 """The event of a node that was lost; `status` may find it after the end."""
 
+_TOLD: Final = "terminated"
+"""The event of a script that got TERM before its program ended with 0, which may not have finished then.
+
+Without it exit code 0 is the program's own, also where a cancellation kills the script before it exits.
+"""
+
 _BESIDE: Final = frozenset({RESUMED, LOST})
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
@@ -193,7 +199,8 @@ def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Sta
         events[event.what] = event
     started, ended, timeout = events.get("started"), events.get("ended"), events.get("timeout")
     code = int(ended.value) if ended and ended.value.isdecimal() else None
-    if cancelled is not None and (ended is None or ended.at >= cancelled):
+    is_whole = code == 0 and _TOLD not in events
+    if cancelled is not None and not is_whole and (ended is None or ended.at >= cancelled):
         return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)
     if code is None:
         return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None

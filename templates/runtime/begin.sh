@@ -36,6 +36,8 @@ hpcdist_finish() {
   ((code != 0)) || code=${hpcdist_status:-unknown}
   [[ ${hpcdist_end:-} != requeued ]] || code=${hpcdist_status:-$code} # the batch system's TERM at this moment may change it
   [[ ! ${hpcdist_clock:-} ]] || kill "$hpcdist_clock" 2>/dev/null
+  # Many programs end with 0 when they get TERM: where the job was cancelled, that is not known as the end of its training.
+  [[ $code != 0 || ! ${hpcdist_told_to_end:-} ]] || hpcdist_log_event terminated 0
   hpcdist_log_event "${hpcdist_end:-ended}" "$code" || echo "hpcdist: the end (exit code $code) cannot be written to $HPCDIST_RUN_DIR/events; is the disk full?" >&2
   [[ ! ${hpcdist_abandoned:-} ]] || hpcdist_call_if_there "cancel_${hpcdist[scheduler]}" "$HPCDIST_JOB_ID"
   [[ $code != unknown ]] || hpcdist_fail "this script ended before its program had run; does a line of setup exit?"

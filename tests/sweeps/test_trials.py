@@ -46,6 +46,25 @@ def states(found: Sequence[Trial]) -> list[tuple[int, object, str, int | None, f
     ]
 
 
+@pytest.mark.parametrize("event_id", ["12", "12[].head_1", "f7"])
+@pytest.mark.parametrize("at", [155, 160])
+def test_trial_that_recorded_its_end_is_not_cancelled_by_a_stop(
+    tmp_path: Path, event_id: str, at: int
+) -> None:
+    """A stop kills its script between that line and its exit; one that got TERM may not have finished."""
+    lines = [
+        *("started JOB_1 100 0", "ended JOB_1 160 0"),
+        *("started JOB_2 100 0", "terminated JOB_2 160 0", "ended JOB_2 160 0"),
+        *("started JOB_3 100 0", "ended JOB_3 160 143"),
+        f"cancelled JOB {at} 0",
+    ]
+    searched = run(tmp_path, *(line.replace("JOB", event_id) for line in lines))
+    searched = searched._replace(record=searched.record._replace(job_id=event_id))
+    stopped = Status(JobState.CANCELLED, "F", 143, source="qstat")
+    found = trials.trials(Report(searched, stopped), lambda _: (), 200)
+    assert [one.state for one in found] == ["completed", "cancelled", "cancelled"]
+
+
 def test_each_trial_has_the_state_of_its_element(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 0", "started 12_2 110 0")
     found = trials.trials(Report(searched, RUNNING), lambda _: (), 200)
