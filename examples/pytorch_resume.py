@@ -7,6 +7,7 @@ depends on the seed and the step alone, and the checkpoint has all the rest.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -101,8 +102,8 @@ def batch_of(step: int, count: int, seed: int) -> torch.Tensor:
     return order[place * size : (place + 1) * size][dist.get_rank() :: dist.get_world_size()]
 
 
-def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, args: argparse.Namespace) -> None:
-    """Train from the checkpoint on, and write another one after each epoch."""
+def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, args: argparse.Namespace) -> bool:
+    """Train from the checkpoint on, and write another one after each epoch; return whether it is finished."""
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     parallel, log = DistributedDataParallel(model), recorder()
     steps_of_epoch = len(x) // (BATCH * dist.get_world_size())
@@ -118,7 +119,8 @@ def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, args: argparse.Nam
             log(step=step + 1, loss=loss.item())
             save(step + 1, model, optimizer)
         if end:
-            sys.exit("saved, and not finished: another attempt goes on")  # exit code 0 would mean finished
+            return False
+    return True
 
 
 def parse_args() -> argparse.Namespace:
@@ -147,14 +149,17 @@ def main() -> None:
     pixels, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels / 16, dtype=torch.float32, device=device), torch.tensor(labels, device=device)
     tests = torch.arange(len(x)) % 5 == 0
-    train(model, x[~tests], y[~tests], args)
-    if dist.get_rank() == 0:
+    is_finished = train(model, x[~tests], y[~tests], args)
+    if is_finished and dist.get_rank() == 0:
         model.eval()
         accuracy = float((model(x[tests]).argmax(dim=1) == y[tests]).float().mean())
         torch.save(model.state_dict(), OUTPUTS / "weights.pt")
         print(f"test accuracy {accuracy:.4f} on {dist.get_world_size()} {device.type} processes", flush=True)
+    gc.collect()  # DistributedDataParallel, a reference cycle, would outlive the process group
     dist.barrier()  # the first process to exit would close the connections of the others
     dist.destroy_process_group()
+    if not is_finished:
+        sys.exit("saved, and not finished: another attempt goes on")  # exit code 0 would mean finished
 
 
 if __name__ == "__main__":

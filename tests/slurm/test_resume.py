@@ -98,9 +98,12 @@ trainer = Trainer(GPT2LMHeadModel(GPT2Config(**size)), args, train_dataset=data,
 trainer.train(resume_from_checkpoint=get_last_checkpoint(args.output_dir))
 if trainer.is_world_process_zero():
     torch.save(trainer.model.state_dict(), os.path.join(os.environ["HPCDIST_OUTPUTS"], "weights.pt"))
+sys.stdout.flush()
+os._exit(0)
 """
 """As in Hugging Face's own examples, whose options are those of TrainingArguments; without dropout, of
-whose random numbers the checkpoint at a signal has not all."""
+whose random numbers the checkpoint at a signal has not all. What DistributedDataParallel leaves behind may
+abort a process whose interpreter ends, so that it ends without."""
 
 LAST_WHOLE = """\
 max(

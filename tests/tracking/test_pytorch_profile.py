@@ -110,19 +110,27 @@ def test_each_rank_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 TRAINING: Final = """
-import os, torch
+import gc, torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
+
+def train():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    handler = tensorboard_trace_handler("outputs/traces", use_gzip=dist.get_rank() == 1)
+    wanted = schedule(wait=1, warmup=1, active=2, repeat=1)
+    with profile(activities=[ProfilerActivity.CPU], schedule=wanted, on_trace_ready=handler) as profiler:
+        for _ in range(6):
+            model(torch.ones(8, 64)).sum().backward()
+            profiler.step()
+
 dist.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
-handler = tensorboard_trace_handler("outputs/traces", use_gzip=dist.get_rank() == 1)
-wanted = schedule(wait=1, warmup=1, active=2, repeat=1)
-with profile(activities=[ProfilerActivity.CPU], schedule=wanted, on_trace_ready=handler) as profiler:
-    for _ in range(6):
-        model(torch.ones(8, 64)).sum().backward()
-        profiler.step()
+train()
+gc.collect()  # DistributedDataParallel, a reference cycle, would outlive the process group
+dist.barrier()  # the first process to exit would close the connections of the others
 dist.destroy_process_group()
 """
+"""What DistributedDataParallel leaves behind may abort a process whose interpreter ends
+(https://github.com/pytorch/pytorch/pull/179291)."""
 
 
 @pytest.mark.extended
