@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist, Result
 
 TRAIN = """\
@@ -78,18 +80,20 @@ def test_a_snapshot_of_the_code_is_that_of_the_run(real: Hpcdist, folder: Path) 
     assert ended(real, "train-3")[0][1] == "two"
 
 
-def test_what_keeps_a_run_from_being_restarted(real: Hpcdist, folder: Path) -> None:
+def test_what_keeps_a_run_from_being_restarted(real: Hpcdist, folder: Path, wording: Wording) -> None:
     submitted(real, folder)
     experiment = folder / "runs/train-1/experiment.yml"
     done = real("restart", "train-1", "-p", "rate=3")
-    assert (done.code, "rate" in done.err, "train-2" in done.out) == (2, True, False)
+    assert (done.code, "train-2" in done.out) == (2, False)
+    wording(done.err.replace(str(folder), "FOLDER"))
     assert real("restart", "train-1/3").code == 2
     code = folder / "runs/train-1/code.json"
     code.write_text(json.dumps({**json.loads(code.read_text()), "folder": "/nothing/here"}))
     done = real("copy", "train-1")
     assert done.code == 2
-    assert "/nothing/here, where train-1 was submitted, is gone" in done.err
+    wording(done.err)
     experiment.unlink()
     done = real("restart", "train-1")
-    assert (done.code, f"{experiment} cannot be read" in done.err) == (2, True)
+    assert done.code == 2
+    wording(done.err.replace(str(folder), "FOLDER"))
     assert [path.name for path in (folder / "runs").glob("train*")] == ["train-1"]

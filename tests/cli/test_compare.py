@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist, run_real
 
 PROGRAM: Final = """
@@ -94,8 +96,8 @@ def test_nothing_to_show(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
     assert hpcdist(verb, "--json").out == "[]\n"
 
 
-@pytest.mark.parametrize("words", [("none-1",), ("none-*",), ("--sort", "accuracy")])
-def test_what_is_not_there(runs: Path, hpcdist: Hpcdist, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", [("none-1",), ("none-*",), ("--sort", "accuracy")], ids=" ".join)
+def test_what_is_not_there(runs: Path, hpcdist: Hpcdist, words: tuple[str, ...], wording: Wording) -> None:
     shown = hpcdist("compare", *words, "--runs-dir", str(runs))
     assert (shown.code, shown.out) == (2, "")
-    assert shown.err.startswith("error: there is no ")
+    wording(shown.err.replace(str(runs), "RUNS"))

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a message is compared as one line
 """What the user's own ``config.yml`` does to the verbs."""
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import RANKS, Hpcdist
+from tests.wording import Wording
 
 FILE = "../config/hpcdist/config.yml"
 CONFIG = """\
@@ -82,27 +82,26 @@ def test_another_file_and_none(hpcdist: Hpcdist, folder: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("sites: {toy: {acount: x}}\n", "1:15: sites.toy.acount: unknown key 'acount'; did you mean 'account'?"),
-        ("site: tyo\n", "1:7: there is no site 'tyo'; did you mean 'toy'?"),
-        ("a: [\n", "2:1: a value is expected here; quote it if it is text"),
-    ],
+    "text",
+    ["sites: {toy: {acount: x}}\n", "site: tyo\n", "a: [\n"],
 )  # fmt: skip
 def test_a_broken_config_is_reported_with_its_place(
-    hpcdist: Hpcdist, config: Path, text: str, sentence: str
+    hpcdist: Hpcdist, config: Path, text: str, wording: Wording
 ) -> None:
     config.write_text(text)
     result = hpcdist("check", "any.yml", "--site-path", "sites")
-    assert (result.code, result.out, result.err) == (2, "", f"error: {config}:{sentence}\n")
+    assert (result.code, result.out) == (2, "")
+    wording(result.err.replace(str(config), "CONFIG"))
 
 
 @pytest.mark.parametrize("name", ["./sites/toy.yaml", "sites/toy", "toy.yaml"])
-def test_a_site_s_file_is_named_by_its_whole_path(hpcdist: Hpcdist, config: Path, name: str) -> None:
+def test_a_site_s_file_is_named_by_its_whole_path(
+    hpcdist: Hpcdist, config: Path, name: str, wording: Wording
+) -> None:
     config.write_text(f"site: {name}\n")
     result = hpcdist("check", "any.yml")
-    line = f"{config}:1:7: site: '{name}' is relative to the current folder; write an absolute path"
-    assert (result.code, result.out, result.err) == (2, "", f"error: {line}\n")
+    assert (result.code, result.out) == (2, "")
+    wording(result.err.replace(str(config), "CONFIG"))
 
 
 def test_another_site_wins_over_a_config_that_names_none(hpcdist: Hpcdist, config: Path) -> None:
@@ -118,18 +117,15 @@ def test_a_site_s_file_in_the_home(
     assert origins(hpcdist)["site: toy"] == f"{config}:1"
 
 
-def test_doubtful_values_of_the_config_are_located(hpcdist: Hpcdist, config: Path) -> None:
+def test_doubtful_values_of_the_config_are_located(hpcdist: Hpcdist, config: Path, wording: Wording) -> None:
     config.write_text("defaults:\n  partition: cpu\n")
     result = hpcdist("check", "any.yml", "--site-path", "sites", "--site", "toy")
     assert result.code == 0
-    place = f"warning: {config}:2:14: batch.partition"
-    assert f"{place}: the file of site toy has no partition 'cpu', and slurm decides; " in result.err
+    wording(result.err.replace(str(config), "CONFIG"))
 
 
-def test_a_section_of_no_site_is_a_warning(hpcdist: Hpcdist, config: Path) -> None:
+def test_a_section_of_no_site_is_a_warning(hpcdist: Hpcdist, config: Path, wording: Wording) -> None:
     config.write_text("sites: {tyo: {account: x}}\n")
     result = hpcdist("check", "ranks.yml", "--site-path", "sites")
-    assert (result.code, result.err) == (
-        0,
-        f"warning: {config}:1:9: sites.tyo: there is no site 'tyo'; did you mean 'toy'?\n",
-    )
+    assert result.code == 0
+    wording(result.err.replace(str(config), "CONFIG"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import ExitCode
+from tests.wording import Wording
 
 from .conftest import Hpcdist, argv, run_real
 
@@ -71,24 +72,26 @@ def test_json(runs: Path, hpcdist: Hpcdist) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        ((), "give a destination: --mlflow, --tensorboard, --csv or --output."),
-        (("--csv", "a", "--follow"), "--follow goes with --mlflow."),
-        (("--csv", "-", "--json"), "use one of --json, --csv - and --output -."),
-        (("--csv", "-", "-o", "-"), "use one of --json, --csv - and --output -."),
-        (("--csv", "one", "-o", "./one"), "--csv and --output are the same file; give each its own."),
+        (),
+        ("--csv", "a", "--follow"),
+        ("--csv", "-", "--json"),
+        ("--csv", "-", "-o", "-"),
+        ("--csv", "one", "-o", "./one"),
     ],
+    ids=" ".join,
 )
 def test_what_does_not_go_together(
-    runs: Path, hpcdist: Hpcdist, words: tuple[str, ...], message: str
+    runs: Path, hpcdist: Hpcdist, words: tuple[str, ...], wording: Wording
 ) -> None:
     done = hpcdist("export", "train-1", *words, "--runs-dir", str(runs))
-    assert (done.code, done.err.splitlines()[-1]) == (ExitCode.CONFIG, f"Error: {message}")
+    assert done.code == ExitCode.CONFIG
+    wording(done.err)
 
 
 def test_a_file_that_cannot_be_read_is_a_warning_and_all_else_goes_on(
-    runs: Path, hpcdist: Hpcdist, tmp_path: Path
+    runs: Path, hpcdist: Hpcdist, tmp_path: Path, wording: Wording
 ) -> None:
     shutil.copytree(runs, tmp_path / "copy")
     [record] = (tmp_path / "copy/train-1/tracking").rglob("rank-0.*")
@@ -96,11 +99,11 @@ def test_a_file_that_cannot_be_read_is_a_warning_and_all_else_goes_on(
     record.symlink_to("/etc/passwd")
     done = hpcdist("export", "train-1", "train-2", "--csv", "all.csv", "--runs-dir", str(tmp_path / "copy"))
     assert done.code == 0
-    assert done.err == f"warning: train-1: {record} was not read: it is a symbolic link\n"
+    wording(done.err.replace(str(record), "RECORD"))
     assert [line.split(",")[0] for line in Path("all.csv").read_text().splitlines()] == ["run", "train-2"]
 
 
-def test_a_folder_that_cannot_be_written(runs: Path, hpcdist: Hpcdist) -> None:
+def test_a_folder_that_cannot_be_written(runs: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     done = hpcdist("export", "train-1", "--csv", "none/all.csv", "--runs-dir", str(runs))
-    assert (done.code, done.err.count("\n")) == (ExitCode.CONFIG, 1)
-    assert done.err == "error: none/all.csv: No such file or directory\n"
+    assert done.code == ExitCode.CONFIG
+    wording(done.err)

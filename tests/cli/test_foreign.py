@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist
 
 PYTORCH: Final = """\
@@ -18,7 +20,6 @@ metadata: {name: NAME}
 spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{name: pytorch, command: [echo, NAME]}]}}}}}
 """
 BOTH: Final = "---\n".join(PYTORCH.replace("NAME", name) for name in ("one", "two"))
-UNREAD: Final = "warning: both.yml:2:7: kind: this PyTorchJob 'one' has no effect on a batch machine: only PyTorchJob 'two' is run\n"
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +27,15 @@ def _both(folder: Path) -> None:
     (folder / "both.yml").write_text(BOTH)
 
 
-@pytest.mark.parametrize("verb", ["check", "plan", "render", "explain"])
-def test_name_selects_one_job_of_several(hpcdist: Hpcdist, verb: str) -> None:
-    result = hpcdist(verb, "both.yml", "--site", "local", "--name", "two")
-    assert (result.code, result.err) == (0, UNREAD)
-    refused = hpcdist(verb, "both.yml", "--site", "local")
-    assert (refused.code, refused.out) == (2, "")
-    assert "this file contains 2 jobs: PyTorchJob 'one' (line 1), PyTorchJob 'two' (line 6)" in refused.err
+def test_name_selects_one_job_of_several(hpcdist: Hpcdist, wording: Wording) -> None:
+    verbs = ("check", "plan", "render", "explain")
+    results = [hpcdist(verb, "both.yml", "--site", "local", "--name", "two") for verb in verbs]
+    [(code, unread)] = {(result.code, result.err) for result in results}
+    assert code == 0
+    refusals = [hpcdist(verb, "both.yml", "--site", "local") for verb in verbs]
+    [(code, out, several)] = {(refused.code, refused.out, refused.err) for refused in refusals}
+    assert (code, out) == (2, "")
+    wording(unread + several)
 
 
 def test_from_sets_the_format(hpcdist: Hpcdist) -> None:
@@ -42,10 +45,10 @@ def test_from_sets_the_format(hpcdist: Hpcdist) -> None:
     assert (result.code, result.out) == (0, "ok: both.yml: 1 task by mpirun, 1 node (site local)\n")
 
 
-def test_an_unknown_format(hpcdist: Hpcdist) -> None:
+def test_an_unknown_format(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("plan", "both.yml", "--from", "kubflow")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "error: there is no importer 'kubflow'; did you mean 'kubeflow'?\n"
+    wording(result.err)
 
 
 def test_the_format_is_recorded_with_the_run(real: Hpcdist, folder: Path) -> None:
@@ -81,19 +84,14 @@ def test_a_command_line_of_gradient_is_submitted(folder: Path, hpcdist: Hpcdist)
     )  # fmt: skip
 
 
-def test_several_words_need_the_tool_of_their_command_line(hpcdist: Hpcdist) -> None:
+def test_several_words_need_the_tool_of_their_command_line(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("check", "a.yml", "b.yml")
-    assert (result.code, result.err.splitlines()[-1]) == (
-        2,
-        "Error: These are 2 words, not one file. Give the tool of this command line with --from: gradient.",
-    )
+    assert result.code == 2
+    wording(result.err)
 
 
-def test_problems_of_a_command_line_are_those_of_its_tool(hpcdist: Hpcdist) -> None:
+def test_problems_of_a_command_line_are_those_of_its_tool(hpcdist: Hpcdist, wording: Wording) -> None:
     words = ("experiments", "run", "singlenode", "--optionsFile", "missing.yml")
     result = hpcdist("check", "--site=local", "--from=gradient", "--", *words)
     assert result.code == 2
-    assert result.err == (
-        "error: --optionsFile=missing.yml: optionsFile: 'missing.yml' cannot be read: there is no such file; "
-        "write its path, beginning at the folder of this file or of its repository\n"
-    )
+    wording(result.err)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
@@ -33,11 +35,11 @@ def test_a_clean_shell(hpcdist: Hpcdist) -> None:
     assert (result.code, result.out) == (0, "ok: no problems found\n")
 
 
-def test_this_shell(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_shell(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setenv("NCCL_IB_RETRY_CNT", "10")
     result = hpcdist("lint-env")
-    line = f"warning: environment: NCCL_IB_RETRY_CNT=10: {ODD}; {HINT} ({GUIDE}#nccl-ib-retry-cnt)\n"
-    assert (result.code, result.out) == (3, line)
+    assert result.code == 3
+    wording(result.out)
 
 
 def test_a_file(hpcdist: Hpcdist, folder: Path) -> None:
@@ -119,49 +121,44 @@ def test_lines_without_variables_of_interest_are_ignored(hpcdist: Hpcdist, line:
     assert (result.code, result.out) == (0, "ok: no problems found\n")
 
 
-def test_notes_alone_exit_with_0(hpcdist: Hpcdist) -> None:
+def test_notes_alone_exit_with_0(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\n")
     assert result.code == 0
-    assert result.out.startswith("note: <stdin>:1: NCCL_SHM_DISABLE=1: NVIDIA documents it as a work-around")
+    wording(result.out)
 
 
-def test_against_a_site(hpcdist: Hpcdist) -> None:
+def test_against_a_site(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("lint-env", "-", "--site", "perlmutter", stdin="UCX_TLS=rc\nNCCL_NET_GDR_LEVEL=PHB\n")
     assert result.code == 3
-    assert result.out == (
-        "warning: <stdin>:1: UCX_TLS=rc: UCX has no transport for Slingshot, so it has no effect there; "
-        "remove it (docs.cscs.ch, communication)\n"
-    )
+    wording(result.out)
 
 
-def test_the_site_of_the_config(hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_site_of_the_config(
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     (folder / "config.yml").write_text("site: frontier\n")
     monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
     result = hpcdist("lint-env", "-", stdin="NCCL_CROSS_NIC=0\n")
-    said = "warning: <stdin>:1: NCCL_CROSS_NIC=0: site frontier sets it to 1; remove it"
-    assert (result.code, result.out.partition(", unless")[0]) == (3, said)
+    assert result.code == 3
+    wording(result.out)
 
 
-def test_no_such_site_in_the_environment(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_such_site_in_the_environment(
+    hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     monkeypatch.setenv("HPCDIST_SITE", "perlmuter")
     result = hpcdist("lint-env")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "error: $HPCDIST_SITE: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    wording(result.err)
 
 
-def test_equal_notes_are_printed_once(hpcdist: Hpcdist) -> None:
+def test_equal_notes_are_printed_once(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("lint-env", "-", stdin="NCCL_SHM_DISABLE=1\nNCCL_P2P_DISABLE=1\n")
-    assert (result.code, result.out) == (
-        0,
-        (
-            "note: <stdin>:1, <stdin>:2: NCCL_SHM_DISABLE, NCCL_P2P_DISABLE: NVIDIA documents it as a "
-            "work-around only, to be removed when the fault is fixed; add a comment why, and remove it then "
-            f"({GUIDE})\n"
-        ),
-    )
+    assert result.code == 0
+    wording(result.out)
 
 
-def test_no_such_site(hpcdist: Hpcdist) -> None:
+def test_no_such_site(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("lint-env", "--site", "perlmuter")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "error: --site=perlmuter: there is no site 'perlmuter'; did you mean 'perlmutter'?\n"
+    wording(result.err)

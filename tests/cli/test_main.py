@@ -19,6 +19,7 @@ from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
 from tests.slurm.process import until
+from tests.wording import Wording
 
 from .conftest import Hpcdist, argv
 
@@ -196,60 +197,47 @@ def test_render_starts_no_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["sumbit"], "there is no verb 'sumbit'; did you mean 'submit'?"),
-        (["submit"], "Missing argument 'EXP'."),
-        (["status", "--nope"], "No such option"),
-        (["check", "ranks.yml", "-p", "lr"], "'lr' is not of the form NAME=VALUE."),
-        (["check", "ranks.yml", "--set", "=3"], "'=3' is not of the form NAME=VALUE."),
-        (["check", "ranks.yml", "--site-path", "nowhere"], "Directory 'nowhere' does not exist."),
-        (
-            ["submit", "ranks.yml", "--follow", "--json"],
-            "--follow cannot be combined with --json; use --wait.",
-        ),
-        (["logs", "ranks-1", "-f", "--json"], "-f cannot be combined with --json or -n."),
-        (["logs"], "Missing argument 'JOB'."),
-        (["cancel"], "Missing argument 'JOB...'."),
+        ["sumbit"],
+        ["submit"],
+        ["status", "--nope"],
+        ["check", "ranks.yml", "-p", "lr"],
+        ["check", "ranks.yml", "--set", "=3"],
+        ["check", "ranks.yml", "--site-path", "nowhere"],
+        ["submit", "ranks.yml", "--follow", "--json"],
+        ["logs", "ranks-1", "-f", "--json"],
+        ["logs"],
+        ["cancel"],
     ],
+    ids=" ".join,
 )
-def test_wrong_usage_has_exit_code_2(words: list[str], message: str, hpcdist: Hpcdist) -> None:
+def test_wrong_usage_has_exit_code_2(words: list[str], hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist(*words)
-    assert result.code == 2
-    assert result.out == ""
-    assert message in result.err
+    assert (result.code, result.out) == (2, "")
+    wording(result.err)
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "line"),
+    ("error", "code"),
     [
-        (PlanError(Problem("too many", ("a", 0), "take fewer")), 3, "error: a[0]: too many; take fewer"),
-        (SchedulerError("sbatch: one\nsbatch: two\n"), 5, "error: sbatch: one | sbatch: two"),
-        (FileExistsError(17, "File exists", "x.yml"), 2, "error: x.yml: File exists"),
-        (
-            FileNotFoundError(2, "No such file or directory"),
-            2,
-            "error: the current directory no longer exists; change to another one",
-        ),
-        (KeyboardInterrupt(), 130, ""),
-        (click.Abort(), 130, ""),
-        (
-            KeyError("x"),
-            70,
-            (
-                "error: KeyError: 'x': this is a bug in hpcdist; "
-                "please report it with the output of `hpcdist --debug VERB ...`"
-            ),
-        ),
+        (PlanError(Problem("too many", ("a", 0), "take fewer")), 3),
+        (SchedulerError("sbatch: one\nsbatch: two\n"), 5),
+        (FileExistsError(17, "File exists", "x.yml"), 2),
+        (FileNotFoundError(2, "No such file or directory"), 2),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (KeyError("x"), 70),
     ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
 )
 def test_every_exception_becomes_a_message_and_an_exit_code(
-    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     with click.Context(main), pytest.raises(click.exceptions.Exit) as caught, error_boundary(debug=False):
         raise error
     assert caught.value.exit_code == code
-    assert capsys.readouterr().err.rstrip("\n") == line
+    wording(capsys.readouterr().err)
 
 
 def test_debug_prints_the_traceback(real: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
+from tests.wording import Wording
 
 from .conftest import Hpcdist
 
@@ -47,12 +48,10 @@ def test_nodes_are_listed_with_their_evidence_and_forgotten(hpcdist: Hpcdist) ->
 
 
 @pytest.mark.usefixtures("crashed")
-def test_a_name_that_is_misspelt_is_refused(hpcdist: Hpcdist) -> None:
+def test_a_name_that_is_misspelt_is_refused(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("nodes", "forget", "n1", "n22")
-    assert (result.code, result.err) == (
-        2,
-        "error: nothing is known against 'n22'; did you mean 'n2'?\n",
-    )
+    assert result.code == 2
+    wording(result.err)
     assert len(json.loads(hpcdist("nodes", "--json").out)) == 2
 
 
@@ -66,17 +65,13 @@ batch: {site: toy, walltime: 1h, exclude_bad_nodes: true}
 
 @pytest.mark.usefixtures("crashed")
 def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
-    folder: Path, hpcdist: Hpcdist
+    folder: Path, hpcdist: Hpcdist, wording: Wording
 ) -> None:
     (folder / "exp.yml").write_text(EXPERIMENT)
     words = ("exp.yml", "--site-path=sites")
-    n1, n2 = "n1 (1.90: lost 2h ago in train-1, and 1 before)", "n2 (0.55: lost 6d ago in train-3)"
-    warning = (
-        f"warning: excluded as suspect: {n1}, {n2}; `hpcdist nodes` shows why; after its repair, "
-        "`hpcdist nodes forget NAME`\n"
-    )
     shown = hpcdist("plan", *words)
     assert "excluded nodes: n1, n2 (hpcdist nodes)\n" in shown.out
+    wording(warning := shown.err)
     for verb in (["plan"], ["check"], ["render"], ["explain"], ["submit", "--dry-run"]):
         result = hpcdist(*verb, *words)
         assert (result.code, result.err) == (0, warning)
@@ -85,24 +80,23 @@ def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
     sizes = hpcdist("scale", *words, "--nodes", "1,2", "--dry-run")
     assert (sizes.code, sizes.err) == (0, warning)
     left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
-    assert left == (
-        f"warning: the job may get suspect nodes: {n1}, {n2}; `batch: {{exclude_bad_nodes: true}}` excludes "
-        "them; `hpcdist nodes` shows more\n"
-    )
+    wording(left)
     hpcdist("nodes", "forget", "n1", "n2")
     result = hpcdist("plan", *words)
     assert ("excluded" in result.out, result.err) == (False, "")
 
 
-def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(folder: Path, hpcdist: Hpcdist) -> None:
+def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(
+    folder: Path, hpcdist: Hpcdist, wording: Wording
+) -> None:
     (folder / "exp.yml").write_text(EXPERIMENT.replace("exclude_bad_nodes: true", "exclude_nodes: [n7, -w]"))
     words = ("exp.yml", "--site-path=sites")
-    assert "'-w' is not the name of a node; write the name of one node" in hpcdist("check", *words).err
+    wording(hpcdist("check", *words).err)
     good = ("--set", "batch.exclude_nodes=[n7]")
     assert "\n#SBATCH --exclude=n7\n" in hpcdist("render", *words, *good).out
     result = hpcdist("check", *words, *good, "--site", "pbs")
     assert result.code == 3
-    assert "a job of PBS can name the nodes that it gets, and none that it must not get" in result.err
+    wording(result.err)
 
 
 @pytest.mark.usefixtures("crashed")
@@ -120,16 +114,16 @@ def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
 
 
 def test_a_plan_tells_of_a_ledger_that_cannot_be_read(
-    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     (folder / "exp.yml").write_text(EXPERIMENT)
     (folder / "shared").mkdir()
     (folder / "config.yml").write_text(f"nodes_ledger: {folder}/shared\n")
     monkeypatch.setenv("HPCDIST_CONFIG", str(folder / "config.yml"))
-    hint = "what it has of nodes is not used, and nothing is added to it; move it away to begin anew"
     done = hpcdist("plan", "exp.yml", "--site-path=sites")
-    assert (done.code, done.err) == (0, f"warning: {folder}/shared: Is a directory; {hint}\n")
+    assert done.code == 0
+    wording(done.err.replace(str(folder), "FOLDER"))
     (folder / "config.yml").write_text("nodes_ledger: ~nobody-here/nodes\n")
     done = hpcdist("nodes")
     assert done.code == 2
-    assert "'~nobody-here/nodes' is of a user that this machine does not know; write an absolute" in done.err
+    wording(done.err.replace(str(folder), "FOLDER"))

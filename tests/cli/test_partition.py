@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a message is compared as one line
 """Which partition, why, and what would fit where none does: what the verbs tell."""
 
 from __future__ import annotations
@@ -9,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import TOY, Hpcdist
+from tests.wording import Wording
 
-TWO = TOY.replace("name: toy", "name: two").replace(
-    "partitions:\n",
-    "partitions:\n  debug: {nodes: {big: 2}, max_walltime: 1h}\n",
-).replace("default_partition: gpu", "default_partition: debug").replace("TOY_MACHINE", "TWO_MACHINE")  # fmt: skip
+TWO = (
+    TOY.replace("name: toy", "name: two")
+    .replace(
+        "partitions:\n",
+        "partitions:\n  debug: {nodes: {big: 2}, max_walltime: 1h}\n",
+    )
+    .replace("default_partition: gpu", "default_partition: debug")
+    .replace("TOY_MACHINE", "TWO_MACHINE")
+)
 TRAIN = """\
 framework: horovod
 environment:
@@ -33,61 +38,44 @@ def machine(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "what", "why"),
+    ("options", "what"),
     [
-        ((), "nodes 0-1: partition debug, big nodes", "partitions.debug: the default partition"),
-        (
-            ("--set", "batch.partition=gpu"),
-            "nodes 0-1: partition gpu, big nodes",
-            "partitions.gpu: named by --set batch.partition",
-        ),
-        (
-            ("--set", "batch.walltime=2h"),
-            "nodes 0-1: partition gpu, big nodes",
-            "partitions.gpu: the first that fits: partition debug (big nodes) allows 01:00:00, 02:00:00 requested",
-        ),
+        ((), "nodes 0-1: partition debug, big nodes"),
+        (("--set", "batch.partition=gpu"), "nodes 0-1: partition gpu, big nodes"),
+        (("--set", "batch.walltime=2h"), "nodes 0-1: partition gpu, big nodes"),
     ],
+    ids=["default", "named", "first that fits"],
 )
 def test_explain_shows_the_reason_for_the_partition(
-    hpcdist: Hpcdist, options: tuple[str, ...], what: str, why: str
+    hpcdist: Hpcdist, options: tuple[str, ...], what: str, wording: Wording
 ) -> None:
     result = hpcdist("explain", *ON_TWO, *options, "--json")
     assert result.code == 0, result.err
     origins = {line["what"]: line["origin"] for line in json.loads(result.out)}
-    assert origins[what] == f"site two: {why}"
+    wording(origins[what])
 
 
-def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist) -> None:
+def test_plan_shows_the_reason_for_another_partition(hpcdist: Hpcdist, wording: Wording) -> None:
     assert hpcdist("plan", *ON_TWO).out.splitlines()[2] == "nodes 0-1: partition debug, big nodes"
     result = hpcdist("plan", *ON_TWO, "--set", "environment.replicas.n_workers=8")
-    assert result.out.splitlines()[2] == (
-        "nodes 0-2: partition gpu, big nodes "
-        "(the first that fits: partition debug (big nodes) gives a job 2 nodes, 3 are needed (3 tasks a node))"
-    )
+    wording(result.out.splitlines()[2])
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    "options",
     [
-        (
-            ("--set", "batch.partition=debug", "--set", "batch.walltime=2h"),
-            "--set batch.walltime=2h: batch.walltime: partition debug (big nodes) allows 01:00:00, 02:00:00 requested; partition gpu takes it",
-        ),
-        (
-            ("--set", "environment.replicas.n_workers=8000"),
-            "train.yml:4:3: environment.replicas: partition gpu (big nodes) gives a job 2000 nodes, 2001 are needed (4 tasks a node); the largest that fits: `n_workers: 7999` on gpu",
-        ),
-        (
-            ("--set", "batch.walltime=3d"),
-            "--set batch.walltime=3d: batch.walltime: partition gpu (big nodes) allows 2-00:00:00, 3-00:00:00 requested; the longest is 2-00:00:00 on gpu (up to 2000 nodes)",
-        ),
+        ("--set", "batch.partition=debug", "--set", "batch.walltime=2h"),
+        ("--set", "environment.replicas.n_workers=8000"),
+        ("--set", "batch.walltime=3d"),
     ],
+    ids=" ".join,
 )
 def test_a_job_that_does_not_fit_gets_suggestions(
-    hpcdist: Hpcdist, options: tuple[str, ...], sentence: str
+    hpcdist: Hpcdist, options: tuple[str, ...], wording: Wording
 ) -> None:
     result = hpcdist("check", *ON_TWO, *options)
-    assert (result.code, result.out, result.err) == (3, "", f"error: {sentence}\n")
+    assert (result.code, result.out) == (3, "")
+    wording(result.err)
 
 
 def test_the_largest_that_fits_does_fit(hpcdist: Hpcdist) -> None:

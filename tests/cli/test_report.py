@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist, run_real
 
 PROGRAM: Final = """
@@ -98,24 +100,20 @@ def test_bad_input(hpcdist: Hpcdist) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "why"),
-    [
-        ("none/page.html", "error: none/page.html cannot be written: No such file or directory\n"),
-        ("/proc/page.html", "error: /proc/page.html cannot be written: No such file or directory\n"),
-        ("-", "Error: a report is a file; name it with -o, such as -o report.html.\n"),
-        ("sites", "Error: Invalid value for '-o' / '--output': File 'sites' is a directory.\n"),
-    ],
+    "output",
+    ["none/page.html", "/proc/page.html", "-", "sites"],
 )
-def test_a_file_that_cannot_be_written(runs: Path, output: str, why: str, hpcdist: Hpcdist) -> None:
+def test_a_file_that_cannot_be_written(runs: Path, output: str, hpcdist: Hpcdist, wording: Wording) -> None:
     assert runs.is_dir()
     shown = hpcdist("report", "-o", output)
-    assert (shown.code, shown.err.endswith(why)) == (2, True)
+    assert shown.code == 2
+    wording(shown.err)
 
 
-def test_without_plotly_the_extra_is_named(hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_plotly_the_extra_is_named(
+    hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     shown = hpcdist("report")
     assert (shown.code, shown.out) == (2, "")
-    assert shown.err == (
-        "error: a report needs Plotly, which is not installed; run `pip install 'hpcdist[report]'`\n"
-    )
+    wording(shown.err)

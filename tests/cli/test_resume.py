@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist
 
 TRAIN = """\
@@ -52,26 +54,15 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (
-            "hptuning={matrix: {lr: {values: [1, 2]}}}",
-            "train-1 is a training, and is not resumed as a search",
-        ),
-        ("batch.site=toy", "train-1 is resumed on site local, where it ran"),
-        ("batch={site: toy}", "train-1 is resumed on site local, where it ran"),
-        ("name=other", "train-1 keeps its name when it is resumed"),
-    ],
+    "setting",
+    ["hptuning={matrix: {lr: {values: [1, 2]}}}", "batch.site=toy", "batch={site: toy}", "name=other"],
 )
-def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, message: str) -> None:
+def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, wording: Wording) -> None:
     Path("train.yml").write_text("name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n")
     assert real("submit", "train.yml", "--wait").code == 3
     done = real("resume", "train-1", "--set", setting)
-    assert (done.code, message in done.err, Path("runs/train-1/record.2.json").exists()) == (
-        2,
-        True,
-        False,
-    ), done
+    assert (done.code, Path("runs/train-1/record.2.json").exists()) == (2, False), done
+    wording(done.err)
 
 
 def test_cancel_names_the_job_that_lives(real: Hpcdist) -> None:

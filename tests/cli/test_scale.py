@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from hpcdist.runs.rundir import Phase, RunDirectory, save
+from tests.wording import Wording
 
 from .conftest import Hpcdist
 
@@ -32,7 +33,7 @@ def experiment(folder: Path) -> None:
     (folder / "train.yml").write_text(PROGRAM % sys.executable)
 
 
-def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist) -> None:
+def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     done = hpcdist(*WORDS, "--wait", "--plot", "plot.svg")
     assert (done.code, done.err) == (0, "note: plot.svg shows it; open it in a browser\n")
     lines = done.out.splitlines()
@@ -58,9 +59,7 @@ def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist) -> 
         (1, 2, {"median": 101.0, "low": 101.0, "high": 101.0})
     ]
     wrong = hpcdist("scale", "--report", "train-1-node-2", "--metric", "loss")
-    assert wrong.err == (
-        "error: no run has recorded the metric 'loss'; name one of images_per_second by --metric\n"
-    )
+    wording(wrong.err)
 
 
 def test_a_plot_as_png(folder: Path, hpcdist: Hpcdist) -> None:
@@ -70,15 +69,12 @@ def test_a_plot_as_png(folder: Path, hpcdist: Hpcdist) -> None:
 
 
 def test_without_pillow_no_png_is_begun(
-    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     done = hpcdist(*WORDS, "--wait", "--plot", "plot.png")
     assert (done.code, done.out, (folder / "runs").exists()) == (2, "", False)
-    assert done.err == (
-        "error: PNG needs Pillow 10.1 or newer with FreeType, which is not installed; "
-        "run `pip install 'hpcdist[plot]'`, or write SVG, to a file named *.svg\n"
-    )
+    wording(done.err)
 
 
 def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpcdist) -> None:
@@ -101,25 +97,21 @@ def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpc
     assert not (folder / "runs").exists()
 
 
-def test_a_run_of_no_study_has_no_report(folder: Path, hpcdist: Hpcdist) -> None:
+def test_a_run_of_no_study_has_no_report(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     del folder
     assert hpcdist("submit", "train.yml", "--wait").code == 0
     done = hpcdist("scale", "--report", "train-1")
-    assert (done.code, done.err) == (
-        2,
-        "error: train-1 is no run of a scaling study; `hpcdist scale EXP --nodes 1,2,4` makes one\n",
-    )
+    assert done.code == 2
+    wording(done.err)
 
 
-def test_too_many_gpu_hours_are_refused(folder: Path, hpcdist: Hpcdist) -> None:
+def test_too_many_gpu_hours_are_refused(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     words = ("scale", "ranks.yml", "--site", "toy", "--site-path", "sites", "--set", "batch.launcher=srun")
     gpus = ("--set", "environment.resources.gpu.limits=4", "--set", "batch.site=toy", "--set")
     own = "environment.replicas={n_workers: 0}"
     done = hpcdist(*words, *gpus, own, "--set", "batch.walltime=1h", "--nodes", "1", "--max-gpu-hours", "3.9")
-    assert (done.code, "the study may take 4 GPU-hours, more than --max-gpu-hours 3.9" in done.err) == (
-        3,
-        True,
-    )
+    assert done.code == 3
+    wording(done.err)
     assert not (folder / "runs").exists()
 
 
@@ -149,58 +141,37 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (("train.yml",), "Give numbers of nodes, such as --nodes 1,2,4, or --report and a run."),
-        (("train.yml", "--nodes", "0"), "'0' is no list of numbers of nodes"),
-        (("train.yml", "--nodes", "1,,2"), "'1,,2' is no list of numbers of nodes"),
-        (("train.yml", "--nodes", "²"), "'²' is no list of numbers of nodes"),
-        (
-            ("train.yml", "--nodes", "1,12345678901"),
-            "'1,12345678901' is no list of numbers of nodes from 1 to",
-        ),
-        (
-            ("train.yml", "--nodes", ",".join(map(str, range(1, 1002)))),
-            "1001 sizes, and a study has at most 1000",
-        ),
-        (("train.yml", "--nodes", "1", "--repeat", "0"), "0 is not in the range 1<=x<=1000"),
-        (("train.yml", "--nodes", "2"), "error: --nodes 2: "),
-        (("train.yml", "--nodes", "2"), "gives a job 1 node, 2 are needed"),
-        (("train.yml", "--nodes", "1", "--chain"), "on site local jobs start at once"),
-        (
-            ("pipeline.yml", "--nodes", "1"),
-            "pipeline.yml:1:8: kind: a pipeline has no throughput that could scale",
-        ),
-        (
-            ("notebook.yml", "--nodes", "1"),
-            "notebook.yml:1:8: kind: a notebook has no throughput that could scale",
-        ),
-        (("train.yml", "--nodes", "1", "--nodes-param", "n"), "--nodes-param: there is no param 'n'"),
-        (("train.yml", "--nodes", "1", "--plot", "x.svg"), "--plot is of a report; give --wait or --report"),
-        (
-            ("train.yml", "--nodes", "1", "--wait", "--plot", "x.pdf"),
-            "'x.pdf' is neither SVG nor PNG; name it",
-        ),
-        (
-            ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.svg"),
-            "no/x.svg cannot be written: the folder",
-        ),
-        (("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"), "nan is no number of hours, such as 40."),
-        (("--report", "nothing-1"), "there is no run 'nothing-1'"),
-        (("train.yml", "--report", "--nodes", "1"), "Give numbers of nodes"),
-        (
-            ("train-1", "--report", "--repeat", "3", "--strong"),
-            "--report shows a study as it was submitted, without --weak/--strong, --repeat.",
-        ),
-        (("train-1", "--report", "--wait"), "without --wait; `hpcdist wait` waits for its runs."),
+        ("train.yml",),
+        ("train.yml", "--nodes", "0"),
+        ("train.yml", "--nodes", "1,,2"),
+        ("train.yml", "--nodes", "²"),
+        ("train.yml", "--nodes", "1,12345678901"),
+        ("train.yml", "--nodes", ",".join(map(str, range(1, 1002)))),
+        ("train.yml", "--nodes", "1", "--repeat", "0"),
+        ("train.yml", "--nodes", "2"),
+        ("train.yml", "--nodes", "1", "--chain"),
+        ("pipeline.yml", "--nodes", "1"),
+        ("notebook.yml", "--nodes", "1"),
+        ("train.yml", "--nodes", "1", "--nodes-param", "n"),
+        ("train.yml", "--nodes", "1", "--plot", "x.svg"),
+        ("train.yml", "--nodes", "1", "--wait", "--plot", "x.pdf"),
+        ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.svg"),
+        ("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"),
+        ("--report", "nothing-1"),
+        ("train.yml", "--report", "--nodes", "1"),
+        ("train-1", "--report", "--repeat", "3", "--strong"),
+        ("train-1", "--report", "--wait"),
     ],
+    ids=lambda words: " ".join(words)[:60],
 )
 def test_what_cannot_be_is_refused(
-    folder: Path, hpcdist: Hpcdist, words: tuple[str, ...], message: str
+    folder: Path, hpcdist: Hpcdist, words: tuple[str, ...], wording: Wording
 ) -> None:
     (folder / "pipeline.yml").write_text("{kind: pipeline, operations: [{name: a, run: {cmd: 'true'}}]}")
     (folder / "notebook.yml").write_text("{kind: notebook}")
     done = hpcdist("scale", *words)
     assert done.code in (2, 3)
-    assert message in done.err
+    wording(done.err.replace(str(folder), "FOLDER"))
     assert not (folder / "runs").exists()

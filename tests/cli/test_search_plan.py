@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist
 
 GOES_ON: Final = (
@@ -61,31 +63,28 @@ def test_all_generations_of_a_packed_search_are_shown_with_what_they_cost(
 
 
 @pytest.mark.parametrize(
-    ("keys", "why"),
+    "keys",
     [
-        ({"batch": {"pack": False}}, "`batch.pack` is false"),
-        ({"framework": "mpi", "environment": TWO}, "each is 2 tasks, and a worker would be one"),
-        ({"environment": {"resources": {"gpu": {"requests": 4}}}}, "no two fit on a node"),
+        {"batch": {"pack": False}},
+        {"framework": "mpi", "environment": TWO},
+        {"environment": {"resources": {"gpu": {"requests": 4}}}},
     ],
+    ids=["not asked for", "two tasks", "whole node"],
 )
 def test_where_each_trial_has_whole_nodes_plan_says_why(
-    hpcdist: Hpcdist, folder: Path, keys: dict[str, Any], why: str
+    hpcdist: Hpcdist, folder: Path, keys: dict[str, Any], wording: Wording
 ) -> None:
     written(folder, **keys)
-    line = hpcdist("plan", "x.yml", "--site-path=sites").out.splitlines()[2]
-    assert line == f"not packed: {why}, so each trial has whole nodes (site toy: whole_nodes)"
+    wording(hpcdist("plan", "x.yml", "--site-path=sites").out.splitlines()[2])
 
 
 def test_that_optuna_is_missing_is_told_before_anything_is_submitted(
-    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch
+    hpcdist: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     written(folder, batch={"pack": True})
     assert hpcdist("plan", "x.yml", "--site-path=sites").err == ""
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert hpcdist("plan", "x.yml", "--site-path=sites").err == (
-        "warning: x.yml:1:72: hptuning.bo: its later trials need the package optuna where "
-        "`hpcdist sweep advance` is called; it is not installed here: `pip install 'hpcdist[sweeps]'`\n"
-    )
+    wording(hpcdist("plan", "x.yml", "--site-path=sites").err)
 
 
 def test_other_experiments_have_no_search(hpcdist: Hpcdist) -> None:

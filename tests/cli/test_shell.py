@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from hpcdist.runs import rundir
+from tests.wording import Wording
 
 from .conftest import RANKS, Hpcdist
 
@@ -57,13 +58,16 @@ SLURM = {"site": "slurm", "account": "a", "walltime": "1h"}
 @pytest.mark.parametrize(
     ("key", "value"),
     [("hptuning", {"matrix": {"lr": {"values": [1, 2]}}}), ("batch", {"array": "1-2", **SLURM})],
+    ids=["search", "array"],
 )
-def test_several_jobs_have_no_shell(hpcdist: Hpcdist, folder: Path, key: str, value: object) -> None:
+def test_several_jobs_have_no_shell(
+    hpcdist: Hpcdist, folder: Path, key: str, value: object, wording: Wording
+) -> None:
     several = yaml.safe_load(RANKS) | {"batch": SLURM, key: value}
     (folder / "several.yml").write_text(yaml.safe_dump(several))
     done = hpcdist("shell", "several.yml")
     assert done.code == 3
-    assert "a shell is one job, and this experiment makes several" in done.err
+    wording(done.err)
     assert not (folder / "runs").exists()
 
 

@@ -18,6 +18,7 @@ from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
 from hpcdist.site.survey import FailedCommand, Node, NodeKind, PartitionInfo, counts, kinds_of
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
+from tests.wording import Wording
 
 from .conftest import Hpcdist
 
@@ -269,51 +270,28 @@ def test_an_empty_survey_writes_no_file(scheduler: str, down: Answer, tmp_path: 
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("../x",), "'../x' is not a valid site name; use up to 235 letters, digits, - and _"),
-        (("x", "--scheduler", "slrum"), "scheduler 'slrum' cannot be surveyed; did you mean 'slurm'?"),
-    ],
-)
-def test_init_with_invalid_arguments(hpcdist: Hpcdist, words: tuple[str, ...], message: str) -> None:
+@pytest.mark.parametrize("words", [("../x",), ("x", "--scheduler", "slrum")], ids=" ".join)
+def test_init_with_invalid_arguments(hpcdist: Hpcdist, words: tuple[str, ...], wording: Wording) -> None:
     result = hpcdist("sites", "init", *words)
-    assert (result.code, result.out, result.err) == (2, "", f"error: {message}\n")
+    assert (result.code, result.out) == (2, "")
+    wording(result.err)
 
 
-CHECKED: Final = """\
-error: odd.yaml:4:11: launcher: launcher flux does not support scheduler slurm; it supports flux
-error: odd.yaml:5:11: walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, \
-m or s, such as 90m
-error: odd.yaml:6:31: partitions.p.nodes.big: there is no node type 'big'
-warning: odd.yaml:1:7: name: the site is named 'other', but its file 'odd'; write `name: odd`, or rename \
-the file
-warning: odd.yaml:7:17: detect.fqdn[0]: 'login.*' matches login1, a host name of many machines; \
-write the full host name, with its domain
-"""
-
-
-def test_check_prints_all_problems(hpcdist: Hpcdist, folder: Path) -> None:
+def test_check_prints_all_problems(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
     (folder / "odd.yaml").write_text(
         "name: other\ndescription: x\nscheduler: slurm\nlauncher: flux\nwalltime: 60\n"
         "partitions: {p: {nodes: {big: 1}}}\ndetect: {fqdn: ['login.*']}\n"
     )
     result = hpcdist("sites", "check", "./odd.yaml")
     assert (result.code, result.out) == (2, "")
-    assert result.err == CHECKED
+    wording(result.err)
 
 
-VOUCHED: Final = """\
-warning: odd.yaml:5:1: modules: no source is given for modules; add it to `of` of one of the `sources`
-warning: odd.yaml:6:52: sources[0].of[1]: this file has no key 'walltime'; correct it, or remove it
-"""
-
-
-def test_check_warns_of_values_without_a_source(hpcdist: Hpcdist, folder: Path) -> None:
+def test_check_warns_of_values_without_a_source(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
     (folder / "odd.yaml").write_text(
         "name: odd\ndescription: x\nscheduler: slurm\nlauncher: srun\nmodules: [a]\n"
         "sources: [{where: x, read: 2026-11, of: [launcher, walltime]}]\n"
     )
     result = hpcdist("sites", "check", "./odd.yaml")
     assert (result.code, result.out) == (0, "ok: odd.yaml\n")
-    assert result.err == VOUCHED
+    wording(result.err)

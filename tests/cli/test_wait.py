@@ -13,6 +13,7 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.testing import FakeShell
 from tests.cli.test_follow import a_run
+from tests.wording import Wording
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [(0, 10), (5, 10), (30, 30), (500, 60)])
@@ -33,20 +34,22 @@ def test_sleeping_beyond_the_timeout_raises() -> None:
         services.sleep(1)
 
 
-def test_waiting_for_a_job_that_fails_prints_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_for_a_job_that_fails_prints_why(
+    folder: Path, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
     """Its log has the sentence, and `wait` does not show that."""
     run = a_run(folder)
     (run.directory.logs / "job.out").write_text("hpcdist: there is no mpirun on n1; load its module\n")
     run.directory.write("events", "started 7 1000 0\nended 7 1001 86\n")
     (report,) = wait([run], Services(FakeShell([(lambda command: bool(command.argv), "")])))
     assert report.status.exit_code == 86
-    assert capsys.readouterr().err == "note: x-1: there is no mpirun on n1; load its module\n"
+    wording(capsys.readouterr().err)
 
 
 def test_a_job_that_met_its_time_limit_can_be_resumed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     run = a_run(folder)
     run.directory.write("events", "started 7 1000 0\ntimeout 7 1001 0\nended 7 1001 143\n")
     wait([run], Services(FakeShell([(lambda command: bool(command.argv), "")])))
-    assert capsys.readouterr().err == "note: x-1 met its time limit; `hpcdist resume x-1` goes on with it\n"
+    wording(capsys.readouterr().err)
