@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hpcdist.host.command import Completed
 from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.site.conditions import JobFacts
@@ -53,3 +54,8 @@ def plan(*groups: Group, **changes: Any) -> Plan:
 
 def site(**changes: Any) -> Site:
     return msgspec.structs.replace(SITE, **changes)
+
+
+def answer_id(answer: Completed) -> str:
+    """Name a case of a table by its exit code and the end of its message."""
+    return f"{answer.returncode} {' '.join(answer.stderr.split())[-80:]}"

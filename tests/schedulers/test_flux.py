@@ -32,6 +32,7 @@ from tests.flux.rfc36 import directives, split
 from tests.schedulers import plans
 from tests.schedulers.flux_transcripts import recorded, refused
 from tests.schedulers.plans import site
+from tests.wording import Wording
 
 HERE = site(scheduler="flux", launcher="flux")
 
@@ -150,69 +151,57 @@ def test_origins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "machine", "said"),
+    ("changed", "machine"),
     [
-        (plan(array="0-3"), HERE, "batch.array: flux batch has no arrays of jobs; submit the experiment"),
-        (plan(mail=Mail("me")), HERE, "batch.mail: Flux sends no mail; remove it"),
-        (plan(qos="high"), HERE, "batch.qos: Flux has no QOS"),
-        (plan(requeue=True), HERE, "batch.requeue: Flux does not run a job twice"),
-        (plan(elastic=True), HERE, "horovod.elastic: a job of Flux ends when it loses a node"),
-        (plan(group(), group()), HERE, "environment.replicas: these replicas need nodes of 2 kinds"),
-        (
-            plan(group(memory=1)),
-            HERE,
-            "environment.resources.memory: flux batch cannot request memory; remove it, take whole nodes",
-        ),
-        (plan(gpu_request="none"), HERE, "batch.exclusive: site testbed asks for no GPUs"),
-        (plan(dependency=("aftercorr:12",)), HERE, "batch.dependency: Flux cannot wait for 'aftercorr:12'"),
-        (plan(dependency=("afterok:12_3",)), HERE, "Flux cannot wait for 'afterok:12_3'"),
-        (plan(dependency=("afterok:1?afterok:2",)), HERE, "Flux cannot wait for 'afterok:1?afterok:2'"),
-        (
-            plan(command="echo\n# flux: -N1\n"),
-            HERE,
-            "run.cmd: Flux would take a line of the command for a directive: '# flux: -N1'; write it in",
-        ),
-        (
+        pytest.param(plan(array="0-3"), HERE, id="array=0-3"),
+        pytest.param(plan(mail=Mail("me")), HERE, id="mail=Mail me"),
+        pytest.param(plan(qos="high"), HERE, id="qos=high"),
+        pytest.param(plan(requeue=True), HERE, id="requeue=True"),
+        pytest.param(plan(elastic=True), HERE, id="elastic=True"),
+        pytest.param(plan(group(), group()), HERE, id="group group"),
+        pytest.param(plan(group(memory=1)), HERE, id="group memory=1"),
+        pytest.param(plan(gpu_request="none"), HERE, id="gpu_request=none"),
+        pytest.param(plan(dependency=("aftercorr:12",)), HERE, id="dependency=aftercorr:12"),
+        pytest.param(plan(dependency=("afterok:12_3",)), HERE, id="dependency=afterok:12_3"),
+        pytest.param(plan(dependency=("afterok:1?afterok:2",)), HERE, id="dependency=afterok:1?afterok:2"),
+        pytest.param(plan(command="echo\n# flux: -N1\n"), HERE, id="command=echo\n# flux:-N1\n"),
+        pytest.param(
             plan(variables=(Variable(name="X", value="a\nFLUX: b", origin=DEFAULT),)),
             HERE,
-            "environment.env_vars.X: Flux would take a line of X for a directive: 'FLUX: b'; write it in",
+            id="variables=name=X value=a\nFLUX:b",
         ),
-        (
+        pytest.param(
             plan(setup=(Word.raw("true\n  flux: b", Origin("site", "x", "setup")),)),
             HERE,
-            "Flux would take a line of site x: setup for a directive: 'flux: b'",
+            id="setup=true\n flux:b",
         ),
-        (
-            plan(extra_directives=("--urgent=20",)),
-            HERE,
-            "batch.directives: Flux has no flag --urgent; did you mean '--urgency'?; one that",
-        ),
-        (
+        pytest.param(plan(extra_directives=("--urgent=20",)), HERE, id="--urgent=20"),
+        pytest.param(
             plan(),
             site(scheduler="flux", directives=Directives(mandatory=("--mpibind=off",))),
-            "Flux has no flag --mpibind (site testbed: directives.mandatory)",
+            id="scheduler=flux mandatory=--mpibind=off",
         ),
-        (plan(extra_directives=("-N 4",)), HERE, "--nodes is set by hpcdist; use `batch.nodes`"),
-        (plan(extra_directives=("--job=x",)), HERE, "--job is set by hpcdist; use `name`"),
-        (plan(extra_directives=("--output=x",)), HERE, "use `batch.output`"),
-        (plan(extra_directives=("--cwd=/tmp",)), HERE, "the job runs where it is submitted"),
-        (plan(extra_directives=("a b",)), HERE, "'a b' is not a directive of Flux; write --flag=value"),
-        (
+        pytest.param(plan(extra_directives=("-N 4",)), HERE, id="-N 4"),
+        pytest.param(plan(extra_directives=("--job=x",)), HERE, id="--job=x"),
+        pytest.param(plan(extra_directives=("--output=x",)), HERE, id="--output=x"),
+        pytest.param(plan(extra_directives=("--cwd=/tmp",)), HERE, id="--cwd=/tmp"),
+        pytest.param(plan(extra_directives=("a b",)), HERE, id="a b"),
+        pytest.param(
             plan(account="x"),
             site(scheduler="flux", directives=Directives(forbidden=("--bank",))),
-            "batch.account: site testbed refuses --bank",
+            id="account=x scheduler=flux forbidden=--bank",
         ),
-        (
+        pytest.param(
             plan(),
             site(scheduler="flux", directives=Directives(mandatory=("-N 3",))),
-            "site testbed requires -N 3, but the plan has --nodes=2",
+            id="scheduler=flux mandatory=-N 3",
         ),
     ],
-)  # fmt: skip
-def test_unsupported_settings_are_refused(changed: Plan, machine: Site, said: str) -> None:
-    with pytest.raises(PlanError) as caught:
+)
+def test_unsupported_settings_are_refused(changed: Plan, machine: Site, wording: Wording) -> None:
+    with pytest.raises(PlanError) as error:
         FLUX.directives(changed, machine)
-    assert said in str(caught.value)
+    wording(str(error.value))
 
 
 def test_flags_of_a_plug_in_are_for_the_site_to_name() -> None:
@@ -252,27 +241,25 @@ def test_values_are_read_as_they_were_meant(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "what"),
-    [
-        ("a\nb", "a line break or a control character"),
-        ("\x00", "a line break or a control character"),
-        ("'''", "three quotes in a row"),
-    ],
+    "value",
+    ["a\nb", "\x00", "'''"],
 )
-def test_values_that_no_directive_can_hold(value: str, what: str) -> None:
-    with pytest.raises(PlanError, match=f"--x cannot hold {what}"):
+def test_values_that_no_directive_can_hold(value: str, wording: Wording) -> None:
+    with pytest.raises(PlanError) as caught:
         directive_text(HEADER, Directive(flag="--x", value=value, origin=Origin("place", "exp.yml:3")))
+    wording(str(caught.value))
 
 
-def test_the_head_of_a_script() -> None:
+def test_the_head_of_a_script(wording: Wording) -> None:
     made = plan(directives=(Directive(flag="--nodes", value="2", origin=Origin("place", "exp.yml:7")),))
     assert [*FLUX.header(made, "/my runs/1")] == [
         ('#flux: --output="/my runs/1/logs/job.out"', Origin("rule", "run directory")),
         ("#flux: --nodes=2", Origin("place", "exp.yml:7")),
     ]
     assert next(FLUX.header(made, None))[0] == "#flux: --output=mnist-{{id}}.out"
-    with pytest.raises(PlanError, match="for a template; choose another directory"):
+    with pytest.raises(PlanError) as caught:
         next(FLUX.header(made, "/{{x}}"))
+    wording(str(caught.value))
 
 
 def test_comments_between_directives_do_not_end_them() -> None:
@@ -294,39 +281,32 @@ def test_submit() -> None:
     )
 
 
-_LIMITS = "`flux queue list` shows the limits: "
-_CONSTRAINT = "correct `batch.constraint`"
-_DEPENDENCY = "the job it waits for is unknown to Flux, or ended otherwise than it is waited for"
-
-
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    "words",
     [
-        (("-q", "nosuch"), "; `flux queue list` shows the queues: correct `batch.partition`"),
-        (("-t", "11m"), f"; {_LIMITS}shorten `batch.walltime`, or choose another queue"),
-        (("-N2", "-n2", "pdebug"), f"; {_LIMITS}ask for fewer replicas, or choose another queue"),
-        (("-t", "00:10:00"), "; correct `batch.walltime`"),
-        (("--dependency=afterok:f123456789",), f"; {_DEPENDENCY}"),
-        (("--dependency=afterok:\u0192BSmuzWv3",), f"; {_DEPENDENCY}"),
-        (("--dependency=afternotok:\u0192BSPSqQCw",), f"; {_DEPENDENCY}"),
-        (("--requires=a&&&b",), f"; {_CONSTRAINT}"),
-        (("--requires=host:n9",), f"; `flux resource list` shows the nodes: {_CONSTRAINT}"),
-        (("FLUX_URI=local:///nonexistent",), "; no Flux runs here, or it is down"),
-        (("env", "-u"), "; no Flux runs here, or it is down"),
-        (("d1.sh",), None),
-        (("d2.sh",), None),
-        (("--colour",), None),
-        (("-N3", "-n2"), None),
+        ("-q", "nosuch"),
+        ("-t", "11m"),
+        ("-N2", "-n2", "pdebug"),
+        ("-t", "00:10:00"),
+        ("--dependency=afterok:f123456789",),
+        ("--dependency=afterok:\u0192BSmuzWv3",),
+        ("--dependency=afternotok:\u0192BSPSqQCw",),
+        ("--requires=a&&&b",),
+        ("--requires=host:n9",),
+        ("FLUX_URI=local:///nonexistent",),
+        ("env", "-u"),
+        ("d1.sh",),
+        ("d2.sh",),
+        ("--colour",),
+        ("-N3", "-n2"),
     ],
+    ids=" ".join,
 )
-def test_refusals_are_printed_with_a_hint(words: tuple[str, ...], hint: str | None) -> None:
-    done = refused(*words)
+def test_refusals_are_printed_with_a_hint(words: tuple[str, ...], wording: Wording) -> None:
     with pytest.raises(SchedulerError) as caught:
-        FLUX.read_submit(done)
+        FLUX.read_submit(refused(*words))
     assert not isinstance(caught.value, SubmissionUnknown)
-    said = f"Flux refused the job: {done.stderr.strip()}"
-    assert str(caught.value).startswith(f"{said}{hint or ''}")
-    assert hint or str(caught.value) == said
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize("done", recorded("refusals.txt"))
@@ -342,25 +322,19 @@ def test_an_answer_is_an_id_or_a_refusal_with_certainty(done: Completed) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "hint"),
+    "said",
     [
-        ("job submission to pbatch is disabled: for maintenance", "shows which queues take jobs: try again"),
-        ("requested ngpus (16) exceeds policy limit of 8 for queue pdebug", "ask for fewer replicas or GPUs"),
-        (
-            "requested ncores (16) exceeds policy limit of 8 for queue pdebug",
-            "ask for fewer replicas or CPUs",
-        ),
-        (
-            "job duration (5m) exceeds remaining instance lifetime (4m)",
-            "the allocation in which you submit ends",
-        ),
-        ("'pbatch' is not a valid queue", "inside `flux alloc` there are none: submit from a shell outside"),
+        "job submission to pbatch is disabled: for maintenance",
+        "requested ngpus (16) exceeds policy limit of 8 for queue pdebug",
+        "requested ncores (16) exceeds policy limit of 8 for queue pdebug",
+        "job duration (5m) exceeds remaining instance lifetime (4m)",
+        "'pbatch' is not a valid queue",
     ],
 )
-def test_refusals_that_were_seen_elsewhere(said: str, hint: str) -> None:
+def test_refusals_that_were_seen_elsewhere(said: str, wording: Wording) -> None:
     with pytest.raises(SchedulerError) as caught:
         FLUX.read_submit(failed(1, f"flux-batch: ERROR: {said}"))
-    assert hint in str(caught.value)
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -384,13 +358,10 @@ def test_other_submit_answers_are_ambiguous(completed: Completed) -> None:
         FLUX.read_submit(completed)
 
 
-def test_a_host_without_flux() -> None:
-    message = (
-        "there is no `flux` on this machine; submit from a login node of the site; `hpcdist render` writes "
-        "the script on any machine"
-    )
-    with pytest.raises(SchedulerError, match=f"^{message}$"):
+def test_a_host_without_flux(wording: Wording) -> None:
+    with pytest.raises(SchedulerError) as caught:
         FLUX.read_submit(MISSING)
+    wording(str(caught.value))
 
 
 def test_tokens_are_found_in_jobspecs() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hpcdist.host.resources import template_folders
 from hpcdist.schedulers import hostlist
 from hpcdist.script.renderer import runtime
+from tests.wording import Wording
 
 TEXT = st.text("abcxyz.-_", max_size=3)
 NUMBER = st.integers(0, 120)
@@ -71,33 +72,34 @@ def test_hosts_of_a_list(text: str, hosts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("n[3-1]", "'n[3-1]': the range 3-1 goes down"),
-        ("n[1-2", "'n[1-2': a bracket has no partner"),
-        ("n[1-2]]", "'n[1-2]]': a bracket has no partner"),
-        ("n1-2]", "'n1-2]': a bracket has no partner"),
-        ("n[1-[2-3]]", "'n[1-[2-3]]': a bracket has no partner"),
-        ("n[1-10:3]", "'n[1-10:3]': '1-10:3' is neither a number nor a range such as 01-16"),
-        ("n[a-c]", "'n[a-c]': 'a-c' is neither a number nor a range such as 01-16"),
-        ("n[1-]", "'n[1-]': '1-' is neither a number nor a range such as 01-16"),
-        ("n[]", "'n[]': '' is neither a number nor a range such as 01-16"),
-        ("n[1,]", "'n[1,]': '' is neither a number nor a range such as 01-16"),
-        ("n[²]", "'n[²]': '²' is neither a number nor a range such as 01-16"),
-        ("n1,,n2", "'' cannot be the name of a host"),
-        ("n1,", "'' cannot be the name of a host"),
-        ("n1 n2", "'n1 n2' cannot be the name of a host"),
-        ("n[1-100001]", "'n[1-100001]': more than 100000 hosts"),
-        ("a[1-999]b[1-999]", "'a[1-999]b[1-999]': more than 100000 hosts"),
-        ("n[1-99999],m,m", "'n[1-99999],m,m': more than 100000 hosts"),
-        ("n[1-999999999999999999]", "'n[1-999999999999999999]': more than 100000 hosts"),
-        (f"n[{'9' * 99}]",
-         f"'n[{'9' * 58}...': '{'9' * 60}...' is neither a number nor a range such as 01-16"),
+        "n[3-1]",
+        "n[1-2",
+        "n[1-2]]",
+        "n1-2]",
+        "n[1-[2-3]]",
+        "n[1-10:3]",
+        "n[a-c]",
+        "n[1-]",
+        "n[]",
+        "n[1,]",
+        "n[²]",
+        "n1,,n2",
+        "n1,",
+        "n1 n2",
+        "n[1-100001]",
+        "a[1-999]b[1-999]",
+        "n[1-99999],m,m",
+        "n[1-999999999999999999]",
+        f"n[{'9' * 99}]",
     ],
-)  # fmt: skip
-def test_invalid_host_lists(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    ids=lambda text: text[:40],
+)
+def test_invalid_host_lists(text: str, wording: Wording) -> None:
+    with pytest.raises(ValueError, match=r"host|range|partner|number") as error:
         hostlist.expand(text)
+    wording(str(error.value))
 
 
 def test_the_limit_itself_is_taken() -> None:

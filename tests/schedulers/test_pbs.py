@@ -15,6 +15,9 @@ from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.ends import status
 from hpcdist.schedulers.pbs.queries import Qstat
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
+from tests.wording import Wording
+
+from .plans import answer_id
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "pbs"
 QSTAT = Command(("qstat",))
@@ -41,35 +44,30 @@ def test_submit_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("completed", "said"),
+    "completed",
     [
-        (MISSING, "there is no `qsub` on this machine; submit from a login node"),
-        (failed(170, "qsub: Unknown queue"), "PBS refused the job: qsub: Unknown queue; `qstat -Q` lists"),
-        (failed(173, "qsub: Queue is not enabled"), "it takes no jobs now: `qstat -Q` shows under Ena which"),
-        (failed(187, "qsub: Unknown resource: ngpu"), "`pbs.gpus`"),
-        (failed(159, "qsub: Unauthorized Request "), "set `batch.account`"),
-        (failed(166, "qsub: Illegal attribute or resource value"), "compare the lines"),
-        (failed(32, "qsub: Resource: filesystems is required to be set."), "-l filesystems=home:..."),
-        (failed(32, "qsub: a hook of the site says no"), "a hook of the site says no"),
-        (failed(38, "qsub: would exceed queue workq's per-user limit"), "a limit of yours"),
-        (
-            failed(162, "Connection refused\nqsub: cannot connect to server head (errno=15010)"),
-            "try again later",
-        ),
-        (failed(2, "qsub: illegal -N value"), "illegal -N value"),
-        (failed(2, "qsub: illegal -k value"), "Torque, which hpcdist does not know"),
-        (failed(2, "usage: qsub [-a date_time]"), "usage: qsub"),
-        (
-            failed(1, "Unable to initialize environment: unable to read qmaster name: act_qmaster"),
-            "Grid Engine",
-        ),
+        MISSING,
+        failed(170, "qsub: Unknown queue"),
+        failed(173, "qsub: Queue is not enabled"),
+        failed(187, "qsub: Unknown resource: ngpu"),
+        failed(159, "qsub: Unauthorized Request "),
+        failed(166, "qsub: Illegal attribute or resource value"),
+        failed(32, "qsub: Resource: filesystems is required to be set."),
+        failed(32, "qsub: a hook of the site says no"),
+        failed(38, "qsub: would exceed queue workq's per-user limit"),
+        failed(162, "Connection refused\nqsub: cannot connect to server head (errno=15010)"),
+        failed(2, "qsub: illegal -N value"),
+        failed(2, "qsub: illegal -k value"),
+        failed(2, "usage: qsub [-a date_time]"),
+        failed(1, "Unable to initialize environment: unable to read qmaster name: act_qmaster"),
     ],
+    ids=answer_id,
 )
-def test_certain_refusals(completed: Completed, said: str) -> None:
+def test_certain_refusals(completed: Completed, wording: Wording) -> None:
     with pytest.raises(SchedulerError) as error:
         PBS.read_submit(completed)
     assert not isinstance(error.value, SubmissionUnknown)
-    assert said in str(error.value)
+    wording(str(error.value))
 
 
 @pytest.mark.parametrize(
