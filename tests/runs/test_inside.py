@@ -13,6 +13,7 @@ from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.inside import Nodes
 from hpcdist.schedulers.job import JobState, Status
+from tests.wording import Wording
 
 ROWS = [
     {"rank": 0, "tasks": 4, "tasks_per_node": 2, "node": 0},
@@ -60,24 +61,22 @@ def test_the_node_of_a_rank_or_a_name(
 
 
 @pytest.mark.parametrize(
-    ("rank", "node", "message"),
-    [
-        (5, None, "a-1 has no rank 5; it has ranks 0 to 4"),
-        (None, "n4", "a-1 has no node n4; it has nodes 0 to 2: n1, n2, n3"),
-        (None, "3", "a-1 has no node 3; it has nodes 0 to 2: n1, n2, n3"),
-    ],
+    ("rank", "node"),
+    [(5, None), (None, "n4"), (None, "3")],
 )
 def test_what_is_not_there_is_refused(
-    tmp_path: Path, rank: int | None, node: str | None, message: str
+    tmp_path: Path, rank: int | None, node: str | None, wording: Wording
 ) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError) as error:
         inside.node_of(inside.running(report(tmp_path)), rank, node)
+    wording(str(error.value))
 
 
-def test_ranks_of_a_command_that_starts_its_own_tasks_are_not_known(tmp_path: Path) -> None:
+def test_ranks_of_a_command_that_starts_its_own_tasks_are_not_known(tmp_path: Path, wording: Wording) -> None:
     job = inside.running(report(tmp_path, launch={"mode": "once"}))
-    with pytest.raises(ConfigError, match="the node of rank 0 is not known; name a node: --node 0 to 2"):
+    with pytest.raises(ConfigError) as error:
         inside.node_of(job, 0, None)
+    wording(str(error.value))
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
@@ -86,10 +85,11 @@ def test_a_job_that_does_not_run_is_refused(tmp_path: Path, state: JobState) -> 
         inside.running(report(tmp_path, state))
 
 
-def test_an_array_needs_an_element_whose_own_id_counts(tmp_path: Path) -> None:
+def test_an_array_needs_an_element_whose_own_id_counts(tmp_path: Path, wording: Wording) -> None:
     found = report(tmp_path, sweep={"trials": 3})
-    with pytest.raises(ConfigError, match="a-1 is an array of several jobs; name one: a-1/1"):
+    with pytest.raises(ConfigError) as error:
         inside.running(found)
+    wording(str(error.value))
     attempt(found, "2/0", "7_2 0.0 7_1\n")
     job = inside.running(found, "2")
     assert (job.folder, job.nodes) == (
@@ -105,7 +105,9 @@ def test_components_are_parts_of_their_own(tmp_path: Path) -> None:
     assert job.on(2) == Nodes("7+1", ("n3",), (2,))
 
 
-def test_a_packed_trial_is_a_job_of_one_rank_on_the_node_of_its_worker(tmp_path: Path) -> None:
+def test_a_packed_trial_is_a_job_of_one_rank_on_the_node_of_its_worker(
+    tmp_path: Path, wording: Wording
+) -> None:
     found = report(tmp_path, sweep={"trials": 20, "pack": {"workers": 2}})
     path = found.run.directory.path
     (path / "events.7@n2.site").write_text("started 7_16 1 0\nended 7_16 2 0\nstarted 7_17 3 0\n")
@@ -115,12 +117,14 @@ def test_a_packed_trial_is_a_job_of_one_rank_on_the_node_of_its_worker(tmp_path:
     job = inside.running(found, "17")
     assert (job.folder, job.nodes, job.parts, job.tasks) == (str(path / "jobs/7_17"), nodes, (nodes,), 1)
     for trial in ("16", "18"):
-        with pytest.raises(ConfigError, match=f"trial {trial} of a-1 does not run now"):
+        with pytest.raises(ConfigError) as error:
             inside.running(found, trial)
+        wording(str(error.value))
 
 
-def test_a_script_that_has_not_begun_has_no_nodes(tmp_path: Path) -> None:
+def test_a_script_that_has_not_begun_has_no_nodes(tmp_path: Path, wording: Wording) -> None:
     found = report(tmp_path)
     attempt(found, "0", "8 0.0 8\n")
-    with pytest.raises(ConfigError, match="the nodes of a-1 are not known"):
+    with pytest.raises(ConfigError) as error:
         inside.running(found)
+    wording(str(error.value))

@@ -13,6 +13,7 @@ from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.states import GRACE
 from hpcdist.testing import failed
 from tests.runs.test_control import REQUEST, Queue
+from tests.wording import Wording
 
 
 @pytest.fixture
@@ -78,10 +79,11 @@ def test_a_run_that_another_process_may_be_submitting_is_kept(tmp_path: Path, qu
     assert refusal(run, queue) == (0, "")
 
 
-def test_a_run_that_was_submitted_in_the_meantime_is_kept(run: Run) -> None:
+def test_a_run_that_was_submitted_in_the_meantime_is_kept(run: Run, wording: Wording) -> None:
     before = run._replace(record=run.record._replace(phase=Phase.CREATED, job_id=None))
-    with pytest.raises(ConfigError, match="was submitted in the meantime"):
+    with pytest.raises(ConfigError) as error:
         removing.remove(before)
+    wording(str(error.value))
     assert run.directory.script.exists()
 
 
@@ -96,11 +98,12 @@ def test_links_are_removed_and_not_what_they_point_to(run: Run, tmp_path: Path) 
     assert (data / "precious").read_text() == "x"
 
 
-def test_a_run_directory_that_is_a_link_is_kept(run: Run, tmp_path: Path) -> None:
+def test_a_run_directory_that_is_a_link_is_kept(run: Run, tmp_path: Path, wording: Wording) -> None:
     link = tmp_path / "link"
     link.symlink_to(run.directory.path)
-    with pytest.raises(ConfigError, match=r"link cannot be removed: .*: it is a symbolic link"):
+    with pytest.raises(ConfigError) as error:
         removing.remove(finding.find(tmp_path, "link"))
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     assert run.directory.script.exists()
 
 

@@ -15,6 +15,7 @@ from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import Job, JobState, Status
+from tests.wording import Wording
 
 RECORD = Record(
     name="mnist",
@@ -147,7 +148,7 @@ def test_a_broken_record_does_not_stop_the_listing(tmp_path: Path, text: str) ->
     assert str(bad.directory.record_file) + ":1:1: invalid record" in str(errors[0])
 
 
-def test_a_record_that_is_no_file_is_reported(tmp_path: Path) -> None:
+def test_a_record_that_is_no_file_is_reported(tmp_path: Path, wording: Wording) -> None:
     folder, link = made(tmp_path).directory, made(tmp_path).directory
     for run in (folder, link):
         run.record_file.unlink()
@@ -155,21 +156,17 @@ def test_a_record_that_is_no_file_is_reported(tmp_path: Path) -> None:
     link.record_file.symlink_to("nowhere")
     runs, errors = finding.list_runs(tmp_path)
     assert runs == ()
-    assert sorted(map(str, errors)) == [
-        f"{run.record_file}:1:1: the record cannot be read: {why}; remove `{run.path}` if its job has ended"
-        for run, why in ((folder, "Is a directory"), (link, "it is a symbolic link"))
-    ]
-    with pytest.raises(ConfigError, match="the record cannot be read: it is a symbolic link"):
+    wording(sorted(str(error).replace(str(tmp_path), "TMP") for error in errors))
+    with pytest.raises(ConfigError) as error:
         finding.find(tmp_path, link.name)
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
-def test_an_unreadable_directory_is_reported(tmp_path: Path) -> None:
+def test_an_unreadable_directory_is_reported(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "loop").symlink_to("loop")
     runs, errors = finding.list_runs(tmp_path)
     assert runs == ()
-    assert [error.problems[0].message for error in errors] == [
-        "the record cannot be read: Too many levels of symbolic links"
-    ]
+    wording(str(error).replace(str(tmp_path), "TMP") for error in errors)
 
 
 def test_listing_is_oldest_first_and_may_be_empty(tmp_path: Path) -> None:
@@ -192,22 +189,23 @@ def test_find(tmp_path: Path) -> None:
     assert {job: finding.find(tmp_path, job) for job in wanted} == wanted
 
 
-def test_find_lists_known_runs(tmp_path: Path) -> None:
+def test_find_lists_known_runs(tmp_path: Path, wording: Wording) -> None:
     made(tmp_path, job_id="12")
     made(tmp_path, job_id="12")
-    with pytest.raises(
-        ConfigError, match="12 is the id of several runs; use the name of one: mnist-1, mnist-2"
-    ):
+    with pytest.raises(ConfigError) as error:
         finding.find(tmp_path, "12")
-    with pytest.raises(ConfigError, match=r"there is no run 'mnits-1' in .*; did you mean 'mnist-1'"):
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
+    with pytest.raises(ConfigError) as error:
         finding.find(tmp_path, "mnits-1")
-    with pytest.raises(ConfigError, match="there is no run ''"):
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
+    with pytest.raises(ConfigError) as error:
         finding.find(tmp_path, "")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     for _ in range(6):
         made(tmp_path)
-    known = ", ".join(f"mnist-{number}" for number in range(1, 6))
-    with pytest.raises(ConfigError, match=f"there is no run '99' in .*; known: {known} and 3 more$"):
+    with pytest.raises(ConfigError) as error:
         finding.find(tmp_path, "99")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
 def test_events(tmp_path: Path) -> None:
@@ -282,27 +280,31 @@ def test_invalid_events_are_skipped(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "why"),
+    ("key", "value"),
     [
-        ("job_id", "", "invalid job_id ''"),
-        ("job_id", "--help", "invalid job_id '--help'"),
-        ("job_id", "1\n2", r"invalid job_id '1\\n2'"),
-        ("job_id", "x y", "invalid job_id 'x y'"),
-        ("job_id", None, "phase is submitted, but job_id is missing"),
-        ("token", "", "invalid token ''"),
-        ("token", "a\nPATH=", r"invalid token 'a\\nPATH='"),
-        ("created_at", "yesterday", "invalid created_at 'yesterday'"),
-        ("submitted_at", "2026-99-99", "invalid submitted_at '2026-99-99'"),
-        ("submitted_at", "0001-01-01T00:00:00+23:00", "invalid submitted_at '0001"),
-        ("scheduler", "nosuch", "unknown scheduler 'nosuch'"),
-        ("phase", ["x"], r"invalid phase \['x'\]"),
+        ("job_id", ""),
+        ("job_id", "--help"),
+        ("job_id", "1\n2"),
+        ("job_id", "x y"),
+        ("job_id", None),
+        ("token", ""),
+        ("token", "a\nPATH="),
+        ("created_at", "yesterday"),
+        ("submitted_at", "2026-99-99"),
+        ("submitted_at", "0001-01-01T00:00:00+23:00"),
+        ("scheduler", "nosuch"),
+        ("phase", ["x"]),
     ],
+    ids=str,
 )
-def test_a_record_with_invalid_values_is_refused(tmp_path: Path, key: str, value: Any, why: str) -> None:
+def test_a_record_with_invalid_values_is_refused(
+    tmp_path: Path, key: str, value: Any, wording: Wording
+) -> None:
     run = made(tmp_path).directory
     run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
-    with pytest.raises(ConfigError, match=f"invalid record: {why}"):
+    with pytest.raises(ConfigError) as error:
         run.record()
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
 def test_every_text_of_a_record_can_be_written(tmp_path: Path) -> None:
@@ -327,12 +329,13 @@ def test_runs_of_others_are_not_read(tmp_path: Path) -> None:
         pass
 
 
-def test_a_runs_directory_writable_by_others_is_refused(tmp_path: Path) -> None:
+def test_a_runs_directory_writable_by_others_is_refused(tmp_path: Path, wording: Wording) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
     runs.chmod(0o775)
-    with pytest.raises(ConfigError, match=f"others may write to {runs}"):
+    with pytest.raises(ConfigError) as error:
         rundir.create(runs, "a")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     assert [*runs.iterdir()] == []
     assert rundir.create(runs, "a", trusts=lambda folder: folder == runs).name == "a-1"
 
@@ -358,35 +361,41 @@ def test_links_are_never_written_through(tmp_path: Path) -> None:
     assert ((tmp_path / "mine").read_text(), run.script.read_text()) == ("mine", "text")
 
 
-def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path) -> None:
+def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path, wording: Wording) -> None:
     run = made(tmp_path, "tune")
     run.directory.write("plan.json", '{"request": {"array": "0-3,8"}}')
     assert finding.find_element(tmp_path, "tune-1/08") == (run, "8")
-    with pytest.raises(ConfigError, match="tune-1 has no element 4; it has 0-3,8"):
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/4")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     run.directory.write("plan.json", '{"sweep": {"trials": 5}}')
-    with pytest.raises(ConfigError, match="tune-1 has no trial 6; it has 1-5"):
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/6")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     again = run.directory._replace(number=2)
     rundir.save(run.directory, run.record._replace(trials="1-5", jobs=2))
     rundir.save(again, run.record._replace(trials="3,6"))
-    with pytest.raises(ConfigError, match=r"tune-1 has no trial 7; it has 1-6$"):
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/7")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     rundir.save(run.directory, run.record)
     run.directory.write("plan.json", '{"request": {"walltime": {"seconds": 60}}}')
-    with pytest.raises(ConfigError, match="tune-1 has no trials or elements; only searches and arrays"):
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/6")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
-def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path) -> None:
+def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path, wording: Wording) -> None:
     run = made(tmp_path, "tune")
     assert finding.find_element(tmp_path, "tune-1/3") == (run, "3")
     assert finding.find_element(tmp_path, "tune-1") == (run, "")
     assert finding.find_element(tmp_path, str(run.directory.path)) == (run, "")
-    with pytest.raises(ConfigError, match="there is no run 'nope-1'"):
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "nope-1/3")
-    with pytest.raises(ConfigError, match="there is no run 'tune-1/x'"):
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
+    with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/x")
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
 def test_each_job_of_a_run_has_its_own_events(tmp_path: Path) -> None:
