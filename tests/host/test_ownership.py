@@ -8,6 +8,7 @@ import pytest
 from hpcdist.errors import ConfigError
 from hpcdist.host import ownership
 from tests.strangers import USER, given
+from tests.wording import Wording
 
 
 def weakness(folder: Path, user: int | None = None) -> str:
@@ -38,39 +39,40 @@ def test_parents_may_be_group_writable_or_sticky(above: Path, runs: Path, mode: 
     assert weakness(runs) == ""
 
 
-@pytest.mark.parametrize("mode", [0o775, 0o2770, 0o757, 0o1777])
-def test_runs_writable_by_others_are_refused(runs: Path, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o775, 0o2770, 0o757, 0o1777], ids=oct)
+def test_runs_writable_by_others_are_refused(runs: Path, mode: int, wording: Wording) -> None:
     runs.chmod(mode)
-    assert weakness(runs) == f"others may write to {runs} (run `chmod go-w {runs}`)"
+    wording(weakness(runs).replace(str(runs), "RUNS"))
 
 
-def test_runs_of_another_user_are_refused(runs: Path) -> None:
+def test_runs_of_another_user_are_refused(runs: Path, wording: Wording) -> None:
     owner = given(runs)
-    assert weakness(runs, USER) == f"{runs} belongs to {owner}"
+    wording(weakness(runs, USER).replace(str(runs), "RUNS").replace(owner, "OWNER"))
 
 
-def test_runs_that_others_may_rename_are_refused(above: Path, runs: Path) -> None:
+def test_runs_that_others_may_rename_are_refused(above: Path, runs: Path, wording: Wording) -> None:
     above.chmod(0o777)
-    assert weakness(runs) == f"everybody may rename {runs} (run `chmod +t {above}`)"
+    wording(weakness(runs).replace(str(above), "ABOVE"))
 
 
-def test_parents_that_others_may_rename_are_refused(above: Path, runs: Path) -> None:
+def test_parents_that_others_may_rename_are_refused(above: Path, runs: Path, wording: Wording) -> None:
     (runs / "deep").mkdir(mode=0o700)
     above.chmod(0o777)
-    assert weakness(runs / "deep") == f"everybody may rename {runs} (run `chmod +t {above}`)"
+    wording(weakness(runs / "deep").replace(str(above), "ABOVE"))
 
 
-def test_sticky_parent_of_another_user_is_refused(above: Path, runs: Path) -> None:
+def test_sticky_parent_of_another_user_is_refused(above: Path, runs: Path, wording: Wording) -> None:
     above.chmod(0o1777)
     owner = given(above)
-    assert weakness(runs, USER) == (f"everybody may write to {above}, and {owner} may rename what is there")
+    wording(weakness(runs, USER).replace(str(above), "ABOVE").replace(owner, "OWNER"))
 
 
-def test_folders_of_links_are_checked_too(tmp_path: Path, above: Path, runs: Path) -> None:
+@pytest.mark.usefixtures("runs")
+def test_folders_of_links_are_checked_too(tmp_path: Path, above: Path, wording: Wording) -> None:
     (tmp_path / "link").symlink_to("project/../project/runs")
     assert weakness(tmp_path / "link") == ""
     above.chmod(0o777)
-    assert weakness(tmp_path / "link") == f"everybody may rename {runs} (run `chmod +t {above}`)"
+    wording(weakness(tmp_path / "link").replace(str(above), "ABOVE"))
 
 
 def test_link_of_another_user_in_a_public_folder_is_refused(tmp_path: Path, above: Path) -> None:
@@ -95,18 +97,14 @@ def test_loop_of_links_is_an_error(tmp_path: Path) -> None:
     os.close(handle)
 
 
-def test_the_user_may_trust_a_folder(runs: Path) -> None:
+def test_the_user_may_trust_a_folder(runs: Path, wording: Wording) -> None:
     runs.chmod(0o2770)
     handle = os.open(runs, os.O_RDONLY)
     ownership.check(runs, handle, trusts=lambda folder: folder == runs)
     with pytest.raises(ConfigError) as raised:
         ownership.check(runs, handle)
     os.close(handle)
-    assert str(raised.value) == (
-        f"others could replace what your jobs run: others may write to {runs} (run `chmod go-w {runs}`); "
-        "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR; if you trust the others, add this "
-        "one to `trusted_runs` of your config"
-    )
+    wording(str(raised.value).replace(str(runs), "RUNS"))
 
 
 def test_a_user_without_a_name() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.host import resources
+from tests.wording import Wording
 
 
 def test_fifos_are_not_read_as_site_files(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_search_order_of_template_folders() -> None:
     assert resources.template_folders({}) == (resources.shipped("templates"),)
 
 
-def test_first_site_file_of_a_name_wins(tmp_path: Path) -> None:
+def test_first_site_file_of_a_name_wins(tmp_path: Path, wording: Wording) -> None:
     for name in ("mine/a.yaml", "mine/b.yml", "mine/notes.txt", "shipped/a.yaml", "shipped/c.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -89,15 +90,17 @@ def test_first_site_file_of_a_name_wins(tmp_path: Path) -> None:
         "c": tmp_path / "shipped/c.yaml",
     }
     assert resources.site_file("c", folders) == tmp_path / "shipped/c.yaml"
-    with pytest.raises(ConfigError, match=f"^{re.escape('there is no site ' + repr('d'))}; known: a, b, c$"):
+    with pytest.raises(ConfigError) as error:
         resources.site_file("d", folders)
+    wording(str(error.value))
 
 
 @pytest.mark.parametrize("name", ["site.yaml", "site.yml", "my-site"])
-def test_site_given_as_a_file(tmp_path: Path, name: str) -> None:
+def test_site_given_as_a_file(tmp_path: Path, name: str, wording: Wording) -> None:
     file = tmp_path / name
-    with pytest.raises(ConfigError, match=f"^there is no site file {re.escape(repr(str(file)))}$"):
+    with pytest.raises(ConfigError) as error:
         resources.site_file(str(file), [])
+    wording(str(error.value).replace(str(tmp_path), "TMP"))
     file.touch()
     assert resources.site_file(str(file), []) == file
 
@@ -111,25 +114,27 @@ def test_site_file_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert str(caught.value) == f"there is no site file '{tmp_path}/mien.yaml'; did you mean 'mine.yaml'?"
 
 
-def test_site_file_in_the_home_of_an_unknown_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_file_in_the_home_of_an_unknown_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         resources.site_file("~no such user/mine.yaml", [])
-    assert str(caught.value) == f"there is no site file '{tmp_path}/~no such user/mine.yaml'"
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
 def test_hint_to_a_site_file_in_the_current_folder(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(f"mine.{ending}").touch()
     with pytest.raises(ConfigError) as caught:
         resources.site_file("mine", [])
-    hint = f"write `./mine.{ending}` for the file in this folder"
-    assert str(caught.value) == f"there is no site 'mine'; {hint}"
+    wording(str(caught.value))
 
 
-def test_hint_to_the_closest_site_name() -> None:
-    with pytest.raises(ConfigError, match=r"^there is no site 'perlmuter'; did you mean 'perlmutter'\?$"):
+def test_hint_to_the_closest_site_name(wording: Wording) -> None:
+    with pytest.raises(ConfigError) as error:
         resources.site_file("perlmuter", [resources.shipped("site_configs")])
+    wording(str(error.value))
