@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.script.renderer import MODULES
+from tests.wording import Wording
 
 CHECKOUT: Final = Path(__file__).parents[2]
 MODULES_FOLDER: Final = CHECKOUT / "templates" / "python"
@@ -108,9 +109,9 @@ log_metrics(step=numpy.int64(3), loss=numpy.float32(0.5), count=numpy.int64(7), 
     assert lines() == [{"metrics": {"loss": 0.5, "count": 7.0, "one": 1.5}, "step": 3.0}]
 
 
-def test_what_is_no_number_is_a_warning_and_no_end() -> None:
+def test_what_is_no_number_is_a_warning_and_no_end(wording: Wording) -> None:
     program = "for _ in range(3): log_metrics(loss='low', accuracy=1)"
-    assert run(program) == "hpcdist_tracking: warning: the value of metric 'loss' is no number: 'low'\n"
+    wording(run(program))
     assert lines() == [{"metrics": {"accuracy": 1}}] * 3
 
 
@@ -272,18 +273,18 @@ log_artifact("save", "final/save")
 
 
 @pytest.mark.parametrize(
-    ("call", "reason"),
+    "call",
     [
-        ("log_model('none.pt')", "none.pt cannot be kept: [Errno 2] No such file or directory: "),
-        ("log_artifact('a', '../up')", "a cannot be kept: ../up lies outside the outputs"),
-        ("log_artifact('a', '/tmp/up')", "a cannot be kept: /tmp/up lies outside the outputs"),
-        ("log_artifact('.')", ". cannot be kept: it would be copied into itself"),
-        ("log_artifact('outputs', 'x')", "outputs cannot be kept: it would be copied into itself"),
+        "log_model('none.pt')",
+        "log_artifact('a', '../up')",
+        "log_artifact('a', '/tmp/up')",
+        "log_artifact('.')",
+        "log_artifact('outputs', 'x')",
     ],
 )
-def test_what_cannot_be_kept_is_a_warning(folder: Path, call: str, reason: str) -> None:
+def test_what_cannot_be_kept_is_a_warning(folder: Path, call: str, wording: Wording) -> None:
     (folder / "a").write_text("x")
-    assert run(call).startswith(f"hpcdist_tracking: warning: {reason}")
+    wording(run(call).replace(str(folder), "FOLDER"))
     assert lines() == []
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.tracking.test_client import MODULES_FOLDER, environment, lines
+from tests.wording import Wording
 
 
 @pytest.fixture(autouse=True)
@@ -149,26 +150,17 @@ GUARD: Final = "has no counterpart outside Azure; guard this call, or remove it"
 
 
 @pytest.mark.parametrize(
-    ("program", "error"),
+    "program",
     [
-        (
-            "from azureml.core import Run; Run.get_context().experiment",
-            f"AttributeError: azureml.core: Run.experiment {GUARD}",
-        ),
-        (
-            "from azureml.core import Run, Workspace",
-            f"ImportError: azureml.core.Workspace needs azureml-core {NEEDED}",
-        ),
-        (
-            "from gradient_utils import get_mongo_conn_str",
-            f"ImportError: gradient_utils.get_mongo_conn_str needs gradient-utils {NEEDED}",
-        ),
-        ("import azureml.core.model", "ModuleNotFoundError: No module named 'azureml.core.model'"),
-        ("import azureml.dataprep", "ModuleNotFoundError: No module named 'azureml.dataprep'"),
+        "from azureml.core import Run; Run.get_context().experiment",
+        "from azureml.core import Run, Workspace",
+        "from gradient_utils import get_mongo_conn_str",
+        "import azureml.core.model",
+        "import azureml.dataprep",
     ],
 )
-def test_what_has_no_counterpart_is_refused_by_name(program: str, error: str) -> None:
-    assert run(program).stderr.splitlines()[-1] == error
+def test_what_has_no_counterpart_is_refused_by_name(program: str, wording: Wording) -> None:
+    wording(run(program).stderr.splitlines()[-1])
 
 
 EXTENDED: Final = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)"
