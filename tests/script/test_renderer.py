@@ -32,6 +32,7 @@ from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
 from tests.sites import shipped_site, site
 from tests.tasks import DEVICES, task_wrapper, told, variables_in
+from tests.wording import Wording
 
 BASH = shutil.which("bash") or "bash"
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,21 +133,19 @@ def test_tasks_that_are_awaited_say_that_they_ended_well(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    "changes",
     [
-        ({"SLURM_PROCID": ""}, "srun set no SLURM_PROCID; start this job by srun, as the script does"),
-        ({"SLURM_NTASKS": "3"},
-         ("srun started 3 tasks, the plan has 2; leave the counts in the script as they are, or submit the "
-         "experiment again")),
-        ({"CUDA_VISIBLE_DEVICES": "0"},
-         "the plan gives this task 1 of this node's GPUs, from number 1 on; only 1 "),
-        ({"PMIX_RANK": "0"},
-         "srun gave no PMI with --mpi=pmix, so each task would be rank 0 of a world of its own; "),
-        ({"NODES": "elsewhere\n"},
-         "the plan has this rank on elsewhere; the launcher placed tasks in an order of"),
+        {"SLURM_PROCID": ""},
+        {"SLURM_NTASKS": "3"},
+        {"CUDA_VISIBLE_DEVICES": "0"},
+        {"PMIX_RANK": "0"},
+        {"NODES": "elsewhere\n"},
     ],
-)  # fmt: skip
-def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, str], sentence: str) -> None:
+    ids=str,
+)
+def test_a_launcher_that_did_something_else(
+    tmp_path: Path, changes: dict[str, str], wording: Wording
+) -> None:
     plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=1, gpu=1)))
     (tmp_path / "task.sh").write_text(task_wrapper(render(plan)))
     (tmp_path / "nodes").write_text(changes.pop("NODES", "localhost\n"))
@@ -162,8 +161,9 @@ def test_a_launcher_that_did_something_else(tmp_path: Path, changes: dict[str, s
     )
     assert (done.returncode, done.stdout, done.stderr) == (86, "", "")
     told = failure.read_text()
-    assert re.match(rf"86 (1|\?) {re.escape(os.uname().nodename)} ", told)
-    assert sentence in told
+    node = os.uname().nodename
+    assert re.match(rf"86 (1|\?) {re.escape(node)} ", told)
+    wording(told.replace(f" {node} ", " NODE ", 1).replace(f"this is {node},", "this is NODE,"))
 
 
 # --- Whatever is written arrives, byte for byte
@@ -261,10 +261,11 @@ def test_hostile_values_arrive_through_launchers_that_are_not_there(tmp_path: Pa
 # --- What the writer refuses, and what it says
 
 
-def test_a_name_that_no_variable_can_have() -> None:
+def test_a_name_that_no_variable_can_have(wording: Wording) -> None:
     plan = altered(planned(ONE_PROCESS), variables=(Variable(name="A B", value="1", origin=DEFAULT),))
-    with pytest.raises(RenderError, match="'A B' is not a valid variable name"):
+    with pytest.raises(RenderError) as error:
         render(plan)
+    wording(str(error.value))
 
 
 def test_a_site_value_that_would_break_out_of_its_place() -> None:
@@ -273,17 +274,14 @@ def test_a_site_value_that_would_break_out_of_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{{ plan.unknown }}", r"template local\.sh\.j2: .*no attribute 'unknown'"),
-        ("{{ plan.request.walltime }}", "a value is None; the plan left it undecided"),
-        ("{% if %}", r"template local\.sh\.j2: Expected an expression"),
-    ],
+    "text",
+    ["{{ plan.unknown }}", "{{ plan.request.walltime }}", "{% if %}"],
 )
-def test_a_template_that_does_not_fit_the_plan(tmp_path: Path, text: str, message: str) -> None:
+def test_a_template_that_does_not_fit_the_plan(tmp_path: Path, text: str, wording: Wording) -> None:
     (tmp_path / "local.sh.j2").write_text(text)
-    with pytest.raises(RenderError, match=message):
+    with pytest.raises(RenderError) as error:
         render_job(planned(ONE_PROCESS), folders=[tmp_path])
+    wording(str(error.value))
 
 
 def test_ones_own_template_comes_first(tmp_path: Path) -> None:
