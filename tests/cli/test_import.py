@@ -1,5 +1,5 @@
 """``hpcdist import``."""
-# ruff: noqa: E501 - a message is compared as one line
+# ruff: noqa: E501 - files are compared as they are written
 
 from __future__ import annotations
 
