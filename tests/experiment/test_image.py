@@ -1,10 +1,10 @@
-# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment.image import Image, read
+from tests.wording import Wording
 
 
 @pytest.mark.parametrize(
@@ -28,32 +28,14 @@ def test_image_forms(text: str, image: Image, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        (
-            "~/x.sif",
-            (
-                "build.image: variables and ~ are not expanded in '~/x.sif'; write the absolute path, or one relative to "
-                "the submit directory (./x.sif)"
-            ),
-        ),
-        (
-            "a b",
-            (
-                "build.image: 'a b' is not a valid image; write a name in a registry (nvcr.io/nvidia/pytorch:24.08-py3), or a path "
-                "(./x.sif)"
-            ),
-        ),
-        (
-            "docker://",
-            (
-                "build.image: 'docker://' is not a valid image; write a name in a registry (nvcr.io/nvidia/pytorch:24.08-py3), or a "
-                "path (./x.sif)"
-            ),
-        ),
+        "~/x.sif",
+        "a b",
+        "docker://",
     ],
 )
-def test_invalid_images(text: str, message: str) -> None:
+def test_invalid_images(text: str, wording: Wording) -> None:
     with pytest.raises(PlanError) as caught:
         read(text)
-    assert [str(problem) for problem in caught.value.problems] == [message]
+    wording(str(caught.value))

@@ -10,6 +10,7 @@ from hpcdist.documents import fields
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import Replica, blocks
 from hpcdist.units import Memory
+from tests.wording import Wording
 
 
 def built(**data: Any) -> Experiment:
@@ -149,23 +150,10 @@ def test_memory_of_zero_is_not_requested() -> None:
     assert master.memory is None
 
 
-def test_keys_of_other_tools_have_a_hint() -> None:
+def test_keys_of_other_tools_have_a_hint(wording: Wording) -> None:
     data = {
         "run": "python train.py",
         "environment": {"replicas": 3, "resources": {"gpu": 2, "memory": "16G"}, "env": {"A": 1}},
         "batch": {"queue": "x", "ntasks_per_node": 2, "gpus": 4, "time_limit": "1h", "reservation": "r"},
     }
-    at = "environment"
-    reservation = "write it in `directives`, in the scheduler's syntax"
-    assert [str(problem) for problem in fields.build(Experiment, data)[1]] == [
-        f"{at}.env: unknown key 'env'; write `env_vars`",
-        f"{at}.resources.memory: expected keys and values, got '16G'; write `memory: {{requests: 16G}}`",
-        f"{at}.resources.gpu: expected keys and values, got 2; write `gpu: {{requests: 2}}`",
-        f"{at}.replicas: expected keys and values, got 3; write `replicas: {{n_workers: 3}}`",
-        "run: expected keys and values, got 'python train.py'; write `run: {cmd: 'python train.py'}`",
-        "batch.queue: unknown key 'queue'; write `partition`",
-        "batch.ntasks_per_node: unknown key 'ntasks_per_node'; write `environment.replicas.per_node`",
-        "batch.gpus: unknown key 'gpus'; write `environment.resources`, the resources of one replica",
-        "batch.time_limit: unknown key 'time_limit'; write `walltime`",
-        f"batch.reservation: unknown key 'reservation'; {reservation}",
-    ]
+    wording(map(str, fields.build(Experiment, data)[1]))

@@ -9,6 +9,7 @@ import pytest
 from hpcdist.documents import fields
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
+from tests.wording import Wording
 
 
 def problems(tracking: dict[str, Any] | None = None, **policy: Any) -> list[str]:
@@ -36,38 +37,22 @@ def test_what_policies_have(policy: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "message"),
+    "policy",
     [
-        ({"kind": "median", "percent": 20}, "percent: a policy `median` has no 'percent'; remove it"),
-        ({"kind": "truncation"}, "`percent` is missing; write `percent: 20`"),
-        ({"kind": "difference"}, "`percent or amount` is missing; write `percent: 20`"),
-        (
-            {"kind": "difference", "percent": 1, "amount": 1},
-            "amount: there is `percent` already; keep one of them",
-        ),
-        ({"kind": "truncation", "percent": 100}, "percent: 100 is out of range; write a number such as 20"),
-        (
-            {"kind": "difference", "amount": -1},
-            "amount: -1 is out of range; write a number such as 0.1",
-        ),
-        (
-            {"kind": "median", "evaluation_interval": 0},
-            "evaluation_interval: 0 is out of range; write a number from 1 on",
-        ),
-        (
-            {"kind": "median", "min_samples": 0},
-            "min_samples: 0 is out of range; write a number from 1 on",
-        ),
+        {"kind": "median", "percent": 20},
+        {"kind": "truncation"},
+        {"kind": "difference"},
+        {"kind": "difference", "percent": 1, "amount": 1},
+        {"kind": "truncation", "percent": 100},
+        {"kind": "difference", "amount": -1},
+        {"kind": "median", "evaluation_interval": 0},
+        {"kind": "median", "min_samples": 0},
     ],
+    ids=str,
 )
-def test_what_would_end_no_trial_or_all_of_them(policy: dict[str, Any], message: str) -> None:
-    assert [text.partition("policy")[2].lstrip(".: ") for text in problems(**policy)] == [message]
+def test_what_would_end_no_trial_or_all_of_them(policy: dict[str, Any], wording: Wording) -> None:
+    wording(problems(**policy))
 
 
-def test_a_metric_in_the_output_ends_no_trial() -> None:
-    found = problems({"metrics": {"loss": r"loss (\S+)"}}, kind="median")
-    [text] = found
-    assert text == (
-        "hptuning.early_stopping[0].policy: 'loss' is found in the output, by which no trial ends early; "
-        "record it in the program"
-    )
+def test_a_metric_in_the_output_ends_no_trial(wording: Wording) -> None:
+    wording(problems({"metrics": {"loss": r"loss (\S+)"}}, kind="median"))
