@@ -11,6 +11,7 @@ from hpcdist.errors import PlanError
 from tests.experiments import environment, experiment, resources
 from tests.plans import planned
 from tests.sites import site
+from tests.wording import Wording
 
 MACHINE = site(
     node_types={"n": {"cpus": 64, "gpus": 4}, "c": {"cpus": 32}},
@@ -42,66 +43,55 @@ def refusal(keys: dict[str, Any], budget: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("keys", "hours", "arithmetic"),
+    ("keys", "hours"),
     [
-        ({"environment": TWO}, 16, "2 nodes with 8 GPUs for 02:00:00"),
-        (
-            {"environment": TWO, "run": BESIDE, "framework": "pytorch"},
-            24,
-            "3 nodes with 12 GPUs for 02:00:00",
-        ),
-        (
-            {"environment": TWO | {"restart": {"max": 0, "spare_nodes": 2}}},
-            32,
-            "4 nodes with 16 GPUs for 02:00:00",
-        ),
-        ({"environment": MIXED, "framework": "tensorflow"}, 16, "3 nodes with 8 GPUs for 02:00:00"),
-        (
-            {"environment": TWO | {"restart": {"max": 2}}},
-            48,
-            "2 nodes with 8 GPUs for 02:00:00, 3 attempts",
-        ),
-        ({"environment": TWO, "batch": {"array": "1-2"}}, 32, "2 nodes with 8 GPUs for 02:00:00, 2 of them"),
+        ({"environment": TWO}, 16),
+        ({"environment": TWO, "run": BESIDE, "framework": "pytorch"}, 24),
+        ({"environment": TWO | {"restart": {"max": 0, "spare_nodes": 2}}}, 32),
+        ({"environment": MIXED, "framework": "tensorflow"}, 16),
+        ({"environment": TWO | {"restart": {"max": 2}}}, 48),
+        ({"environment": TWO, "batch": {"array": "1-2"}}, 32),
     ],
+    ids=["two nodes", "a node beside", "spare nodes", "several partitions", "attempts", "an array"],
 )
 def test_a_job_has_the_budget_that_its_cost_needs(
-    keys: dict[str, Any], hours: float, arithmetic: str
+    keys: dict[str, Any], hours: float, wording: Wording
 ) -> None:
     paid = limited(keys, budget=hours)
     cost = worst_case(planned(MACHINE, **paid), experiment(**paid), MACHINE)
     assert cost is not None
-    assert (cost.gpu_hours, cost.arithmetic) == (hours, arithmetic)
-    assert refusal(keys, hours - 1).startswith(
-        f"batch.budget: it may take {hours} GPU-hours, and {hours - 1} are allowed: {arithmetic}; `batch: "
-    )
+    assert cost.gpu_hours == hours
+    said = refusal(keys, hours - 1)
+    assert f"it may take {hours} GPU-hours, and {hours - 1} are allowed: {cost.arithmetic}; " in said
+    wording(said)
 
 
-def test_without_a_walltime_the_limit_of_the_partition_counts() -> None:
+def test_without_a_walltime_the_limit_of_the_partition_counts(wording: Wording) -> None:
     keys = {"framework": "horovod", "environment": TWO, "batch": {"partition": "p", "budget": 23}}
-    with pytest.raises(PlanError, match="it may take 24 GPU-hours, and 23 are allowed: 2 nodes with 8 GPUs"):
+    with pytest.raises(PlanError) as caught:
         planned(MACHINE, **keys)
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    "keys",
     [
-        ({"environment": environment(each=resources(cpu=1))}, "the job has no GPUs, and takes no GPU-hours"),
-        (
-            {"environment": TWO, "hptuning": {"matrix": {"lr": {"values": [1, 2]}}}},
-            "one trial may take 16 GPU-hours, more than the budget of 9; raise it, or shorten",
-        ),
+        {"environment": environment(each=resources(cpu=1))},
+        {"environment": TWO, "hptuning": {"matrix": {"lr": {"values": [1, 2]}}}},
     ],
+    ids=["no GPUs", "too little for a trial"],
 )
-def test_a_budget_that_cannot_be_kept(keys: dict[str, Any], message: str) -> None:
-    assert refusal(keys, 9).startswith(f"batch.budget: {message}")
+def test_a_budget_that_cannot_be_kept(keys: dict[str, Any], wording: Wording) -> None:
+    wording(refusal(keys, 9))
 
 
-def test_a_trial_without_a_time_limit_has_no_cost() -> None:
+def test_a_trial_without_a_time_limit_has_no_cost(wording: Wording) -> None:
     search = {"hptuning": {"matrix": {"lr": {"values": [1, 2]}}}, "batch": {"budget": 9}}
-    with pytest.raises(PlanError, match="a trial without a time limit may take any number of GPU-hours"):
+    with pytest.raises(PlanError) as caught:
         planned(
             site(node_types={"n": {"gpus": 4}}, partitions={"p": {"nodes": {"n": 8}}}),
             **search,
             framework="horovod",
             environment=TWO,
         )
+    wording(str(caught.value))

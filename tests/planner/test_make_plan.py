@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.experiments import environment, resources, where
 from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, warnings_of, words
 from tests.plug_in import plugged_in
 from tests.sites import shipped_site, site, site_named
+from tests.wording import Wording
 
 
 def variable(plan: Plan, name: str) -> Variable | None:
@@ -132,25 +132,19 @@ def test_mail(mail: object, expected: Mail | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("account", "batch", "sentence"),
+    ("account", "batch"),
     [
-        ({"required": True}, {},
-         ("batch.account: site x requires an account; write `batch: {account: "
-         "NAME}` or `--set batch.account=NAME`; for all experiments `sites: {x: {account: NAME}}` in "
-         "~/.config/hpcdist/config.yml")),
-        ({"required": True, "hint": "ask Anna"}, {},
-         ("batch.account: site x requires an account; ask Anna; for all experiments "
-         "`sites: {x: {account: NAME}}` in ~/.config/hpcdist/config.yml")),
-        ({"pattern": "p[0-9]+"}, {"account": "p12x"},
-         "batch.account: site x has no accounts like 'p12x' (p[0-9]+)"),
-        ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"},
-         "batch.account: site x has no accounts like 'x' (p[0-9]+); ask Anna"),
+        ({"required": True}, {}),
+        ({"required": True, "hint": "ask Anna"}, {}),
+        ({"pattern": "p[0-9]+"}, {"account": "p12x"}),
+        ({"pattern": "p[0-9]+", "hint": "ask Anna"}, {"account": "x"}),
     ],
-)  # fmt: skip
+    ids=str,
+)
 def test_invalid_accounts_are_refused(
-    account: dict[str, object], batch: dict[str, str], sentence: str
+    account: dict[str, object], batch: dict[str, str], wording: Wording
 ) -> None:
-    assert refused(site(account=account), batch=batch) == sentence
+    wording(refused(site(account=account), batch=batch))
 
 
 def test_all_reasons_are_reported_at_once() -> None:
@@ -204,7 +198,7 @@ def test_valid_accounts() -> None:
     assert planned(site(account={"pattern": "p[0-9]+"})).request.account is None
 
 
-def test_the_qos_is_that_of_the_chosen_partition() -> None:
+def test_the_qos_is_that_of_the_chosen_partition(wording: Wording) -> None:
     machine = site(
         node_types={"small": {"cpus": 2}, "big": {"cpus": 8}},
         partitions={"s": {"nodes": {"small": 9}, "qos": "low"}, "b": {"nodes": {"big": 9}, "qos": "high"}},
@@ -213,29 +207,18 @@ def test_the_qos_is_that_of_the_chosen_partition() -> None:
     assert planned(machine, environment=environment(each=resources(cpu=8))).request.qos == "high"
     worker = {"node_selector": {"partition": "b"}}
     mixed = {"node_selector": {"partition": "s"}, "replicas": {"n_workers": 1, "default_worker": worker}}
-    assert refused(machine, framework="mpi", environment=mixed) == (
-        "batch.qos: the partitions s and b have different QOS, and a job has one; "
-        "write the one that both take"
-    )
+    wording(refused(machine, framework="mpi", environment=mixed))
     assert planned(machine, framework="mpi", environment=mixed, batch={"qos": "any"}).request.qos == "any"
 
 
-def test_unknown_launchers() -> None:
-    assert refused(batch={"launcher": "srum"}) == (
-        "batch.launcher: there is no launcher 'srum'; did you mean 'srun'?"
-    )
-    assert refused(LOCAL, batch={"launcher": "srun"}).startswith(
-        "batch.launcher: launcher srun does not start tasks under scheduler local (site local); write one of "
-    )
+def test_unknown_launchers(wording: Wording) -> None:
+    wording((refused(batch={"launcher": "srum"}), refused(LOCAL, batch={"launcher": "srun"})))
 
 
-def test_a_scheduler_that_no_launcher_knows(tmp_path: Path) -> None:
+def test_a_scheduler_that_no_launcher_knows(tmp_path: Path, wording: Wording) -> None:
     plug_in = "from hpcdist.schedulers.slurm import Slurm\n\nQQ = Slurm()\n"
     with plugged_in(tmp_path, "scheduler", "qq", plug_in):
-        assert refused(changed(TESTBED, scheduler="qq")) == (
-            "batch.launcher: launcher srun does not start tasks under scheduler qq (site testbed); "
-            "there is no launcher that has qq among its `schedulers`: plug one in (docs/how-to/plug-ins.md)"
-        )
+        wording(refused(changed(TESTBED, scheduler="qq")))
 
 
 def test_the_origin_of_a_replicas_own_constraint() -> None:
@@ -264,10 +247,8 @@ def test_who_chooses_the_gpus_of_a_task(gpus: dict[str, str], batch: dict[str, s
     assert planned(site(gpus=gpus), batch=batch).gpus.visibility == visibility
 
 
-def test_no_choice_where_the_launcher_binds() -> None:
-    assert refused(site(gpus={"bound_by": "launcher"}), batch={"gpu_visibility": "node"}) == (
-        "batch.gpu_visibility: on site x each task sees the GPUs that srun gives it, and no others; remove it"
-    )
+def test_no_choice_where_the_launcher_binds(wording: Wording) -> None:
+    wording(refused(site(gpus={"bound_by": "launcher"}), batch={"gpu_visibility": "node"}))
 
 
 # --- Variables and setup
@@ -351,16 +332,11 @@ def test_the_users_own_launch_runs_once() -> None:
     assert warnings_of(plan) == ()
 
 
-def test_a_count_that_differs_from_the_allocation() -> None:
+def test_a_count_that_differs_from_the_allocation(wording: Wording) -> None:
     plan = planned(
         framework="mpi", run={"cmd": "mpirun -np 2 a"}, environment=environment(3, each=resources(cpu=4))
     )
-    assert warnings_of(plan) == (
-        (
-            "run.cmd: mpirun starts 2 processes, and the job has 4 tasks; write `mpirun -np 4 a`, or "
-            "ask for other `environment.replicas`"
-        ),
-    )
+    wording(warnings_of(plan))
 
 
 def test_a_command_under_backend_mpi_is_a_launch() -> None:
@@ -371,39 +347,27 @@ def test_a_command_under_backend_mpi_is_a_launch() -> None:
 # --- Warnings
 
 
-def test_a_site_that_does_not_say_how_large_its_nodes_are() -> None:
+def test_a_site_that_does_not_say_how_large_its_nodes_are(wording: Wording) -> None:
     plan = planned(site(), framework="mpi", environment=environment(1), batch={"walltime": "1h"})
-    assert warnings_of(plan) == (
-        (
-            "site x does not say how large its nodes are: each replica gets a node of its own; "
-            "write `batch: {nodes: N}`, or a site file of your own (docs/how-to/add-a-site.md)"
-        ),
-    )
+    wording(warnings_of(plan))
     assert warnings_of(planned(site(), batch={"walltime": "1h"})) == ()
 
 
-def test_further_warnings() -> None:
+def test_further_warnings(wording: Wording) -> None:
     section = {
         "processes_per_replica": 4,
         "resources": {"cpu": {"limits": 6}},
         "persistence": {"data": ["imagenet"]},
     }
-    assert warnings_of(planned(site(), environment=section)) == (
-        "no walltime is requested, so the partition's default applies; write `batch: {walltime: 2h}`",
-        "site x has no volume 'imagenet'; a site file gives its path under `volumes`",
-        "the 6 CPUs of master are 1 for each of its 4 tasks; 2 stay idle",
-    )
+    wording(warnings_of(planned(site(), environment=section)))
 
 
-def test_memory_that_only_some_ask_for_is_one_warning() -> None:
+def test_memory_that_only_some_ask_for_is_one_warning(wording: Wording) -> None:
     asking = {"resources": resources(cpu=1, memory=3000)}
     replicas = {"n_workers": 2, "n_ps": 2, "default_ps": asking}
     plan = planned(site(), framework="tensorflow", environment=asking | {"replicas": replicas})
     (note,) = [note for note in plan.notes if "memory" in note.message]
-    assert str(note) == (
-        "environment.replicas: memory is not requested: worker 0 asks for none, and how much a node has is "
-        "not known; a job gets the default of its partition; write it for all replicas"
-    )
+    wording(str(note))
     assert not [line for line in plan.directives if line.flag == "--mem"]
 
 
@@ -429,45 +393,38 @@ def test_all_memory_of_the_nodes(scheduler: str, size: str, flag: str, value: st
     assert not [note for note in plan.notes if "memory" in note.message]
 
 
-def test_all_memory_of_nodes_of_unknown_size_is_a_warning_where_it_needs_a_number() -> None:
+def test_all_memory_of_nodes_of_unknown_size_is_a_warning_where_it_needs_a_number(wording: Wording) -> None:
     each = resources(memory="all")
     assert not [
         text for text in warnings_of(planned(site(), environment=environment(each=each))) if "mem" in text
     ]
     pbs = site(scheduler="pbs", launcher="mpirun")
     [text] = [text for text in warnings_of(planned(pbs, environment=environment(each=each))) if "mem" in text]
-    assert "how much a node has is not known" in text
+    wording(text)
 
 
 @pytest.mark.parametrize(
-    ("more", "text"),
+    "more",
     [
-        ({}, "; how large its nodes are is not known, so each replica gets one (`batch.nodes`)"),
-        ({"nodes": 1}, ""),
+        {},
+        {"nodes": 1},
     ],
+    ids=str,
 )
-def test_a_partition_that_the_file_lacks_is_a_warning(more: dict[str, Any], text: str) -> None:
+def test_a_partition_that_the_file_lacks_is_a_warning(more: dict[str, Any], wording: Wording) -> None:
     batch = {"partition": "gup", "walltime": "1h", **more}
     plan = planned(framework="pytorch", environment=environment(1), batch=batch)
     assert [line.value for line in plan.directives if line.flag == "--partition"] == ["gup"]
-    [found] = warnings_of(plan)
-    assert found.startswith(
-        f"batch.partition: the file of site testbed has no partition 'gup', and slurm decides{text}; did you"
-    )
+    wording(warnings_of(plan))
 
 
-def test_gpus_of_a_partition_that_the_file_lacks_have_one_cpu_a_task() -> None:
-    message = (
-        "environment.resources.gpu: master gets one CPU a task: how many its nodes have is not known; write "
-        "`cpu: {requests: N}`"
-    )
+def test_gpus_of_a_partition_that_the_file_lacks_have_one_cpu_a_task(wording: Wording) -> None:
     machine = site(node_types={}, partitions={})
-    for more, expected in (({}, True), ({"cpu": 8}, False)):
-        plan = planned(machine, environment=environment(each=resources(gpu=2, **more)))
-        assert (message in warnings_of(plan)) == expected
+    for more in ({}, {"cpu": 8}):
+        wording(warnings_of(planned(machine, environment=environment(each=resources(gpu=2, **more)))))
 
 
-def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type() -> None:
+def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type(wording: Wording) -> None:
     nodes = {
         "node_types": {"n": {"cpus": 8, "gpus": 4}},
         "partitions": {"p": {"nodes": {"n": 8}, "max_nodes": 1}},
@@ -475,32 +432,25 @@ def test_nodes_of_a_partition_that_the_file_lacks_are_of_the_only_type() -> None
     plan = planned(site(**nodes), environment=environment(7, each=resources(gpu=1)), batch={"partition": "q"})
     [group] = plan.placement.groups
     assert (group.partition, group.node_type, group.nodes) == ("q", "n", 2)
-    [found] = [text for text in warnings_of(plan) if "no partition 'q'" in text]
-    assert "its nodes are taken to be n, of which all others are" in found
+    wording(warnings_of(plan))
 
 
-def test_another_qos_may_allow_more_than_the_partition() -> None:
+def test_another_qos_may_allow_more_than_the_partition(wording: Wording) -> None:
     limits = {"nodes": {"n": 8}, "max_nodes": 1, "max_walltime": "1h", "qos": "normal"}
     machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": limits})
     batch = {"walltime": "2h"}
     asked: dict[str, Any] = {"environment": environment(1, each=resources(cpu=4)), "batch": batch}
-    with pytest.raises(PlanError, match=r"allows 01:00:00, 02:00:00 requested"):
-        planned(machine, **asked)
+    no_other = refused(machine, **asked)
     batch["qos"] = "long"
-    found = [text for text in warnings_of(planned(machine, **asked)) if "long" in text]
-    assert [text.removesuffix("; whether long allows more is not known") for text in found] == [
-        "batch.walltime: partition p allows 01:00:00, 02:00:00 requested",
-        "batch.qos: partition p gives a job 1 nodes, 2 are needed",
-    ]
+    wording((no_other, *warnings_of(planned(machine, **asked))))
     batch["qos"] = "normal"
-    with pytest.raises(PlanError, match=r"allows 01:00:00, 02:00:00 requested"):
-        planned(machine, **asked)
+    assert refused(machine, **asked) == no_other
 
 
 OWN_NODE = {"cmd": "x", "beside": [{"cmd": "serve", "on": "own_node"}]}
 
 
-def test_a_program_beside_the_tasks_has_a_node_of_its_own() -> None:
+def test_a_program_beside_the_tasks_has_a_node_of_its_own(wording: Wording) -> None:
     machine = site(node_types={"n": {"cpus": 4}}, partitions={"p": {"nodes": {"n": 2}}})
     plan = planned(
         machine, run=OWN_NODE, framework="pytorch", environment=environment(1, each=resources(cpu=2))
@@ -508,33 +458,20 @@ def test_a_program_beside_the_tasks_has_a_node_of_its_own() -> None:
     assert (plan.placement.nodes, plan.own_nodes) == (1, 1)
     assert [line.value for line in plan.directives if line.flag == "--nodes"] == ["2"]
     assert '--nodelist="$HPCDIST_TASK_NODES"' in words(plan)
-    with pytest.raises(PlanError, match="gives a job 2 nodes, 3 are needed"):
-        planned(machine, run=OWN_NODE, environment=environment(1, each=resources(cpu=4)))
+    wording(refused(machine, run=OWN_NODE, environment=environment(1, each=resources(cpu=4))))
 
 
 @pytest.mark.parametrize(
-    ("machine", "more", "why"),
+    ("machine", "more"),
     [
-        (
-            {"scheduler": "flux", "launcher": "flux"},
-            {},
-            "launcher flux starts tasks on any of the job's nodes",
-        ),
-        (
-            {},
-            {"run": {**OWN_NODE, "cmd": "srun python t.py"}},
-            "the command starts its tasks on any of the job's nodes",
-        ),
-        (
-            {},
-            {"hptuning": {"matrix": {"x": {"values": [1, 2]}}}},
-            "the trials of a search have no nodes beside",
-        ),
+        ({"scheduler": "flux", "launcher": "flux"}, {}),
+        ({}, {"run": {**OWN_NODE, "cmd": "srun python t.py"}}),
+        ({}, {"hptuning": {"matrix": {"x": {"values": [1, 2]}}}}),
     ],
+    ids=str,
 )
-def test_what_a_node_of_its_own_cannot_go_with(machine: Any, more: Any, why: str) -> None:
-    with pytest.raises(PlanError, match=why):
-        planned(site(**machine), **{"run": OWN_NODE, **more})
+def test_what_a_node_of_its_own_cannot_go_with(machine: Any, more: Any, wording: Wording) -> None:
+    wording(refused(site(**machine), **{"run": OWN_NODE, **more}))
 
 
 def test_a_node_of_its_own_is_like_those_of_the_tasks() -> None:
@@ -547,10 +484,9 @@ def test_a_node_of_its_own_is_like_those_of_the_tasks() -> None:
     assert (pbs.placement.nodes, pbs.own_nodes) == (2, 1)
 
 
-def test_a_spare_node_that_the_command_could_take() -> None:
+def test_a_spare_node_that_the_command_could_take(wording: Wording) -> None:
     section = {"restart": {"spare_nodes": 1}}
-    with pytest.raises(PlanError, match=r"environment.restart.spare_nodes: the command starts its tasks"):
-        planned(site(), environment=section, run={"cmd": "srun python t.py"})
+    wording(refused(site(), environment=section, run={"cmd": "srun python t.py"}))
 
 
 @pytest.mark.parametrize("name", ["HPCDIST_HOSTFILE", "HPCDIST_TASK_NODES"])
@@ -569,16 +505,12 @@ def test_the_other_tasks_may_go_on(launcher: str) -> None:
     assert "--kill-on-bad-exit=0" not in words(planned(machine, **section))
 
 
-def test_a_launcher_that_ends_all_tasks_says_so() -> None:
-    assert refused(framework="mpi", batch={"kill_on_failure": False, "launcher": "mpirun"}) == (
-        "batch.kill_on_failure: launcher mpirun ends all tasks when one fails; remove it, or write "
-        "`batch: {launcher: srun or pals}`"
-    )
-    by_command = refused(run={"cmd": "mpirun -n 1 x"}, batch={"kill_on_failure": False})
-    assert by_command.startswith("batch.kill_on_failure: the command is a launch already; ")
+def test_a_launcher_that_ends_all_tasks_says_so(wording: Wording) -> None:
+    wording(refused(framework="mpi", batch={"kill_on_failure": False, "launcher": "mpirun"}))
+    wording(refused(run={"cmd": "mpirun -n 1 x"}, batch={"kill_on_failure": False}))
 
 
-def test_a_node_selector_without_a_meaning() -> None:
+def test_a_node_selector_without_a_meaning(wording: Wording) -> None:
     machine = site(
         node_types={"n": {"cpus": 4}},
         partitions={"p": {"nodes": {"n": 4}}},
@@ -588,34 +520,11 @@ def test_a_node_selector_without_a_meaning() -> None:
         "node_selector": {"disk": "ssd", "zone": 1},
         "replicas": {"n_workers": 2, "default_worker": {"node_selector": {"disk": "tape"}}},
     }
-    plan = planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})
-    assert warnings_of(plan) == (
-        (
-            "environment.node_selector.zone: "
-            "the node selector zone: 1 has no meaning on site x and is not used"
-        ),
-        (
-            "environment.replicas.default_worker.node_selector.disk: "
-            "the node selector disk: tape has no meaning on site x and is not used; known: ssd"
-        ),
-    )
+    wording(warnings_of(planned(machine, framework="pytorch", environment=section, batch={"walltime": "1h"})))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "partition", "warning"),
-    [
-        ("A100", "gpu", ""),
-        ("A100-80G", "gpu", "master gets a100, and not A100-80G: site x has a100, v100"),
-        ("K80", "mixed", "master gets a100, and not K80: site x has a100, v100"),
-        ("v100", "mixed", ""),
-        ("K80", "", "site x does not name its GPUs: K80 is not requested; {hint}"),
-        ("K80", "plain", "site x does not name its GPUs: K80 is not requested; {hint}"),
-        ("p100", "named", ""),
-    ],
-)
-def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
-    wanted: str, partition: str, warning: str
-) -> None:
+def of_gpu_type(wanted: str, partition: str) -> Plan:
+    """Return the plan of a job that asks for GPUs of this type, in a partition or on unknown nodes."""
     kinds = {
         "a": {"cpus": 4, "gpus": 2, "gpu_type": "a100"},
         "v": {"cpus": 4, "gpus": 2, "gpu_type": "v100"},
@@ -629,17 +538,34 @@ def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
         "named": {"nodes": {"p100x2": 1}},
     }
     machine = site(node_types=kinds, partitions=nodes) if partition else site()
-    plan = planned(
+    return planned(
         machine,
         environment={"resources": resources(cpu=1, gpu=1), "node_selector": {"gpu_type": wanted}},
         batch={"walltime": "1h"} | ({"partition": partition} if partition else {}),
     )
-    hint = "write `batch: {constraint: NAME}`, or a partition, with its own name for them"
-    path = "environment.node_selector.gpu_type: "
-    assert warnings_of(plan) == ((path + warning.format(hint=hint),) if warning else ())
 
 
-def test_labels_of_kubernetes_ask_for_a_gpu_type() -> None:
+@pytest.mark.parametrize(("wanted", "partition"), [("A100", "gpu"), ("v100", "mixed"), ("p100", "named")])
+def test_a_gpu_type_that_a_replica_gets(wanted: str, partition: str) -> None:
+    assert warnings_of(of_gpu_type(wanted, partition)) == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "partition"),
+    [
+        ("A100-80G", "gpu"),
+        ("K80", "mixed"),
+        ("K80", ""),
+        ("K80", "plain"),
+    ],
+)
+def test_a_gpu_type_that_a_replica_does_not_get_is_a_warning(
+    wanted: str, partition: str, wording: Wording
+) -> None:
+    wording(warnings_of(of_gpu_type(wanted, partition)))
+
+
+def test_labels_of_kubernetes_ask_for_a_gpu_type(wording: Wording) -> None:
     kinds = {
         "a": {"cpus": 4, "gpus": 2, "gpu_type": "a100"},
         "v": {"cpus": 4, "gpus": 2, "gpu_type": "v100"},
@@ -652,21 +578,10 @@ def test_labels_of_kubernetes_ask_for_a_gpu_type() -> None:
     assert (plan.placement.groups[0].node_type, warnings_of(plan)) == ("v", ())
     section["node_selector"] = {"nvidia.com/gpu.product": "Tesla-V100-SXM2-16GB", "accelerator": "nvidia"}
     plan = planned(machine, environment=section, batch=batch)
-    assert (plan.placement.groups[0].node_type, warnings_of(plan)) == (
-        "v",
-        (
-            (
-                "environment.node_selector.accelerator: "
-                "the node selector accelerator: nvidia has no meaning on site x and is not used"
-            ),
-            (
-                "environment.node_selector.nvidia.com/gpu.product: "
-                "master gets v100, and not Tesla-V100-SXM2-16GB: site x has a100, v100"
-            ),
-        ),
-    )
+    assert plan.placement.groups[0].node_type == "v"
+    wording(warnings_of(plan))
     plan = planned(machine, environment={"node_selector": label}, batch=batch)
-    assert len(warnings_of(plan)) == 1
+    wording(warnings_of(plan))
 
 
 def test_a_label_of_the_site_named_as_the_gpu_type_means_what_the_site_says() -> None:
@@ -680,31 +595,23 @@ def test_a_label_of_the_site_named_as_the_gpu_type_means_what_the_site_says() ->
     assert (warnings_of(plan), plan.placement.groups[0].constraint) == ((), "fast")
 
 
-def test_mpi_over_several_components() -> None:
+def test_mpi_over_several_components(wording: Wording) -> None:
     section = {
         "resources": resources(cpu=20),
         "replicas": {"n_workers": 1, "default_worker": {"resources": resources(gpu=1)}},
     }
-    sentence = (
-        "MPI over several components of a Slurm job works only where node names ascend in the order of the "
-        "components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas what nodes of "
-        "one kind have"
-    )
-    assert warnings_of(planned(framework="mpi", environment=section)) == (sentence,)
+    wording(warnings_of(planned(framework="mpi", environment=section)))
     assert warnings_of(planned(framework="pytorch", environment=section)) == ()
 
 
-def test_all_scheduler_problems_are_reported() -> None:
-    message = "batch.account: there is no batch system on site local"
-    assert re.match(message, refused(LOCAL, batch={"account": "a", "qos": "q"}))
+def test_all_scheduler_problems_are_reported(wording: Wording) -> None:
+    wording(refused(LOCAL, batch={"account": "a", "qos": "q"}))
 
 
 # --- Words for the launcher that nobody foresaw
 
 
 TWO = environment(1, each=resources(cpu=1))
-BY_THE_PLAN = "srun gets its counts and hosts from the plan"
-UNREAD = "so they have no effect; remove them"
 
 
 @pytest.mark.parametrize(
@@ -722,82 +629,38 @@ def test_launcher_args_of_the_experiment(launcher: dict[str, Any], name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("machine", "batch", "command", "problems"),
+    ("name", "batch", "command"),
     [
-        (
-            TESTBED,
-            {"args": ["--ntasks=3", "-u", "-n4"]},
-            "a",
-            [
-                f"batch.launcher.args[0]: --ntasks=3 is set by hpcdist; {BY_THE_PLAN}",
-                f"batch.launcher.args[2]: -n4 is set by hpcdist; {BY_THE_PLAN}",
-            ],
-        ),
-        (
-            TESTBED,
-            {"args": ["x"]},
-            "a",
-            [f"batch.launcher.args[0]: 'x' is not an option; {BY_THE_PLAN}"],
-        ),
-        (
-            TESTBED,
-            {"args": ["-n 3"]},
-            "a",
-            [f"batch.launcher.args[0]: -n 3 is set by hpcdist; {BY_THE_PLAN}"],
-        ),
-        (
-            TESTBED,
-            {"args": ["-u", "--comment seven"]},
-            "a",
-            [
-                (
-                    "batch.launcher.args[1]: srun gets '--comment seven' as one word, with its blanks; "
-                    "write it as items of their own: --comment, seven"
-                )
-            ],
-        ),
-        (
-            LOCAL,
-            {"name": "processes", "args": ["-x"]},
-            "a",
-            [f"batch.launcher.args: launcher processes takes no options, {UNREAD}"],
-        ),
-        (
-            TESTBED,
-            {"args": ["-x"]},
-            "mpirun a",
-            [f"batch.launcher.args: the command is a launch already, {UNREAD}"],
-        ),
+        ("testbed", {"args": ["--ntasks=3", "-u", "-n4"]}, "a"),
+        ("testbed", {"args": ["x"]}, "a"),
+        ("testbed", {"args": ["-n 3"]}, "a"),
+        ("testbed", {"args": ["-u", "--comment seven"]}, "a"),
+        ("local", {"name": "processes", "args": ["-x"]}, "a"),
+        ("testbed", {"args": ["-x"]}, "mpirun a"),
     ],
+    ids=str,
 )
 def test_reserved_launcher_options_are_refused(
-    machine: Site, batch: dict[str, Any], command: str, problems: list[str]
+    name: str, batch: dict[str, Any], command: str, wording: Wording
 ) -> None:
-    with pytest.raises(PlanError) as error:
-        planned(machine, environment=TWO, batch={"launcher": batch}, run={"cmd": command})
-    assert [str(found) for found in error.value.problems] == problems
+    wording(refused(shipped_site(name), environment=TWO, batch={"launcher": batch}, run={"cmd": command}))
+
+
+def test_an_array_within_the_default_limit() -> None:
+    plan = planned(TESTBED, batch={"array": "0-1000", "walltime": "1h"})
+    assert not [text for text in warnings_of(plan) if "indices" in text]
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "said"),
+    ("name", "array"),
     [
-        ("testbed", "0-1000", None),
-        (
-            "testbed",
-            "0-1001",
-            "slurm takes indices up to 1000, unless the site has raised MaxArraySize; 1001",
-        ),
-        (
-            "sge-like",
-            "1-75001",
-            "sge takes indices up to 75000, unless the site has raised max_aj_tasks; 75001",
-        ),
+        ("testbed", "0-1001"),
+        ("sge-like", "1-75001"),
     ],
 )
-def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, said: str | None) -> None:
+def test_an_array_beyond_the_default_limit_is_a_warning(name: str, array: str, wording: Wording) -> None:
     plan = planned(site_named(name), batch={"array": array, "walltime": "1h"})
-    told = [text for text in warnings_of(plan) if "indices" in text]
-    assert told == ([] if said is None else [f"batch.array: {said} may be refused"])
+    wording(text for text in warnings_of(plan) if "indices" in text)
 
 
 SEARCH: dict[str, Any] = {"matrix": {"lr": {"range": [0, 3000, 1]}}, "concurrency": 4}
@@ -842,37 +705,28 @@ def test_no_more_trials_run_at_once_than_there_are() -> None:
     assert plan.summary == "1 trial, each of 1 task by srun, 1 node"
 
 
-def test_a_search_where_there_are_no_arrays_is_refused_as_one() -> None:
-    assert refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}, batch={"pack": False}) == (
-        "hptuning: the trials of a search are a job array, and there is no batch system on site local that "
-        "could honour it; write `pack: true`, or choose another site"
-    )
+def test_a_search_where_there_are_no_arrays_is_refused_as_one(wording: Wording) -> None:
+    wording(refused(LOCAL, hptuning=SEARCH, run={"cmd": "x {{ lr }}"}, batch={"pack": False}))
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    "data",
     [
-        ({"framework": "pytorch", "pytorch": {"launch": "torchrun"}}, "not with a launcher as the command"),
-        ({"framework": "mpi", "run": {"cmd": "mpirun -n 2 x"}}, "not with a launcher as the command"),
+        {"framework": "pytorch", "pytorch": {"launch": "torchrun"}},
+        {"framework": "mpi", "run": {"cmd": "mpirun -n 2 x"}},
     ],
+    ids=str,
 )
-def test_a_replica_that_is_no_task_has_no_command_of_its_own(data: dict[str, Any], message: str) -> None:
+def test_a_replica_that_is_no_task_has_no_command_of_its_own(data: dict[str, Any], wording: Wording) -> None:
     section = {"replicas": {"n_workers": 1, "default_worker": {"cmd": "x"}}}
-    found = refused(environment=section, **data)
-    assert found.startswith(
-        "environment.replicas.default_worker.cmd: a replica can have a command of its own "
-    )
-    assert message in found
+    wording(refused(environment=section, **data))
 
 
-def test_steps_on_nodes_of_several_kinds_are_refused() -> None:
+def test_steps_on_nodes_of_several_kinds_are_refused(wording: Wording) -> None:
     section = {
         "resources": resources(cpu=20),
         "replicas": {"n_workers": 1, "default_worker": {"resources": resources(cpu=4, gpu=1)}},
     }
     job: dict[str, Any] = {"framework": "pytorch", "environment": section}
-    found = refused(**job, stage=[{"from": "x"}])
-    assert found.startswith(
-        "stage: steps on nodes need nodes of one kind, and these replicas are on several; "
-    )
+    wording(refused(**job, stage=[{"from": "x"}]))
     assert planned(**job, run={"cmd": "x", "prepare": {"cmd": "y"}}).steps

@@ -19,6 +19,7 @@ from hpcdist.site.model import Directives, Site
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, TESTBED, changed, planned, warnings_of, words
 from tests.sites import shipped_site, site_named
+from tests.wording import Wording
 
 WHOLE = changed(TESTBED, whole_nodes=True)
 FLUX = shipped_site("flux")
@@ -65,15 +66,9 @@ def test_without_a_limit_every_trial_has_a_worker() -> None:
     assert pack_of(of_trials(WHOLE, at_once=1)) == Pack(workers=1, nodes=1, per_node=1, origin=BY_SITE)
 
 
-def test_a_walltime_for_several_trials_in_a_row_warns_unless_packing_is_asked_for() -> None:
+def test_a_walltime_for_several_trials_in_a_row_warns_unless_packing_is_asked_for(wording: Wording) -> None:
     limit = {"walltime": "02:00:00"}
-    assert [text for text in warnings_of(of_trials(WHOLE, 200, 16, batch=limit)) if "packed" in text] == [
-        (
-            "hptuning: the trials are packed (site testbed: whole_nodes): about 13 run one after another "
-            "within the walltime, 02:00:00; write `batch: {pack: true}` if that is meant, or `pack: false` "
-            "for a job each"
-        )
-    ]
+    wording(text for text in warnings_of(of_trials(WHOLE, 200, 16, batch=limit)) if "packed" in text)
     quiet = (of_trials(WHOLE, batch=limit), of_trials(WHOLE, 200, 16, batch=limit | {"pack": True}))
     assert not any("packed" in text for plan in quiet for text in warnings_of(plan))
 
@@ -162,73 +157,46 @@ def test_torchrun_starts_the_processes_of_one_trial() -> None:
     assert (plan.placement.size, {row.processes for row in plan.placement.rows}) == (2, {1})
 
 
-def test_what_cannot_be_packed_is_an_array_unless_the_file_asks_for_it() -> None:
+def test_what_cannot_be_packed_is_an_array_unless_the_file_asks_for_it(wording: Wording) -> None:
     several = {"framework": "horovod", "environment": environment(1, each=resources(gpu=1))}
     launch = {"run": {"cmd": "mpirun -np 1 x {{ seed }}"}}
     for data in (several, launch):
         assert pack_of(of_trials(WHOLE, **data)) is None
-    assert refused(WHOLE, **several, batch={"pack": True}) == (
-        "batch.pack: the trials cannot be packed: each is 2 tasks, and a worker is one; write `pack: false`, "
-        "and each trial is a job of its own"
-    )
-    assert refused(WHOLE, **launch, batch={"pack": True}) == (
-        "batch.pack: the trials cannot be packed: mpirun starts the tasks of each, and it would take all "
-        "nodes; write `pack: false`, and each trial is a job of its own"
-    )
+        wording(refused(WHOLE, **data, batch={"pack": True}))
 
 
-def test_where_there_are_neither_arrays_nor_packing_the_refusal_says_why() -> None:
+def test_where_there_are_neither_arrays_nor_packing_the_refusal_says_why(wording: Wording) -> None:
     several = {"framework": "horovod", "environment": environment(1, each=resources(gpu=1))}
-    assert refused(FLUX, **several) == (
-        "hptuning: the trials cannot be packed: each is 2 tasks, and a worker is one; flux has no arrays "
-        "either: choose another site with --site"
-    )
-    assert refused(FLUX, batch={"pack": False}) == (
-        "hptuning: the trials of a search are a job array, and flux batch has no arrays of jobs; write "
-        "`pack: true`, or choose another site"
-    )
+    wording((refused(FLUX, **several), refused(FLUX, batch={"pack": False})))
 
 
-def test_gpus_cannot_be_shared_by_trials_of_several_or_where_the_launcher_deals_them_out() -> None:
+def test_gpus_cannot_be_shared_by_trials_of_several_or_where_the_launcher_deals_them_out(
+    wording: Wording,
+) -> None:
     def sharing(gpus: int) -> dict[str, Any]:
         return {"resources": {"gpu": {"requests": gpus, "trials_per_gpu": 2}}}
 
-    key = "environment.resources.gpu.trials_per_gpu"
-    assert refused(TESTBED, environment=sharing(2)) == (
-        f"{key}: trials share one GPU each, and these have 2; remove it"
-    )
-    assert refused(FRONTIER, environment=sharing(1), batch={"account": "a"}) == (
-        f"{key}: trials cannot share GPUs: srun gives each task its own on this site; remove it"
-    )
     wide = {"resources": {"cpu": {"requests": 16}, "gpu": {"requests": 1, "trials_per_gpu": 2}}}
-    assert refused(TESTBED, environment=wide) == (
-        f"{key}: a node has CPUs and memory for 1 of 2 trials that would share its GPU; ask for "
-        "fewer, or write less"
+    wording(
+        (
+            refused(TESTBED, environment=sharing(2)),
+            refused(FRONTIER, environment=sharing(1), batch={"account": "a"}),
+            refused(TESTBED, environment=wide),
+        )
     )
 
 
-def test_only_the_trials_of_a_search_are_packed() -> None:
+def test_only_the_trials_of_a_search_are_packed(wording: Wording) -> None:
     def of(**data: Any) -> list[str]:
         built, _ = fields.build(Experiment, {"run": {"cmd": "x"}} | data)
         assert built is not None
         return [str(problem) for problem in problems_of(built)]
 
     shares = {"resources": {"gpu": {"requests": 1, "trials_per_gpu": 2}}}
-    no_search = "only the trials of a search share nodes; remove it, or write `hptuning`"
-    key = "environment.resources.gpu.trials_per_gpu"
-    assert of(batch={"pack": True}, environment=shares) == [f"batch.pack: {no_search}", f"{key}: {no_search}"]
-    assert of(batch={"pack": False}) == []
-    assert of(hptuning=search(), batch={"pack": False}, environment=shares) == [
-        f"{key}: trials share a GPU only where they are packed; remove it, or `pack: false`"
-    ]
     zero = {"resources": {"gpu": {"requests": 1, "trials_per_gpu": 0}}}
-    assert of(hptuning=search(), environment=zero) == [
-        f"{key}: 0 is out of range; write a number from 1 to 1000000"
-    ]
     worker = {"replicas": {"n_workers": 1, "default_worker": shares}}
-    assert of(framework="horovod", hptuning=search(), environment=worker) == [
-        (
-            "environment.replicas.default_worker.resources.gpu.trials_per_gpu: all of a trial that shares "
-            "its GPU is the master; write it in `environment.resources`"
-        )
-    ]
+    assert of(batch={"pack": False}) == []
+    wording(of(batch={"pack": True}, environment=shares))
+    wording(of(hptuning=search(), batch={"pack": False}, environment=shares))
+    wording(of(hptuning=search(), environment=zero))
+    wording(of(framework="horovod", hptuning=search(), environment=worker))

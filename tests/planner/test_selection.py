@@ -15,6 +15,7 @@ from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources, where
 from tests.sites import shipped_site, site
+from tests.wording import Wording
 
 MACHINE: dict[str, Any] = {
     "node_types": {
@@ -269,7 +270,7 @@ def test_spread() -> None:
     assert shape(selected(exp, spread=True)) == [("v100", 4, 4)]
 
 
-def test_walltime_by_number_of_nodes() -> None:
+def test_walltime_by_number_of_nodes(wording: Wording) -> None:
     limits = [{"nodes": 1, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}, {"nodes": 9, "walltime": "3h"}]
     partitions = {
         "batch": {"nodes": {"n": 9}, "limits": limits},
@@ -282,76 +283,49 @@ def test_walltime_by_number_of_nodes() -> None:
 
     assert shape(selected(of(3), machine, walltime="3h")) == [("batch", 3, 3)]
     assert shape(selected(of(1), machine, walltime="2h")) == [("long", 1, 1)]
-    assert problems(of(2), machine, walltime="3h") == [
-        (
-            "batch.walltime: partition batch (n nodes) allows 02:00:00 to a job of 2 nodes, 03:00:00 "
-            "requested; long enough: batch (3-9 nodes), long (up to 1 node)"
-        )
-    ]
-    assert problems(of(9), machine, walltime="25h") == [
-        (
-            "batch.walltime: partition batch (n nodes) allows 03:00:00, 1-01:00:00 requested; "
-            "the longest is 1-00:00:00 on long (up to 1 node)"
-        )
-    ]
+    wording(problems(of(2), machine, walltime="3h"))
+    wording(problems(of(9), machine, walltime="25h"))
 
 
 @pytest.mark.parametrize(
-    ("data", "walltime", "sentences"),
+    ("data", "walltime"),
     [
-        (
-            {"environment": environment(each=resources(cpu=1, gpu=8))},
-            None,
-            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 8 requested by master; "
-             "the most is 4 GPUs a node, on a100")],
-        ),
-        (
-            {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))},
-            None,
-            [("environment.resources: partition v100 (v100 nodes) has 2 GPUs a node, 4 requested by master; "
-             "the most is 4 GPUs a node, on a100"),
-             ("environment.resources: partition v100 (v100 nodes) has 16 CPUs a node, "
-             "17 requested by master; the most is 32 CPUs a node, on cpu")],
-        ),
+        ({"environment": environment(each=resources(cpu=1, gpu=8))}, None),
+        ({"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=17, gpu=4))}, None),
         (
             {"batch": {"partition": "v100"}, "environment": environment(each=resources(cpu=1, memory="60G"))},
             None,
-            [("environment.resources: partition v100 (v100 nodes) has 32000 MiB of memory a node, 61440 "
-             "requested by "
-             "master; partition cpu takes it")],
         ),
+        ({"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))}, None),
         (
-            {"framework": "pytorch", "environment": environment(32, each=resources(cpu=16))},
+            {
+                "framework": "pytorch",
+                "batch": {"partition": "cpu"},
+                "environment": environment(9, each=resources(cpu=16)),
+            },
             None,
-            [("environment.replicas: partition v100 (v100 nodes) gives a job 8 nodes, 33 are needed "
-             "(1 task a node); "
-             "the largest that fits: `n_workers: 7` on cpu")],
         ),
+        ({"batch": {"partition": "a100"}}, "2h"),
         (
-            {"framework": "pytorch", "batch": {"partition": "cpu"},
-             "environment": environment(9, each=resources(cpu=16))},
+            {
+                "framework": "pytorch",
+                "environment": environment(each=resources(gpu=2), processes_per_replica=3),
+            },
             None,
-            [("environment.replicas: partition cpu (cpu nodes) gives a job 4 nodes, 5 are needed "
-             "(2 tasks a node); "
-             "the largest that fits: `n_workers: 7` on cpu")],
-        ),
-        (
-            {"batch": {"partition": "a100"}},
-            "2h",
-            [("batch.walltime: partition a100 (a100 nodes) allows 01:00:00, 02:00:00 requested; "
-              "partition cpu takes it")],
-        ),
-        (
-            {"framework": "pytorch",
-             "environment": environment(each=resources(gpu=2), processes_per_replica=3)},
-            None,
-            [("environment.resources: 2 GPUs cannot be shared evenly by the 3 processes of master; "
-             "make one a multiple of the other")],
         ),
     ],
-)  # fmt: skip
-def test_why_a_site_cannot_take_it(data: dict[str, Any], walltime: str | None, sentences: list[str]) -> None:
-    assert problems(experiment(**data), walltime=walltime) == sentences
+    ids=[
+        "too many GPUs",
+        "too many CPUs and GPUs",
+        "too much memory",
+        "too many nodes",
+        "too many nodes of a partition",
+        "too long",
+        "GPUs that processes cannot share evenly",
+    ],
+)
+def test_why_a_site_cannot_take_it(data: dict[str, Any], walltime: str | None, wording: Wording) -> None:
+    wording(problems(experiment(**data), walltime=walltime))
 
 
 @pytest.mark.parametrize(
@@ -399,15 +373,9 @@ SIZES: dict[str, Any] = {
 }
 
 
-def test_too_large_job_goes_to_a_partition_of_unknown_size_only_on_request() -> None:
+def test_too_large_job_goes_to_a_partition_of_unknown_size_only_on_request(wording: Wording) -> None:
     exp = {"framework": "mpi", "environment": environment(4, each=resources(cpu=1))}
-    assert problems(experiment(**exp), site(**SIZES)) == [
-        (
-            "environment.replicas: partition few (n nodes) gives a job 2 nodes, 5 are needed "
-            "(1 task a node); how many nodes partition untold gives a job is not known; "
-            "to try it, write `batch: {partition: untold}`"
-        )
-    ]
+    wording(problems(experiment(**exp), site(**SIZES)))
     assert shape(selected(experiment(**exp, batch={"partition": "untold"}), site(**SIZES))) == [
         ("untold", 5, 5)
     ]
@@ -419,14 +387,9 @@ def test_too_long_job_goes_to_a_partition_of_unknown_size() -> None:
     assert shape(placement) == [("untold", 1, 1)]
 
 
-def test_a_site_that_does_not_say_how_many_gpus_its_nodes_have() -> None:
+def test_a_site_that_does_not_say_how_many_gpus_its_nodes_have(wording: Wording) -> None:
     untold = site(node_types={"n": {"gpus": "unknown"}}, partitions={"gpu": {"nodes": {"n": 56}}})
-    assert problems(experiment(environment={"resources": resources(gpu=1)}), untold) == [
-        (
-            "environment.resources: site x does not say how many GPUs its nodes have; "
-            "add `gpus:` to a copy of its file"
-        )
-    ]
+    wording(problems(experiment(environment={"resources": resources(gpu=1)}), untold))
     assert shape(selected(experiment(environment={"resources": resources(cpu=4)}), untold)) == [("gpu", 1, 1)]
 
 
@@ -511,10 +474,6 @@ def tensorflow(
 GPU_NODES = [("v100", "master 0"), ("v100", "worker 0"), ("v100", "worker 1")]
 APART = [*GPU_NODES, ("cpu", "ps 0"), ("cpu", "ps 1")]
 BESIDE = [*GPU_NODES, ("v100", "ps 0"), ("v100", "ps 1")]
-NO_NODES = (
-    "environment.replicas.ps_on: site x has no nodes without GPUs that could take them; "
-    "remove it, and they sit beside the workers"
-)
 
 
 def with_cpu_partition(**partition: Any) -> Site:
@@ -555,32 +514,30 @@ def test_parameter_servers_leave_gpus_to_the_workers(
         (with_cpu_partition(nodes={"small": 4}), {}),
         (SITE, {"partition": "v100"}),
     ],
+    ids=["no such nodes", "another QOS", "too small nodes", "a partition that is named"],
 )
 def test_where_no_other_nodes_can_take_them_they_sit_beside_the_workers(
-    machine: Site, batch: dict[str, str]
+    machine: Site, batch: dict[str, str], wording: Wording
 ) -> None:
     assert tensorflow(machine, batch=batch) == BESIDE
     with pytest.raises(PlanError) as caught:
         tensorflow(machine, batch=batch, ps_on="cpu_nodes")
-    assert str(caught.value) == NO_NODES
+    wording(str(caught.value))
 
 
-def test_a_server_that_needs_gpus_cannot_go_where_there_are_none() -> None:
+def test_a_server_that_needs_gpus_cannot_go_where_there_are_none(wording: Wording) -> None:
     with pytest.raises(PlanError) as caught:
         tensorflow(ps_on="cpu_nodes", default_ps={"resources": resources(gpu=1)})
-    assert str(caught.value) == NO_NODES
+    wording(str(caught.value))
 
 
-def test_other_nodes_that_are_too_few_are_left_alone() -> None:
+def test_other_nodes_that_are_too_few_are_left_alone(wording: Wording) -> None:
     machine = with_cpu_partition(nodes={"cpu": 1})
     many: dict[str, Any] = {"n_ps": 9, "default_ps": {"resources": resources(cpu=4)}}
     assert {partition for partition, _ in tensorflow(machine, **many)} == {"v100"}
     with pytest.raises(PlanError) as caught:
         tensorflow(machine, **many, ps_on="cpu_nodes")
-    assert str(caught.value) == (
-        "environment.replicas: partition cpu (cpu nodes) gives a job 1 node, 2 are needed (5 tasks a node); "
-        "without `ps_on` partition v100 takes it"
-    )
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,11 @@ from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
 from tests.sites import site
 from tests.tasks import task_wrapper
+from tests.wording import Wording
 
 TWO_GPUS = environment(each=resources(cpu=1, gpu=2))
 NOTHING_SAYS = (
     "this job has 2 of the 4 GPUs of this node, and nothing says which: CUDA_VISIBLE_DEVICES is not set"
-)
-WARNING = (
-    "other jobs may be on the same nodes, and {} sets for no job which GPUs are its own: tasks fail "
-    "where CUDA_VISIBLE_DEVICES is not set; ask for all GPUs of a node, or for whole nodes by "
-    "`batch: {{exclusive: true}}`"
 )
 
 
@@ -62,9 +58,11 @@ def seen(plan: Plan, folder: Path, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("scheduler", ["pbs", "sge"])
-def test_tasks_take_no_gpu_where_the_jobs_gpus_are_unknown(tmp_path: Path, scheduler: str) -> None:
+def test_tasks_take_no_gpu_where_the_jobs_gpus_are_unknown(
+    tmp_path: Path, scheduler: str, wording: Wording
+) -> None:
     plan = plan_on(scheduler)
-    assert warnings_of(plan) == (WARNING.format(scheduler),)
+    wording(warnings_of(plan))
     assert NOTHING_SAYS in seen(plan, tmp_path)
     assert seen(plan, tmp_path, CUDA_VISIBLE_DEVICES="2,3") == "2,3"
 
