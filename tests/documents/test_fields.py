@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a message is compared as one line
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import Site
 from hpcdist.units import Memory, Walltime
+from tests.wording import Wording
 
 
 class Inner(Model, frozen=True):
@@ -126,43 +126,39 @@ def test_null_is_absent(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "problems"),
+    "data",
     [
-        ({"nmae": 1}, ["nmae: unknown key 'nmae'; did you mean 'name'?"]),
-        ({"inner": {}}, ["inner: 'count' is missing"]),
-        ({"inner": {"count": "many"}}, ["inner.count: expected a whole number, got 'many'"]),
-        ({"inner": {"count": 1.5}}, ["inner.count: expected a whole number, got 1.5"]),
-        ({"inner": {"count": True}}, ["inner.count: expected a whole number, got true"]),
-        ({"inner": {"count": 1, "ratio": []}}, ["inner.ratio: expected a number, got a list of 0"]),
-        ({"inner": {"count": 1, "ratio": 10**400}}, ["inner.ratio: expected a number, got " + str(10**400)]),
-        ({"inner": 3}, ["inner: expected keys and values, got 3"]),
-        ({"amount": 3}, ["amount: expected keys and values, got 3; write `amount: {requests: 3}`"]),
-        ({"amount": "a: b"}, ["amount: expected keys and values, got 'a: b'; write `amount: {requests: 'a: b'}`"]),
-        ({"amount": [1, 2]}, ["amount: expected keys and values, got a list of 2; write `amount: {requests: ...}`"]),
-        ({"amount": {"size": 1, "memory": 2, "request": 3}},
-         ["amount.size: unknown key 'size'; write `requests`",
-          "amount.memory: unknown key 'memory'; write it in `resources`",
-          "amount.request: unknown key 'request'; did you mean 'requests'?"]),
-        ({"items": {"count": 1}}, ["items: expected a list, got keys and values (count); write it as [a, b]"]),
-        ({"items": [{"count": 1}, {"cuont": 1}]},
-         ["items[1].cuont: unknown key 'cuont'; did you mean 'count'?", "items[1]: 'count' is missing"]),
-        ({"tags": "a"}, ["tags: expected a list, got 'a'; write it as [a, b]"]),
-        ({"tags": [1]}, ["tags[0]: expected text, got 1"]),
-        ({"table": {"a": [1]}}, ["table.a: expected text or a number, got a list of 1"]),
-        ({"table": {"a": None}}, ["table.a: expected text or a number, got nothing"]),
-        ({"table": []}, ["table: expected keys and values, got a list of 0"]),
-        ({"kind": "bleu"}, ["kind: 'bleu' is not a valid value; did you mean 'blue'?"]),
-        ({"flag": "perhaps"}, ["flag: expected true or false, got 'perhaps'"]),
-        ({"walltime": 60},
-         ["walltime: 60 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with d, h, m or s, such as 90m"]),
-        ({"memory": "much"}, ["memory: 'much' is not an amount of memory; write MiB as a number, or 4Gi, 16G"]),
-        ({"words": {"a": 1}}, ["words: expected text, got keys and values (a)"]),
-        ({"number": [1]}, ["number: expected text or a whole number, got a list of 1"]),
-        ({"name": []}, ["name: expected text, got a list of 0"]),
+        {"nmae": 1},
+        {"inner": {}},
+        {"inner": {"count": "many"}},
+        {"inner": {"count": 1.5}},
+        {"inner": {"count": True}},
+        {"inner": {"count": 1, "ratio": []}},
+        pytest.param({"inner": {"count": 1, "ratio": 10**400}}, id="a number of 401 digits"),
+        {"inner": 3},
+        {"amount": 3},
+        {"amount": "a: b"},
+        {"amount": [1, 2]},
+        {"amount": {"size": 1, "memory": 2, "request": 3}},
+        {"items": {"count": 1}},
+        {"items": [{"count": 1}, {"cuont": 1}]},
+        {"tags": "a"},
+        {"tags": [1]},
+        {"table": {"a": [1]}},
+        {"table": {"a": None}},
+        {"table": []},
+        {"kind": "bleu"},
+        {"flag": "perhaps"},
+        {"walltime": 60},
+        {"memory": "much"},
+        {"words": {"a": 1}},
+        {"number": [1]},
+        {"name": []},
     ],
-)  # fmt: skip
-def test_problems_of_invalid_data(data: dict[str, object], problems: list[str]) -> None:
-    assert found(**data) == problems
+    ids=str,
+)
+def test_problems_of_invalid_data(data: dict[str, object], wording: Wording) -> None:
+    wording(found(**data))
 
 
 def test_all_problems_are_found_at_once() -> None:
@@ -227,11 +223,9 @@ def test_rest_field_is_not_a_key() -> None:
     assert fields.key_names(Inner) == ["count", "ratio"]
 
 
-def test_rest_field_of_a_nested_section() -> None:
+def test_rest_field_of_a_nested_section(wording: Wording) -> None:
     _, problems = fields.build(Open, {"inner": {"count": 1, "a": 2}, "b": 3})
-    assert [str(problem) for problem in problems] == [
-        "inner.a: unknown key 'a'; known: count, ratio",
-    ]
+    wording(map(str, problems))
 
 
 def test_rest_field_keeps_keys_as_written() -> None:

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a message is compared as one line
+# ruff: noqa: E501 - a table
 from __future__ import annotations
 
 import contextlib
@@ -18,6 +18,7 @@ from hpcdist.documents import source
 from hpcdist.documents.compose import PARSER
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem
+from tests.wording import Wording
 
 
 def read(text: str) -> Any:
@@ -102,18 +103,18 @@ def test_byte_order_mark_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"),
+    "raw",
     [
-        (b"a: \xff", "f:1:4: the byte 0xff is not valid UTF-8; save the file as UTF-8"),
-        (b"a: 1\nb: \xc3\xa9\xe9", "f:2:5: the byte 0xe9 is not valid UTF-8; save the file as UTF-8"),
-        ("a: 1".encode("utf-16"), "f:1:1: the byte 0xff is not valid UTF-8; save the file as UTF-8"),
-        (b"#" * (2**20 + 1), "f: the file is over 1 MiB; is it the right file?"),
+        b"a: \xff",
+        b"a: 1\nb: \xc3\xa9\xe9",
+        "a: 1".encode("utf-16"),
+        pytest.param(b"#" * (2**20 + 1), id="over 1 MiB"),
     ],
 )
-def test_bytes_that_are_not_utf_8_text(raw: bytes, message: str) -> None:
+def test_bytes_that_are_not_utf_8_text(raw: bytes, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         source.decode(raw, "f")
-    assert str(caught.value) == message
+    wording(str(caught.value))
 
 
 def test_files_are_read(tmp_path: Path) -> None:
@@ -122,22 +123,13 @@ def test_files_are_read(tmp_path: Path) -> None:
     assert source.load(path) == Document(Map({"a": "é"}), str(path), "a: é\n")
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "train.yml").touch()
-    cases = {
-        str(tmp_path): f"{tmp_path}: this is a directory; name a file in it",
-        f"{tmp_path}/trian.yml": f"{tmp_path}/trian.yml: there is no such file; did you mean 'train.yml'?",
-        f"{tmp_path}/no/x.yml": f"{tmp_path}/no/x.yml: there is no such file",
-        f"{tmp_path}/train.yml/x": f"{tmp_path}/train.yml/x: the file cannot be read: Not a directory",
-        "a\0b": "a\0b: the file cannot be read: embedded null byte",
-        "/dev/zero": "/dev/zero: the file is over 1 MiB; is it the right file?",
-    }
-    found = {}
-    for path in cases:
+    names = (".", "trian.yml", "no/x.yml", "train.yml/x")
+    for path in (*(tmp_path / name for name in names), "a\0b", "/dev/zero"):
         with pytest.raises(ConfigError) as caught:
             source.load(path)
-        found[path] = str(caught.value)
-    assert found == cases
+        wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
 def test_standard_input() -> None:
@@ -160,9 +152,10 @@ def test_escaped_surrogate_pair_in_single_quotes_stays_text() -> None:
 
 
 @pytest.mark.parametrize("half", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\ud83d\ude00"])
-def test_unpaired_surrogate_is_refused(half: str) -> None:
-    with pytest.raises(ConfigError, match=r"^e.yml:1:4: a NUL byte or an unpaired surrogate"):
+def test_unpaired_surrogate_is_refused(half: str, wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
         read(f'a: "{half}"')
+    wording(str(caught.value))
 
 
 PRINTABLE = (0x9, 0xA, 0xD, *range(0x20, 0x7F), *range(0xA0, 0xD800), *range(0xE000, 0xFFFE))
@@ -209,18 +202,18 @@ def test_values_from_the_command_line(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("[1", "this [ is never closed; write its ]"),
-        ("'a'\nb: c", "expected one value, got several"),
-        ("9" * 301, "a number of 301 digits is not supported; quote it if it is text"),
-        ("\udcff", "the value is not valid UTF-8"),
+        "[1",
+        "'a'\nb: c",
+        pytest.param("9" * 301, id="a number of 301 digits"),
+        "\udcff",
     ],
 )
-def test_broken_values_from_the_command_line(text: str, message: str) -> None:
+def test_broken_values_from_the_command_line(text: str, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         source.read_value(text, Place("--set x", 0, 0))
-    assert str(caught.value) == f"--set x: {message}"
+    wording(str(caught.value))
 
 
 def problems_of(text: str) -> tuple[Problem, ...]:
@@ -295,16 +288,13 @@ def test_several_documents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        (
-            "a: 1\n---\n- b",
-            "e.yml:3:1: expected keys and values, got a list; an experiment begins with keys, such as `run: {cmd: ...}`",
-        ),
-        ("---\n---\n", "e.yml: the file is empty; `hpcdist init` writes a first experiment"),
+        "a: 1\n---\n- b",
+        "---\n---\n",
     ],
 )
-def test_invalid_files_of_several_documents(text: str, message: str) -> None:
+def test_invalid_files_of_several_documents(text: str, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         source.parse(text, "e.yml", several=True)
-    assert str(caught.value) == message
+    wording(str(caught.value))

@@ -6,6 +6,7 @@ import pytest
 
 from hpcdist.documents.tables import columns
 from hpcdist.errors import ConfigError, Place
+from tests.wording import Wording
 
 
 def test_a_column_of_numbers_has_numbers_in_their_spelling() -> None:
@@ -17,14 +18,14 @@ def test_a_column_of_numbers_has_numbers_in_their_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("a,b\n1\n", "p.csv:2:1: this line has 1 values, and there are 2 columns"),
-        ("a,a\n1,2\n", "p.csv:1:1: two columns have the name 'a'"),
-        (f'a\n"{"x" * 200_000}"\n', "p.csv:2:1: this is no table: field larger than field limit (131072)"),
+        "a,b\n1\n",
+        "a,a\n1,2\n",
+        pytest.param(f'a\n"{"x" * 200_000}"\n', id="a field of 200000 characters"),
     ],
 )
-def test_what_is_no_table_is_an_error(text: str, message: str) -> None:
+def test_what_is_no_table_is_an_error(text: str, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         columns(text, "p.csv")
-    assert str(caught.value.problems[0]) == message
+    wording(str(caught.value))

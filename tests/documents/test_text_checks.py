@@ -3,13 +3,12 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.documents import text_checks
+from tests.wording import Wording
 
 
-def test_mail_events() -> None:
+def test_mail_events(wording: Wording) -> None:
     assert [*text_checks.mail_problems(["begin", "END", "time_limit_80"], ())] == []
-    assert [str(problem) for problem in text_checks.mail_problems(["ends"], ("mail",))] == [
-        "mail[0]: 'ends' is not a mail event; did you mean 'end'?"
-    ]
+    wording(map(str, text_checks.mail_problems(["ends"], ("mail",))))
 
 
 def test_modules() -> None:
@@ -18,38 +17,28 @@ def test_modules() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "--force", "a b", "a;b", "$X", "a\n", "a\nb", "'a'"])
-def test_invalid_module_names(name: str) -> None:
-    sentence = (
-        f"batch.modules[1]: {name!r} is not a valid module name; write NAME or NAME/VERSION, -NAME to "
-        "unload it, or `purge` or `reset`"
-    )
-    assert [str(problem) for problem in text_checks.module_problems(["gcc", name], ("batch", "modules"))] == [
-        sentence
-    ]
+def test_invalid_module_names(name: str, wording: Wording) -> None:
+    wording(map(str, text_checks.module_problems(["gcc", name], ("batch", "modules"))))
 
 
-def test_module_listed_twice() -> None:
-    assert [
-        str(problem) for problem in text_checks.module_problems(["gcc", "cuda", "gcc"], ("modules",))
-    ] == ["modules[2]: the module gcc is listed twice; remove it"]
+def test_module_listed_twice(wording: Wording) -> None:
+    wording(map(str, text_checks.module_problems(["gcc", "cuda", "gcc"], ("modules",))))
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "severity", "line"),
+    ("name", "value", "severity"),
     [
-        ("DATA", "$SCRATCH/x", "warning", ' by `export DATA="$SCRATCH/x"`'),
-        ("DATA", "~/x", "warning", ' by `export DATA="$HOME/x"`'),
-        ("DATA", '{"$ref": "a"}', "warning", ""),
-        ("DATA", "$(id) x", "warning", ""),
-        ("PATH", "/opt/x:${PATH}", "error", ' by `export PATH="/opt/x:${PATH}"`'),
+        ("DATA", "$SCRATCH/x", "warning"),
+        ("DATA", "~/x", "warning"),
+        ("DATA", '{"$ref": "a"}', "warning"),
+        ("DATA", "$(id) x", "warning"),
+        ("PATH", "/opt/x:${PATH}", "error"),
     ],
 )
-def test_variables_that_a_shell_would_expand(name: str, value: str, severity: str, line: str) -> None:
+def test_variables_that_a_shell_would_expand(name: str, value: str, severity: str, wording: Wording) -> None:
     (problem,) = text_checks.variable_problems(name, value, ())
-    sentence = (
-        f"variables and ~ are not expanded in {value!r}; to have bash expand it, set it in the command{line}"
-    )
-    assert (problem.severity, str(problem)) == (severity, sentence)
+    assert problem.severity == severity
+    wording(str(problem))
 
 
 @pytest.mark.parametrize("value", ["/scratch/me", "5$ or $5, ~", "a~/b"])
@@ -62,23 +51,15 @@ def test_spack_environments(text: str) -> None:
     assert [*text_checks.spack_env_problems(text, ())] == []
 
 
-NO_NAME = (
-    "is not a valid Spack environment; write its name, or the path of its folder, beginning with / or ./"
-)
-
-
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    "text",
     [
-        ("", f"'' {NO_NAME}"),
-        ("~/torch", f"'~/torch' {NO_NAME}"),
-        ("-d", f"'-d' {NO_NAME}"),
-        (
-            "/scratch/$USER/env",
-            "variables are not expanded in '/scratch/$USER/env'; write the value of the variable",
-        ),
-        ("/a\nb", r"'/a\nb' cannot be used as a path in a script; rename the folder"),
+        "",
+        "~/torch",
+        "-d",
+        "/scratch/$USER/env",
+        "/a\nb",
     ],
 )
-def test_invalid_spack_environments(text: str, sentence: str) -> None:
-    assert [str(problem) for problem in text_checks.spack_env_problems(text, ())] == [sentence]
+def test_invalid_spack_environments(text: str, wording: Wording) -> None:
+    wording(map(str, text_checks.spack_env_problems(text, ())))

@@ -135,7 +135,11 @@ def test_open_mpi_without_scheduler_support_warns() -> None:
         "torchrun --nnodes 4 --node_rank $R --master_addr $A --nproc_per_node 4 t.py",
         "torchrun --nnodes 2 --node_rank $R --master_addr localhost --nproc_per_node 4 t.py",
         "torchrun --nnodes 2 --rdzv-backend c10d --rdzv_endpoint=localhost:0 --nproc_per_node 4 t.py",
-        "MASTER_ADDR=$(hostname)\ntorchrun --nnodes 2 --node_rank $R --master_addr $MASTER_ADDR t.py",
+        pytest.param(
+            "MASTER_ADDR=$(hostname)\ntorchrun --nnodes 2 --node_rank $R --master_addr $MASTER_ADDR "
+            "--nproc_per_node 4 t.py",
+            id="torchrun --master_addr $MASTER_ADDR, which is $(hostname)",
+        ),
         "python -m torch.distributed.launch --use_env --nproc_per_node 4 t.py a b c",
         "accelerate launch t.py",
         "uv run accelerate launch --config_file f.yaml --machine_rank 0 t.py",
