@@ -16,6 +16,7 @@ from hpcdist.schedulers.installations import Installation
 from hpcdist.site.detection import Clue, Detection
 from tests.plug_in import plugged_in
 from tests.sites import shipped_site
+from tests.wording import Wording
 
 SITES = [shipped("site_configs")]
 NOT_SET_UP = "scontrol: fatal: Could not establish a configuration source"
@@ -171,9 +172,10 @@ def test_a_search_has_warnings_of_broken_sites_which_the_machine_keeps(tmp_path:
     assert [item.severity for item in caught.value.problems] == ["warning", "error"]
 
 
-def test_without_a_site_of_that_name_it_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^there is no site 'local'$"):
+def test_without_a_site_of_that_name_it_is_an_error(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
         detected({"PATH": ""}, [tmp_path])
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -202,9 +204,10 @@ def test_no_site_is_named() -> None:
     assert machine.explicit_site(None, SITES, preferences.NONE, environment={}) is None
 
 
-def test_empty_site_option_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"^--site=: the value is empty; name a site, or omit the option$"):
+def test_empty_site_option_is_an_error(wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
         machine.choose("", SITES, preferences.NONE, environment={})
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize(

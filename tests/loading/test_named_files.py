@@ -10,6 +10,7 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.loading.load import load_experiment
+from tests.wording import Wording
 
 COMPONENT = """\
 version: 1.1
@@ -48,56 +49,38 @@ def test_a_file_beside_the_operation_is_its_component(tree: pathlib.Path, name: 
     assert tree.exists()
 
 
-def test_problems_of_the_component_have_the_place_in_its_file(tree: pathlib.Path) -> None:
-    (tree / "jobs" / "c.yml").write_text(COMPONENT.replace("image: a", "imag: a"))
-    assert command_of(OPERATION % "c.yml") == (
-        "c.yml:4:30: component.run.container.imag: unknown key 'component.run.container.imag'; remove it"
-    )
-    (tree / "jobs" / "c.yml").write_text("a: [")
-    assert str(command_of(OPERATION % "c.yml")).startswith("c.yml:")
+def test_problems_of_the_component_have_the_place_in_its_file(tree: pathlib.Path, wording: Wording) -> None:
+    for text in (COMPONENT.replace("image: a", "imag: a"), "a: ["):
+        (tree / "jobs" / "c.yml").write_text(text)
+        wording(str(command_of(OPERATION % "c.yml")))
 
 
 def test_the_tree_is_the_git_work_tree_or_the_working_directory(
-    tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
-    refused = (
-        f"job.yml:3:10: pathRef: '../parts/c.yml' cannot be read: it is not in {tree}/jobs; "
-        "copy it there, or submit from a directory that contains both"
-    )
-    assert command_of(OPERATION % "../parts/c.yml") == refused
+    wording(str(command_of(OPERATION % "../parts/c.yml")).replace(str(tree), "TREE"))
     monkeypatch.chdir(tree)
     assert command_of(OPERATION % "../parts/c.yml", "jobs/job.yml") == "train --lr=0.1"
     monkeypatch.chdir(tree / "jobs")
     (tree / ".git").mkdir()
     assert command_of(OPERATION % "../parts/c.yml") == "train --lr=0.1"
-    assert "it is not in" in str(command_of(OPERATION % "../../elsewhere/c.yml"))
+    wording(str(command_of(OPERATION % "../../elsewhere/c.yml")).replace(str(tree), "TREE"))
 
 
 @pytest.mark.parametrize("linked", ["jobs/c2.yml", "jobs/folder"])
-def test_no_link_leads_out_of_the_tree(tree: pathlib.Path, linked: str) -> None:
+def test_no_link_leads_out_of_the_tree(tree: pathlib.Path, linked: str, wording: Wording) -> None:
     out = tree.parent / "elsewhere"
     (tree / linked).symlink_to(out / "c.yml" if linked.endswith(".yml") else out)
     name = "c2.yml" if linked.endswith(".yml") else "folder/c.yml"
-    assert f"'{name}' cannot be read: it is not in {tree}/jobs" in str(command_of(OPERATION % name))
+    wording(str(command_of(OPERATION % name)).replace(str(tree), "TREE"))
 
 
-def test_what_is_no_regular_file_is_refused(tree: pathlib.Path) -> None:
+def test_what_is_no_regular_file_is_refused(tree: pathlib.Path, wording: Wording) -> None:
     os.mkfifo(tree / "jobs" / "pipe")
     (tree / "jobs" / "circle").symlink_to("circle")
     (tree / "jobs" / "big.yml").write_text("#" * (source.MAX_BYTES + 1))
-    reasons = {
-        "pipe": "it is a FIFO, not a regular file",
-        ".": "Is a directory",
-        "missing.yml": "there is no such file; "
-        "write its path, beginning at the folder of this file or of its repository",
-        "big.yml": "it is larger than 1 MiB",
-        "/dev/zero": f"it is not in {tree}/jobs; "
-        "copy it there, or submit from a directory that contains both",
-    }
-    for name, reason in reasons.items():
-        said = f"job.yml:3:10: pathRef: {name!r} cannot be read: {reason}"
-        assert command_of(OPERATION % name) == said
-    assert "'circle' cannot be read" in str(command_of(OPERATION % "circle"))
+    for name in ("pipe", ".", "missing.yml", "big.yml", "/dev/zero", "circle"):
+        wording(str(command_of(OPERATION % name)).replace(str(tree), "TREE"))
 
 
 def test_an_operation_from_standard_input_names_files_of_the_working_directory(tree: pathlib.Path) -> None:
@@ -105,8 +88,8 @@ def test_an_operation_from_standard_input_names_files_of_the_working_directory(t
     assert tree.exists()
 
 
-def test_a_name_may_begin_at_the_root_of_the_repository(tree: pathlib.Path) -> None:
+def test_a_name_may_begin_at_the_root_of_the_repository(tree: pathlib.Path, wording: Wording) -> None:
     (tree / ".git").mkdir()
     (tree / "parts" / "own.yml").write_text(COMPONENT)
     assert command_of(OPERATION % "parts/own.yml") == "train --lr=0.1"
-    assert "cannot be read: there is no such file" in str(command_of(OPERATION % "elsewhere/own.yml"))
+    wording(str(command_of(OPERATION % "elsewhere/own.yml")))

@@ -13,6 +13,7 @@ from hpcdist.loading.preferences import NONE, BatchDefaults, Config
 from hpcdist.units import Walltime
 from tests.plug_in import plugged_in
 from tests.sites import site
+from tests.wording import Wording
 
 CONFIG = """\
 site: x
@@ -24,12 +25,6 @@ sites:
     walltime:
   y: {account: y}
 """
-
-UNKNOWN_SIGNAL = (
-    "1:12: defaults.signal: unknown key 'signal'; "
-    "known: account, exclude_bad_nodes, mail, max_gpu_hours, partition, qos, walltime"
-)
-
 
 HOUR, MAIL = Walltime(3600), Mail("me", ("end",))
 
@@ -84,9 +79,10 @@ def test_folders_of_runs_that_are_trusted(tmp_path: Path) -> None:
     assert not preferences.trusts(NONE, tmp_path / "runs")
 
 
-def test_trusted_folder_must_be_an_absolute_path(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"trusted_runs\[0\]: 'runs' is relative to the current folder"):
+def test_trusted_folder_must_be_an_absolute_path(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(ConfigError) as caught:
         preferences.read(at(tmp_path, "trusted_runs: [runs]\n"))
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
 def test_no_file_is_no_preferences() -> None:
@@ -95,48 +91,32 @@ def test_no_file_is_no_preferences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentences"),
+    "text",
     [
-        (
-            "default: {}\nsites:\n  x: {acount: a, walltime: 90}\n",
-            ["1:1: default: unknown key 'default'; did you mean 'defaults'?",
-             "3:7: sites.x.acount: unknown key 'acount'; did you mean 'account'?",
-             ("3:28: sites.x.walltime: 90 is not a walltime; write HH:MM:SS, D-HH:MM:SS or a number with "
-              "d, h, m or s, such as 90m")],
-        ),
-        (
-            "defaults: {signal: USR1@60}\n",
-            [UNKNOWN_SIGNAL],
-        ),
-        (
-            "sites: {x: {mail: {user: me, events: [ends]}}}\n",
-            ["1:39: sites.x.mail.events[0]: 'ends' is not a mail event; did you mean 'end'?"],
-        ),
-        ("- a\n", ["1:1: expected keys and values, got a list; write `key: value`"]),
+        "default: {}\nsites:\n  x: {acount: a, walltime: 90}\n",
+        "defaults: {signal: USR1@60}\n",
+        "sites: {x: {mail: {user: me, events: [ends]}}}\n",
+        "- a\n",
     ],
-)  # fmt: skip
-def test_a_broken_file_is_refused(tmp_path: Path, text: str, sentences: list[str]) -> None:
+)
+def test_a_broken_file_is_refused(tmp_path: Path, text: str, wording: Wording) -> None:
     with pytest.raises(ConfigError) as caught:
         preferences.read(at(tmp_path, text))
-    place = f"{tmp_path}/hpcdist/config.yml:"
-    assert [str(problem).removeprefix(place) for problem in caught.value.problems] == sentences
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+def test_a_file_that_is_named_must_be_there(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "other.yml").touch()
     with pytest.raises(ConfigError) as caught:
         preferences.read({"HPCDIST_CONFIG": f"{tmp_path}/my.yml"})
-    assert str(caught.value) == f"{tmp_path}/my.yml: there is no such file; it is set in $HPCDIST_CONFIG"
+    wording(str(caught.value).replace(str(tmp_path), "TMP"))
 
 
-def test_section_of_an_unknown_site_warns(tmp_path: Path) -> None:
+def test_section_of_an_unknown_site_warns(tmp_path: Path, wording: Wording) -> None:
     own = preferences.read(at(tmp_path, "sites: {lummi: {}, x: {}}\n"))
-    assert [(p.severity, str(p)) for p in preferences.unknown_sites(own, {"lumi", "x"})] == [
-        (
-            "warning",
-            f"{tmp_path}/hpcdist/config.yml:1:9: sites.lummi: there is no site 'lummi'; did you mean 'lumi'?",
-        )
-    ]
+    [problem] = preferences.unknown_sites(own, {"lumi", "x"})
+    assert problem.severity == "warning"
+    wording(str(problem).replace(str(tmp_path), "TMP"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a message is compared as one line
+# ruff: noqa: E501 - a table
 from __future__ import annotations
 
 import json
@@ -11,6 +11,7 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.loading import load
+from tests.wording import Wording
 
 
 def loaded(text: str) -> load.Loaded:
@@ -80,82 +81,76 @@ def test_arguments_of_an_entrypoint_stay_text(args: str, value: str, text: str) 
     assert f'"$@" {text}' in loaded(f"params: {{n: {value}}}\n{run}").experiment.run.command
 
 
-ONLY = "use only {{ }}, {% if %}, {% for %} and {% raw %}"
-FORBIDDEN = "the template uses an attribute or function that is not allowed"
 LONG = "a value of the template is longer than 20000"
 MUCH = "the templates of this file take too much time; use fewer loops, over shorter values"
-LARGE = "a number of the template has more than 300 digits"
-RAW = "put {% raw %} and {% endraw %} around text that is not a template"
 
 
 @pytest.mark.parametrize(
-    ("template", "message"),
+    "template",
     [
-        ("{{ lrr }}", "there is no param 'lrr'; did you mean 'lr'?"),
-        ("{{ d.b }}", "the template fails: 'dict object' has no attribute 'b'"),
-        ("{{", f"the template is invalid: unexpected 'end of template'; {RAW}"),
-        ("{{ }}", f"the template is invalid: Expected an expression, got 'end of print statement'; {RAW}"),
-        ("{{ a: b }}", f"the template is invalid: expected token 'end of print statement', got ':'; {RAW}"),
-        ("docker --format '{{.Names}}'", f"the template is invalid: unexpected '.'; {RAW}"),
-        ("{{ lr|uper }}", "there is no filter 'uper'; did you mean 'upper'?"),
-        ("{{ 1 / 0 }}", "the template fails: division by zero"),
-        ("{{ 'a' * 10**9 }}", LONG),
-        ("{{ 10**9 * 'a' }}", LONG),
-        ("{{ 10**10000000 }}", LONG),
-        ("--x={{ d.get('b') }}", "this expression has no value; set its param, to `''` for an empty text, or write `{{ name|default('', true) }}`"),
-        ("{{ 10**4500 }}", LARGE),
-        ("{{ 10**300 + 1 }}", LARGE),
-        ("{{ [0 - 10**299 * 100] }}", LARGE),
-        ("{{ ('9' * 301)|int }}", LARGE),
-        ("{{ range(20001)|list }}", LONG),
-        ("{{ range(10**9)|list }}", "the template fails: Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000)."),
-        ("{{ ('a' * 20000)|join('b' * 9) }}", LONG),
-        ("{{ ('a' * 20000)|join('b' * 20000) }}", MUCH),
-        ("{{ ('a' * 20000)|replace('a', 'b' * 20000) }}", MUCH),
-        ("{{ ('a' * 20000).replace('', 'b' * 20000) }}", MUCH),
-        ("{{ ('a' * 20000)|replace('a', 'bb') }}", LONG),
-        ("{{ ('a' * 20000).replace('', 'bb') }}", LONG),
-        ("{{ [1] * 10**9 }}", LONG),
-        ("{{ 10**9 * (1, 2) }}", LONG),
-        ("{{ '%999999999d' % 1 }}", "% cannot format text here; write the text around {{ }}"),
-        ("{{ '{:999999999}'.format(1) }}", FORBIDDEN),
-        ("{{ 'a'.ljust(10**9) }}", FORBIDDEN),
-        ("{{ ''.__class__.__mro__ }}", FORBIDDEN),
-        ("{{ lr.__init__.__globals__ }}", FORBIDDEN),
-        ("{{ d.update({}) }}", FORBIDDEN),
-        ("{{ self }}", "the value of this expression cannot be written to a file"),
-        ("{{ (-8) ** 0.5 }}", "the value of this expression cannot be written to a file"),
-        ("{{ '\\ud800' }}", "a NUL byte or an unpaired surrogate cannot be passed to a program"),
-        ("{{ '\\0' }}", "a NUL byte or an unpaired surrogate cannot be passed to a program"),
-        ("{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}", "the template is nested too deeply"),
-        ("{{ lr" + " ~ lr" * 9000 + " }}", MUCH),
-        ("{{ lr" + " + lr" * 250 + " }}", "the template is nested too deeply"),
-        ("{% if lr %}" * 30 + "{% for a in [1] %}" * 30 + "{% endfor %}" * 30 + "{% endif %}" * 30, "the template is nested too deeply"),
-        ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", MUCH),
-        ("{% for a in range(100) %}{{ 'x' * 20000 }}{% endfor %}", MUCH),
-        ("{% for a in range(9999) %}" + "x" * 999 + "{% endfor %}", MUCH),
-        ("{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", FORBIDDEN),
-        ("{% for a in [1] %}{{ loop._iterator }}{% endfor %}", FORBIDDEN),
-        ("{{ range.__globals__ }}", FORBIDDEN),
-        ("{{ [lr, lr]|sort(attribute='__class__') }}", FORBIDDEN),
-        ("{{ lr|lisst(10**9) }}", "there is no filter 'lisst'; did you mean 'list'?"),
-        ("{% macro f() %}{{ f() }}{% endmacro %}", f"this statement is not allowed in an experiment file; {ONLY}"),
-        ("{% set x = 1 %}", f"this statement is not allowed in an experiment file; {ONLY}"),
-        ("{% include '/etc/passwd' %}", f"this statement is not allowed in an experiment file; {ONLY}"),
-        ("{% import 'os' as os %}", f"this statement is not allowed in an experiment file; {ONLY}"),
+        "{{ lrr }}",
+        "{{ d.b }}",
+        "{{",
+        "{{ }}",
+        "{{ a: b }}",
+        "docker --format '{{.Names}}'",
+        "{{ lr|uper }}",
+        "{{ 1 / 0 }}",
+        "{{ 'a' * 10**9 }}",
+        "{{ 10**9 * 'a' }}",
+        "{{ 10**10000000 }}",
+        "--x={{ d.get('b') }}",
+        "{{ 10**4500 }}",
+        "{{ 10**300 + 1 }}",
+        "{{ [0 - 10**299 * 100] }}",
+        "{{ ('9' * 301)|int }}",
+        "{{ range(20001)|list }}",
+        "{{ range(10**9)|list }}",
+        "{{ ('a' * 20000)|join('b' * 9) }}",
+        "{{ ('a' * 20000)|join('b' * 20000) }}",
+        "{{ ('a' * 20000)|replace('a', 'b' * 20000) }}",
+        "{{ ('a' * 20000).replace('', 'b' * 20000) }}",
+        "{{ ('a' * 20000)|replace('a', 'bb') }}",
+        "{{ ('a' * 20000).replace('', 'bb') }}",
+        "{{ [1] * 10**9 }}",
+        "{{ 10**9 * (1, 2) }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ 'a'.ljust(10**9) }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ lr.__init__.__globals__ }}",
+        "{{ d.update({}) }}",
+        "{{ self }}",
+        "{{ (-8) ** 0.5 }}",
+        "{{ '\\ud800' }}",
+        "{{ '\\0' }}",
+        pytest.param("{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}", id="9000 parentheses"),
+        pytest.param("{{ lr" + " ~ lr" * 9000 + " }}", id="9001 terms"),
+        pytest.param("{{ lr" + " + lr" * 250 + " }}", id="251 terms"),
+        pytest.param(
+            "{% if lr %}" * 30 + "{% for a in [1] %}" * 30 + "{% endfor %}" * 30 + "{% endif %}" * 30,
+            id="60 statements in each other",
+        ),
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+        "{% for a in range(100) %}{{ 'x' * 20000 }}{% endfor %}",
+        pytest.param("{% for a in range(9999) %}" + "x" * 999 + "{% endfor %}", id="a loop of 10 MB"),
+        "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+        "{% for a in [1] %}{{ loop._iterator }}{% endfor %}",
+        "{{ range.__globals__ }}",
+        "{{ [lr, lr]|sort(attribute='__class__') }}",
+        "{{ lr|lisst(10**9) }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}",
+        "{% set x = 1 %}",
+        "{% include '/etc/passwd' %}",
+        "{% import 'os' as os %}",
     ],
-)  # fmt: skip
-def test_templates_that_are_refused(template: str, message: str) -> None:
-    text = json.dumps({"params": {"lr": 1, "d": {}}, "run": {"cmd": template}})
-    (problem,) = said(text)
-    assert problem.split(": run.cmd: ", 1)[1] == message
+)
+def test_templates_that_are_refused(template: str, wording: Wording) -> None:
+    wording(said(json.dumps({"params": {"lr": 1, "d": {}}, "run": {"cmd": template}})))
 
 
-def test_invalid_template_is_reported_once() -> None:
-    text = "environment: {resources: {gpu: {limits: '{{ x }}'}}}\nrun: {cmd: 'true'}"
-    assert said(text) == [
-        "e.yml:1:41: environment.resources.gpu.limits: there is no param 'x'; write it under `params`"
-    ]
+def test_invalid_template_is_reported_once(wording: Wording) -> None:
+    wording(said("environment: {resources: {gpu: {limits: '{{ x }}'}}}\nrun: {cmd: 'true'}"))
 
 
 def test_params_of_any_length_are_kept_but_not_rendered() -> None:
@@ -225,17 +220,16 @@ def test_budget_is_shared_by_all_templates_of_a_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "message"),
+    "template",
     [
-        ("{% for a in ['x' * 20000] %}{% for b in [a + a] %}{% endfor %}{% endfor %}", LONG),
-        ("{% for a in ['x' * 20000] %}{% for b in [a ~ a] %}{% endfor %}{% endfor %}", LONG),
-        ("{{ range(20000)|list + [1] }}", LONG),
-        ("{{ [[['\\\\' * 6000]|string]|string]|string }}", LONG),
-        ("{{ [[1], [2]]|sum(start=[]) }}", "sum takes only numbers"),
-        ("{{ l|map(attribute='a') }}", "map takes only a filter; write map('int')"),
-        ("{{ l|map }}", "map takes only a filter; write map('int')"),
+        "{% for a in ['x' * 20000] %}{% for b in [a + a] %}{% endfor %}{% endfor %}",
+        "{% for a in ['x' * 20000] %}{% for b in [a ~ a] %}{% endfor %}{% endfor %}",
+        "{{ range(20000)|list + [1] }}",
+        "{{ [[['\\\\' * 6000]|string]|string]|string }}",
+        "{{ [[1], [2]]|sum(start=[]) }}",
+        "{{ l|map(attribute='a') }}",
+        "{{ l|map }}",
     ],
 )
-def test_size_of_values_is_limited(template: str, message: str) -> None:
-    (problem,) = said(json.dumps({"run": {"cmd": template}}))
-    assert problem.split(": run.cmd: ", 1)[1] == message
+def test_size_of_values_is_limited(template: str, wording: Wording) -> None:
+    wording(said(json.dumps({"run": {"cmd": template}})))
