@@ -19,6 +19,7 @@ from hpcdist.site.charges import Balance, balance_problems
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.sites import shipped_site
+from tests.wording import Wording
 
 SBANK = """\
  Allocation  Suballocation  Start       End         Resource  Project   Jobs  Charged  Available Balance
@@ -169,63 +170,51 @@ def test_slurm_has_the_least_that_is_left_of_the_account_and_of_its_user() -> No
     assert [*limits.read(Completed(command, 1, "Slurm is down\n"), "physics", "hu1")] == []
 
 
-def test_a_job_is_compared_in_the_unit_of_the_account() -> None:
+def test_a_job_is_compared_in_the_unit_of_the_account(wording: Wording) -> None:
     cost = Cost(nodes=2, gpus=8, cpus=64, seconds=3600, rate=Rate(6, "SU", "3 SU per node-hour"))
-    assert balances.standing(Left(100, "GPU-hours", 500), cost, "p") == (
-        "100 of 500 GPU-hours are left of p, and the job may take 8"
+    wording(
+        (
+            balances.standing(Left(100, "GPU-hours", 500), cost, "p"),
+            balances.standing(Left(5, "SU"), cost, ""),
+            balances.standing(Left(5, "euros"), cost, "p"),
+            balances.standing(Left(5, "SU"), None, "p"),
+        )
     )
-    assert balances.standing(Left(5, "SU"), cost, "") == (
-        "5 SU are left of the account, and the job may take 6, which is more"
-    )
-    assert balances.standing(Left(5, "euros"), cost, "p") == "5 euros are left of p"
-    assert balances.standing(Left(5, "SU"), None, "p") == "5 SU are left of p"
 
 
 @pytest.mark.parametrize(
-    ("keys", "problem"),
+    "keys",
     [
-        ({"command": []}, "balance.command: a balance needs a command; write its words, such as [mybalance]"),
-        ({}, "balance: the output is read by `pattern` or by `columns`; write one of them"),
-        ({"pattern": "("}, "balance.pattern: '(' is not a regular expression: missing ), unterminated"),
-        (
-            {"columns": {"total": "Total"}},
-            "balance.columns: it has no `left`, and not both `total` and `used`; write heads of columns",
-        ),
-        (
-            {"pattern": "left"},
-            "balance.pattern: it has no `left`, and not both `total` and `used`; write groups such as",
-        ),
+        {"command": []},
+        {},
+        {"pattern": "("},
+        {"columns": {"total": "Total"}},
+        {"pattern": "left"},
     ],
+    ids=str,
 )
-def test_what_cannot_be_read_is_a_problem_of_the_site_file(keys: dict[str, Any], problem: str) -> None:
+def test_what_cannot_be_read_is_a_problem_of_the_site_file(keys: dict[str, Any], wording: Wording) -> None:
     whole = {"command": ["x"], "unit": "SU"} | keys
     good = {"columns": {"left": "a"}} if keys == {"command": []} else {}
     base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
     built, found = fields.build(Site, base | {"balance": whole | good})
     assert found == []
     assert built is not None
-    [shown] = [str(each) for each in problems_of(built)]
-    assert shown.startswith(problem)
+    wording(map(str, problems_of(built)))
 
 
-def test_a_balance_without_a_unit_is_a_problem() -> None:
+def test_a_balance_without_a_unit_is_a_problem(wording: Wording) -> None:
     balance = Balance(command=("mybalance",), columns={"left": "Left"})
-    assert [str(each) for each in balance_problems(balance, ("balance",))] == [
-        "balance: a balance needs a unit; write `unit: SU`, or what the output has of it"
-    ]
+    wording(map(str, balance_problems(balance, ("balance",))))
 
 
-def test_a_charge_without_a_rate_is_a_problem() -> None:
+def test_a_charge_without_a_rate_is_a_problem(wording: Wording) -> None:
     base = {"name": "x", "description": "a test", "scheduler": "slurm", "launcher": "srun"}
     part = {"nodes": {"n": 1}, "charge": {"unit": "SU", "per_gpu_hour": -1, "qos": {"q": 1e10}}}
     data = {"charge": {"unit": "SU"}, "node_types": {"n": {}}, "partitions": {"p": part}}
     built, _ = fields.build(Site, base | data)
     assert built is not None
-    assert [str(each) for each in problems_of(built)] == [
-        "charge: a charge needs a rate; write one of per_node_hour, per_gpu_hour, per_cpu_hour, per_gib_hour",
-        "partitions.p.charge.per_gpu_hour: -1 is out of range; write a number from 0",
-        "partitions.p.charge.qos.q: 1e+10 is out of range; write a number from 0",
-    ]
+    wording(map(str, problems_of(built)))
 
 
 @pytest.mark.parametrize(
