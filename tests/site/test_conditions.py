@@ -12,6 +12,7 @@ from hpcdist.site.conditions import Condition, ConditionalText, JobFacts, applyi
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.sites import site
+from tests.wording import Wording
 
 MPI = JobFacts(2, "nccl", framework="mpi", node_types=("a100",))
 PLAIN = JobFacts(1, "nccl", gpus=False, node_types=("a100", "h100"))
@@ -62,46 +63,19 @@ def found(**data: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
+    "data",
     [
-        (
-            {"setup": ["a", {"value": "b"}]},
-            ["setup[1]: it has no condition; write 'b' alone, or add one"],
-        ),
-        (
-            {"modules": [{"value": "cuda", "node_types": ["a10"]}], "node_types": {"a100": {}}},
-            ["modules[0].node_types[0]: there is no node type 'a10'; did you mean 'a100'?"],
-        ),
-        (
-            {"fabric": {"env": {"X": {"value": 1, "frameworks": ["none", "horvod"]}}}},
-            ["fabric.env.X.frameworks[1]: there is no framework 'horvod'; did you mean 'horovod'?"],
-        ),
-        (
-            {"container": {"runtime": "apptainer", "binds": [{"value": "/a b", "library": "rccl"}]}},
-            [
-                (
-                    "container.binds[0]: '/a b' is not a valid bind; write SRC, SRC:DST or SRC:DST:ro, with "
-                    "letters, digits and $NAME only"
-                )
-            ],
-        ),
-        (
-            {"node_types": {"n": {"memory": "1G", "job_memory": "2G"}}},
-            [
-                (
-                    "node_types.n.job_memory: jobs cannot request more memory than the node has; "
-                    "correct one of them"
-                )
-            ],
-        ),
-        (
-            {"node_types": {"n": {}}, "partitions": {"p": {"nodes": {"n": 1}, "min_gpus": 4, "max_gpus": 2}}},
-            ["partitions.p.max_gpus: 2 is less than 4; correct it, or remove it"],
-        ),
+        {"setup": ["a", {"value": "b"}]},
+        {"modules": [{"value": "cuda", "node_types": ["a10"]}], "node_types": {"a100": {}}},
+        {"fabric": {"env": {"X": {"value": 1, "frameworks": ["none", "horvod"]}}}},
+        {"container": {"runtime": "apptainer", "binds": [{"value": "/a b", "library": "rccl"}]}},
+        {"node_types": {"n": {"memory": "1G", "job_memory": "2G"}}},
+        {"node_types": {"n": {}}, "partitions": {"p": {"nodes": {"n": 1}, "min_gpus": 4, "max_gpus": 2}}},
     ],
+    ids=str,
 )
-def test_problems_of_conditions_and_limits(data: dict[str, Any], expected: list[str]) -> None:
-    assert found(**data) == expected
+def test_problems_of_conditions_and_limits(data: dict[str, Any], wording: Wording) -> None:
+    wording(found(**data))
 
 
 def test_frameworks_that_conditions_name() -> None:

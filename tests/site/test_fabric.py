@@ -23,6 +23,7 @@ from hpcdist.site.fabric import (
 from tests.experiments import environment, resources
 from tests.plans import planned, words
 from tests.sites import site
+from tests.wording import Wording
 
 ALONE, TWO = JobFacts(1, "nccl"), JobFacts(2, "nccl")
 TOGETHER = {"why": "alt_read needs it", "env": {"FI_CXI_RDZV_PROTO": "alt_read"}}
@@ -117,50 +118,19 @@ def test_group_applies_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
+    "data",
     [
-        ({"env": {"A-B": 1}}, ["fabric.env.A-B: 'A-B' is not a valid variable name"]),
-        (
-            {"env": {"X": {"value": 1, "otherwise": 2}}},
-            [
-                (
-                    "fabric.env.X: without a condition, `otherwise` is never used; "
-                    "add one, such as `when: multi_node`"
-                )
-            ],
-        ),
-        (
-            {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
-            [
-                (
-                    "fabric.together[0].env.FI_CXI_RDZV_PROTO: FI_CXI_RDZV_PROTO is also in `fabric.env`; "
-                    "write it once"
-                )
-            ],
-        ),
-        (
-            {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
-            [
-                (
-                    "fabric.together[0].found: directives and launcher arguments are written before the "
-                    "job can check that; use another condition"
-                )
-            ],
-        ),
-        (
-            {"env": {"X": {"value": 1, "found": "$(reboot)"}}},
-            [
-                (
-                    "fabric.env.X.found: '$(reboot)' is not a file name that a script can search; write a "
-                    "name (libnccl-net.so) or a path, with letters, digits, $NAME, * and ? only"
-                )
-            ],
-        ),
-        ({"known": {"X": "so"}}, ["fabric.known.X: this file does not set X; remove it"]),
+        {"env": {"A-B": 1}},
+        {"env": {"X": {"value": 1, "otherwise": 2}}},
+        {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
+        {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
+        {"env": {"X": {"value": 1, "found": "$(reboot)"}}},
+        {"known": {"X": "so"}},
     ],
+    ids=str,
 )
-def test_problems(data: dict[str, Any], expected: list[str]) -> None:
-    assert [str(problem) for problem in problems_of(fabric(**data))] == expected
+def test_problems(data: dict[str, Any], wording: Wording) -> None:
+    wording(map(str, problems_of(fabric(**data))))
 
 
 TWO_NODES = {"framework": "mpi", "environment": environment(1, each=resources(cpu=2))}

@@ -15,6 +15,7 @@ from hpcdist.site.survey import PartitionInfo, Survey
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
 from tests.sites import account_on, shipped_site, site
+from tests.wording import Wording
 
 NODES: dict[str, Any] = {"node_types": {"n": {"cpus": 8, "memory": 16000}}}
 UNKNOWN: dict[str, Any] = {"node_types": {"n": {"cpus": 8}}}
@@ -225,14 +226,10 @@ def test_default_memory_of_the_site_does_not_warn() -> None:
     assert warnings_of(planned(where, batch=BATCH)) == ()
 
 
-def test_flux_refuses_memory_unless_request_memory_is_false() -> None:
+def test_flux_refuses_memory_unless_request_memory_is_false(wording: Wording) -> None:
     with pytest.raises(PlanError) as caught:
         warned(machine(**FLUX))
-    assert str(caught.value) == (
-        "environment.resources.memory: flux batch cannot request memory; remove it, take whole nodes by "
-        "`batch: {exclusive: true}`, or say `request_memory: false` in the site file, as hpcdist's own have "
-        "it: then a warning says that nobody is asked"
-    )
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize("name", ["snellius", "marenostrum5", "jean-zay", "lsf", "flux"])
