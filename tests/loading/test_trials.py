@@ -155,8 +155,8 @@ SEARCH = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}"
         f"{SEARCH}\nrun: {{cmd: 'x {{{{ lr }}}} {{{{ 1 / (lr - 0.2) }}}}'}}",
         f"{SEARCH}\ninputs: [{{name: lr, type: float, maximum: 0.15}}]\nrun: {{cmd: 'x {{{{ lr }}}}'}}",
         (
-            "framework: pytorch\npytorch: {launch: torchrun}\nhptuning: {matrix: {n: {values: ['. v;', '']}}}\n"
-            "run: {cmd: '{{ n }} x'}"
+            "framework: pytorch\npytorch: {launch: torchrun}\n"
+            "hptuning: {matrix: {n: {values: ['. v;', '']}}}\nrun: {cmd: '{{ n }} x'}"
         ),
         "hptuning: {matrix: {n: {values: [2, 4]}}}\nrun: {cmd: 'mpirun -np {{ n }} x'}",
         (
