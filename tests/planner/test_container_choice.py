@@ -77,8 +77,8 @@ def test_job_checks_runtime_and_image_first() -> None:
     assert [word.text for word in plan.environment.setup] == [
         "module load apptainer",
         (
-            'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in '
-            f'the site file, or {OUTSIDE}"'
+            'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module '
+            f'in the site file, or {OUTSIDE}"'
         ),
         "[[ -e './my image' ]] || fail there is no image './my image' on \"$(uname -n)\"",
         '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"',

@@ -122,8 +122,10 @@ def test_group_applies_as_a_whole() -> None:
     [
         {"env": {"A-B": 1}},
         {"env": {"X": {"value": 1, "otherwise": 2}}},
-        {"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]},
-        {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]},
+        pytest.param({"env": {"FI_CXI_RDZV_PROTO": "x"}, "together": [TOGETHER]}, id="a variable twice"),
+        pytest.param(
+            {"together": [TOGETHER | {"args": ["-x"], "found": "a.so"}]}, id="args that a file decides"
+        ),
         {"env": {"X": {"value": 1, "found": "$(reboot)"}}},
         {"known": {"X": "so"}},
     ],

@@ -135,36 +135,45 @@ def test_sites_without_problems(data: dict[str, Any]) -> None:
         {"node_types": NODE, "partitions": {"gpu": {"nodes": {"n": 1}}}, "default_partition": "gpus"},
         {"default_cpu_partition": "cpu"},
         {"default_partition": "gpu"},
-        {
-            "node_types": NODE,
-            "partitions": {
-                "p": {
-                    "nodes": {"n": 1},
-                    "limits": [{"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}],
-                }
+        pytest.param(
+            {
+                "node_types": NODE,
+                "partitions": {
+                    "p": {
+                        "nodes": {"n": 1},
+                        "limits": [{"nodes": 2, "walltime": "1h"}, {"nodes": 2, "walltime": "2h"}],
+                    }
+                },
             },
-        },
-        {
-            "node_types": NODE,
-            "partitions": {"p": {"nodes": {"n": 1}}},
-            "node_selectors": {"disk": {"ssd": {"partition": "q"}}},
-        },
+            id="limits that do not ascend",
+        ),
+        pytest.param(
+            {
+                "node_types": NODE,
+                "partitions": {"p": {"nodes": {"n": 1}}},
+                "node_selectors": {"disk": {"ssd": {"partition": "q"}}},
+            },
+            id="a node selector without its partition",
+        ),
         {"fabric": {"env": {"NCCL-NET": "IB"}}},
         {"fabric": {"env": {"A": {"value": 1, "otherwise": 2}}}},
         {"detect": {"env": {"HOST": "a("}, "fqdn": ["b("]}},
         {"account": {"pattern": "["}},
         {"node_types": {"n": {"cpus": 0, "gpus": -1}}},
-        {
-            "node_types": NODE,
-            "partitions": {
-                "p": {
-                    "nodes": {"n": -4},
-                    "min_nodes": -1,
-                    "max_nodes": 0,
-                    "limits": [{"nodes": -2, "walltime": "1h"}],
-                }
+        pytest.param(
+            {
+                "node_types": NODE,
+                "partitions": {
+                    "p": {
+                        "nodes": {"n": -4},
+                        "min_nodes": -1,
+                        "max_nodes": 0,
+                        "limits": [{"nodes": -2, "walltime": "1h"}],
+                    }
+                },
             },
-        },
+            id="numbers of nodes below their least",
+        ),
         {"node_types": NODE, "partitions": {"p": {"nodes": {"n": 9}, "min_nodes": 4, "max_nodes": 2}}},
         {"replica": {"cpus": 0}, "launchers": {"jsrun": {"threads_per_core": 0}}},
         {"node_types": {"n": {"cpus": 8, "gpus": 2, "gpu_cpus": ["0-3", "92-96"]}}},
