@@ -125,8 +125,8 @@ def test_files_are_read(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path, wording: Wording) -> None:
     (tmp_path / "train.yml").touch()
-    names = (".", "trian.yml", "no/x.yml", "train.yml/x")
-    for path in (*(f"{tmp_path}/{name}" for name in names), "a\0b", "/dev/zero"):
+    inside = (f"{tmp_path}/{name}" for name in ("trian.yml", "no/x.yml", "train.yml/x"))
+    for path in (str(tmp_path), *inside, "a\0b", "/dev/zero"):
         with pytest.raises(ConfigError) as caught:
             source.load(path)
         wording(str(caught.value).replace(str(tmp_path), "TMP"))
