@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import pytest
@@ -89,10 +89,19 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no t
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return (
-            group_of(PurePath(nodeid.partition("::")[0]), real=self.config.option.markexpr == "real")
-            or nodeid
-        )
+        return group_of(PurePath(nodeid.partition("::")[0]), real=only_real(self.config)) or nodeid
+
+
+def only_real(config: pytest.Config) -> bool:
+    """Whether only tests marked ``real`` were asked for."""
+    return bool(config.option.markexpr.startswith("real"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files without real tests unread where only those are asked for: each worker would read them."""
+    if only_real(config) and collection_path.match("test_*.py"):
+        return "pytest.mark.real" not in collection_path.read_text() or None
+    return None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
