@@ -195,7 +195,7 @@ def _split_command(cmd: str | tuple[str, ...]) -> Iterator[Problem]:
     """Yield a warning if a command is only a program that runs another one, which is the next item."""
     for index, text in enumerate(() if isinstance(cmd, str) else cmd[:-1]):
         if _RUNNER.fullmatch(text.strip()):
-            hint = f"write them as one text: `cmd: {quoted(' '.join(cmd))}`"
+            hint = f"write them as one text: `{'- ' if index else 'cmd: '}{quoted(' '.join(cmd[index:]))}`"
             message = f"each item of a list is a separate command: {text!r}, then {cmd[index + 1]!r}"
             yield Problem(message, ("run", "cmd", index), hint, "warning")
             return
