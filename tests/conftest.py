@@ -43,53 +43,17 @@ MARK: Final = "TESTS_OF_HPCDIST"
 BUILDS_ONCE: Final = frozenset({"test_wheel"})
 """Files of which each worker would build the same again."""
 
-CLUSTERS: Final = frozenset({"lsf", "pbs", "sge", "slurm"})
-"""Folders whose real tests boot clusters."""
-
-TRAINS: Final = frozenset(
-    {
-        "test_commands",
-        "test_containers",
-        "test_elastic",
-        "test_examples",
-        "test_frameworks",
-        "test_guides",
-        "test_imported",
-        "test_laptop",
-        "test_launch_lines",
-        "test_nodes",
-        "test_pbs_training",
-        "test_ray",
-        "test_servers",
-        "test_survey",
-        "test_tracking",
-        "test_training",
-    }
-)
-"""Files whose jobs want all cores, and meet in /dev/shm."""
-
-LASTS: Final = frozenset({"test_attempts", "test_rehearse", "test_restarts", "test_resume", "test_sweeps"})
-"""Files whose jobs wait for limits, for grace times and for nodes that come back."""
-
-COMPARES: Final = frozenset({"test_cluster"})
-"""Files that look whether this machine is as it was, which it is not while a training uses /dev/shm."""
-
-ACCOUNTS: Final = frozenset({"test_states"})
-"""Files with the cluster that has accounting, of which one worker boots one."""
-
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
-    """Let pytest-xdist run side by side what does not disturb each other.
+    """Let pytest-xdist give a worker a whole file of real tests, and of the others one test after another.
 
-    The real tests on clusters are three groups: two of jobs that mostly wait, and what wants the machine's
-    cores.
-    Each worker has clusters of its own, in namespaces. Other tests run wherever there is time: of the real
-    ones each file, of the others each test. Marks of pytest-xdist would say the same, but its 3.8 does not
-    read them under pytest 9.2.
+    The real tests of a file share clusters; each worker has clusters of its own, in namespaces. Marks of
+    pytest-xdist would say the same, but its 3.8 does not read them under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(PurePath(nodeid.partition("::")[0]), real=only_real(self.config)) or nodeid
+        file = nodeid.partition("::")[0]
+        return file if only_real(self.config) or PurePath(file).stem in BUILDS_ONCE else nodeid
 
 
 def only_real(config: pytest.Config) -> bool:
@@ -107,17 +71,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
     """Have the groups, whatever --dist says."""
     return Groups(config, log)
-
-
-def group_of(file: PurePath, *, real: bool) -> str:
-    """Return the name of the group whose tests run one after the other; empty where there is none."""
-    if not real:
-        return file.stem if file.stem in BUILDS_ONCE else ""
-    if file.stem in TRAINS | COMPARES | ACCOUNTS:
-        return "machine"
-    if file.stem in LASTS:
-        return "long jobs"
-    return "jobs" if file.parent.name in CLUSTERS else str(file)
 
 
 COLLECTED: Final = pytest.StashKey[list[str]]()

@@ -70,7 +70,7 @@ def by_name(found: Sequence[Mapping[str, str]], key: str) -> dict[str, str]:
     return {f"{item['group']}: {item['name']}": item[key] for item in found}
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("launcher", ["srun", pytest.param("mpirun", marks=pytest.mark.extended)])
 def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
     found = findings(user, "--set", f"batch.launcher={launcher}")
     assert {name: status for name, status in by_name(found, "status").items() if name in WELL} == WELL

@@ -41,7 +41,9 @@ def test_quickstart(user: User) -> None:
     assert metrics["ranks"] == 2
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun", "horovodrun", "horovodrun-mpi"])
+@pytest.mark.parametrize(
+    "launcher", ["srun", "mpirun", "horovodrun", pytest.param("horovodrun-mpi", marks=pytest.mark.extended)]
+)
 def test_horovod_on_two_nodes(user: User, launcher: str) -> None:
     run = trains(
         user,
