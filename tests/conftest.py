@@ -26,15 +26,17 @@ os.environ["HPCDIST_CONFIG"] = ""  # for the processes that tests start as well
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples each time, so that a change is refused for what it did; `make chaos` looks for new ones
-# by the profile "explore", which prints a line `@reproduce_failure(...)`. A busy machine is no failure.
+# The same examples each time, so that a change is refused for what it did; `make test-all` takes more of them
+# by the profile "thorough". `make chaos` looks for new ones by the profile "explore", which prints a line
+# `@reproduce_failure(...)`. A busy machine is no failure.
 settings.register_profile(
-    "hpcdist",
+    "thorough",
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("explore", settings.get_profile("hpcdist"), derandomize=False, print_blob=True)
+settings.register_profile("hpcdist", settings.get_profile("thorough"), max_examples=25)
+settings.register_profile("explore", settings.get_profile("thorough"), derandomize=False, print_blob=True)
 settings.load_profile("hpcdist")
 
 MARK: Final = "TESTS_OF_HPCDIST"

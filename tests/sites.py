@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from hpcdist.site.problems import problems_of
 SHIPPED = tuple(sorted(site_files([shipped("site_configs")])))
 
 
+@cache
 def shipped_site(name: str) -> Site:
     """Return a site of ``site_configs/``."""
     return load.load_model(Site, source.load(shipped("site_configs") / f"{name}.yaml"))
 
 
+@cache
 def site_named(name: str) -> Site:
     """Return a site of ``tests/sites``, else a shipped one."""
     own = Path(__file__).parent / "sites" / f"{name}.yaml"

@@ -3,10 +3,11 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import words
+from tests.tiers import examples
 
 NO_NUL = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 
@@ -18,7 +19,7 @@ def read_by_bash(line: str) -> list[str]:
     return done.stdout.decode().split("\0")[:-1]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(NO_NUL, min_size=1))
 def test_bash_reads_every_word_back(texts: list[str]) -> None:
     assert read_by_bash(words.join(texts)) == texts
@@ -56,7 +57,7 @@ def test_bash_reads_special_characters_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"a{words.in_double_quotes(text)}b"') == [f"a{text}b"]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(NO_NUL)
 def test_bash_reads_every_text_back_in_double_quotes(text: str) -> None:
     assert read_by_bash(f'"{words.in_double_quotes(text)}"') == [text]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from tests.tracking.test_comparison import kept
 from tests.tracking.test_series import line, wrote
 
@@ -154,7 +155,7 @@ ENTRY: Final = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(ENTRY.map(json.dumps).map(str.encode) | st.binary(max_size=60), max_size=6))
 def test_any_lines_leave_every_verb_standing(
     tmp_path_factory: pytest.TempPathFactory, hpcdist: Hpcdist, lines: list[bytes]

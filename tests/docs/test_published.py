@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from hpcdist.site.published import Published
 from tests.docs.pages import keeps_table, table
@@ -11,7 +12,12 @@ from tests.sites import SHIPPED, shipped_site
 
 HEADS = ("setting", "theirs", "ours", "same, or why not")
 SITES = tuple(site for site in map(shipped_site, SHIPPED) if site.published)
-COMPARED = {site.name: [(entry, lines(site, entry)) for entry in site.published] for site in SITES}
+
+
+@cache
+def compared() -> dict[str, list[tuple[Published, list[Line]]]]:
+    """Return the settings of each example, by the name of its site."""
+    return {site.name: [(entry, lines(site, entry)) for entry in site.published] for site in SITES}
 
 
 def counts(found: list[Line]) -> tuple[str, str, str]:
@@ -22,7 +28,7 @@ def counts(found: list[Line]) -> tuple[str, str, str]:
 
 def totals() -> str:
     """Return the counts of each site, and of all of them."""
-    of_sites = {name: [line for _, found in each for line in found] for name, each in COMPARED.items()}
+    of_sites = {name: [line for _, found in each for line in found] for name, each in compared().items()}
     rows = [(f"[`{name}`](#{name})", *counts(found)) for name, found in of_sites.items()]
     everything = [line for found in of_sites.values() for line in found]
     heads = ("site", "settings", "ours are the same", "ours another way, with a reason")
@@ -30,7 +36,7 @@ def totals() -> str:
 
 
 def sections() -> Iterator[str]:
-    for name, examples in COMPARED.items():
+    for name, examples in compared().items():
         yield f"## {name}\n"
         for entry, found in examples:
             yield f"{title(entry)}\n\n{table(HEADS, map(row, found))}"

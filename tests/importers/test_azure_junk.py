@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import importers
@@ -15,6 +15,7 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import HpcdistError, Path, Place, Problem
 from hpcdist.importers.reading import placed
 from hpcdist.loading.load import load_experiment
+from tests.tiers import examples
 
 FILES = sorted(
     path for path in (pathlib.Path(__file__).parent / "azure").glob("*.yml") if "expected" not in path.name
@@ -62,14 +63,14 @@ def errors_of(data: dict[str, Any]) -> list[Problem] | None:
     return None
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(TOPS)
 def test_junk_is_read_or_refused_with_a_place(data: dict[str, Any]) -> None:
     problems = errors_of(data)
     assert problems is None or all(problem.place and problem.message for problem in problems)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     st.sampled_from([*FILES, *[PIPELINE] * 4]), st.lists(st.integers(0, 50), min_size=6, max_size=6), TREES
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
 from hpcdist.errors import HpcdistError, Problem
 from hpcdist.importers.kubeflow import IMPORTER
+from tests.tiers import examples
 
 KEYS = st.sampled_from([
     "apiVersion", "metadata", "name", "generateName", "spec", "runPolicy", "mpiReplicaSpecs",
@@ -69,7 +70,7 @@ def jobs(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(jobs())
 def test_errors_are_sentences(job: dict[str, object]) -> None:
     document = source.parse(yaml.safe_dump(job, allow_unicode=True), "k.yml")
@@ -84,7 +85,7 @@ def test_errors_are_sentences(job: dict[str, object]) -> None:
     assert all(problem.place and problem.message for problem in problems)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(jobs(), st.sampled_from([1, "a", {"b": 2}, [3]]), st.integers(0, 10**6))
 def test_an_unknown_key_is_reported_at_any_depth(job: dict[str, object], value: object, where: int) -> None:
     sections = [path for path in _sections(job) if path and path[0] == "spec"]

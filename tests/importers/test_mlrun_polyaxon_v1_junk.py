@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import importers
@@ -17,6 +17,7 @@ from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import HpcdistError, Path, Place, Problem
 from hpcdist.importers.reading import placed
 from hpcdist.loading.load import load_experiment
+from tests.tiers import examples
 
 HERE = pathlib.Path(__file__).parent
 FORMS = ("mlrun", "polyaxon_v1")
@@ -87,7 +88,7 @@ def at(data: Any, path: Path) -> Any:
     return data
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(TOPS, st.sampled_from(FORMS))
 def test_junk_is_reported_in_sentences(data: dict[str, Any], form: str) -> None:
     error = refusal(data, form)
@@ -95,7 +96,7 @@ def test_junk_is_reported_in_sentences(data: dict[str, Any], form: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_a_value_replaced_by_junk_is_read_or_refused(
     form: str, path: pathlib.Path, data: st.DataObject

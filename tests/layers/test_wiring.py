@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.layers.frameworks import frameworks
@@ -23,6 +23,7 @@ from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned
 from tests.sites import site
 from tests.tasks import PORT, told
+from tests.tiers import examples
 
 ONE_GPU = environment(3, each=resources(cpu=1, gpu=1))
 TORCHRUN = {"launch": "torchrun"}
@@ -138,7 +139,7 @@ SHAPED = {
 }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(name=st.sampled_from(sorted(SHAPED)), crowds=jobs(), data=st.data())
 def test_whatever_the_shape_of_the_job(
     tmp_path: Path, name: str, crowds: list[ReplicaGroup], data: st.DataObject

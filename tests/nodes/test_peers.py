@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.nodes import peers
 from hpcdist.nodes.peers import Comparison, Outlier
+from tests.tiers import examples
 
 MEMBERS = st.integers(3, 60)
 SEED = st.integers(0, 1 << 32)
@@ -24,7 +25,7 @@ def noisy(seed: int, members: int, steps: int, noise: float) -> dict[int, list[f
     }
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(SEED, MEMBERS, st.integers(40, 120), st.floats(0, 0.3))
 def test_equal_members_are_not_accused(seed: int, members: int, steps: int, noise: float) -> None:
     found = peers.compare(noisy(seed, members, steps, noise))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import msgspec
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.plan.placeholders import PORT, RANK, ROLE, Peers, Placeholder, Template, template
@@ -31,7 +31,6 @@ LITERALS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 NAMED = st.sampled_from([RANK, PORT, ROLE, ROLE.renamed("master", "chief"), Peers("worker")])
 
 
-@settings(max_examples=100)
 @given(parts=st.lists(LITERALS | st.sampled_from(["a", "_", "[0]", "{", "'", "!", "}"]) | NAMED, max_size=6))
 @example(parts=[RANK, "", "0"])
 def test_both_forms_are_the_same_value(parts: list[str | Placeholder | Peers]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.plan.model import Plan
@@ -26,6 +26,7 @@ from hpcdist.site.model import Site
 from tests.experiments import environment, experiment
 from tests.plans import LOCAL, changed, planned, warnings_of
 from tests.sites import site
+from tests.tiers import examples
 from tests.wording import Wording
 
 BASH = shutil.which("bash") or "bash"
@@ -325,7 +326,7 @@ def test_there_is_no_such_environment(node: Node, name: str, wording: Wording) -
 HOSTILE = st.text(st.sampled_from("'\"\\`!*~# ;&|<>(){}\u00e9-x"), max_size=12)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(place=HOSTILE.map("/{}".format), file=HOSTILE)
 def test_hostile_words_arrive(tmp_path: Path, place: str, file: str) -> None:
     node = Node(tmp_path).with_spack()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned, warnings_of
 from tests.sites import site, site_named
 from tests.tasks import DEVICES, told
+from tests.tiers import examples
 from tests.wording import Wording
 
 ONE_GPU = resources(cpu=1, gpu=1)
@@ -41,7 +42,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
     assert warnings_of(plan) == ()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(replica_groups=jobs(), data=st.data())
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
     tmp_path: Path, replica_groups: list[ReplicaGroup], data: st.DataObject

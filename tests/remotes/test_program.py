@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.remotes import answers, program
 from hpcdist.remotes.answers import Answers, Incomplete, Section
 from hpcdist.testing import FakeShell
+from tests.tiers import examples
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 
@@ -37,7 +38,7 @@ def answered(
     return answers.read(b"Welcome\n" + done.stdout, sent.mark)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(WORDS, max_size=5))
 def test_any_words_reach_the_command_unchanged(words: list[str]) -> None:
     asked = Command(("printf", "%s\\0", *words, "end"))

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.host.resources import template_folders
 from hpcdist.schedulers import hostlist
 from hpcdist.script.renderer import runtime
+from tests.tiers import examples
 from tests.wording import Wording
 
 TEXT = st.text("abcxyz.-_", max_size=3)
@@ -172,7 +173,7 @@ def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(LISTS, min_size=1, max_size=20))
 def test_the_script_expands_as_python_does(lists: list[str]) -> None:
     assert expanded_by_bash(lists) == [hostlist.expand(text) for text in lists]
@@ -185,7 +186,7 @@ def test_slurm_expands_as_python_does(tmp_path: Path) -> None:
         "ClusterName=x\nSlurmctldHost=localhost\nNodeName=localhost\nPartitionName=debug Nodes=localhost\n"
     )
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(st.lists(names(suffix=False), min_size=1, max_size=3).map(",".join))
     def agree(text: str) -> None:
         argv = ["scontrol", "show", "hostnames", text]

@@ -8,13 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hpcdist.host.resources import template_folders
 from hpcdist.nodes import suspicion
 from hpcdist.nodes.evidence import Evidence, Kind
 from hpcdist.nodes.suspicion import THRESHOLD
+from tests.tiers import examples
 
 RUNTIME = template_folders()[-1] / "runtime"
 DAY = 24 * 3600
@@ -43,7 +44,7 @@ EVENTS = st.tuples(st.sampled_from(("lost", "blamed")), st.integers(-DAY, 30 * D
 
 
 @given(st.lists(EVENTS))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_law_is_that_of_the_ledger(events: list[tuple[str, int, str]]) -> None:
     now = int(time.time())
     kinds: dict[str, Kind] = {"lost": "lost", "blamed": "failed"}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import __version__
@@ -32,10 +32,11 @@ from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
 from tests.sites import shipped_site, site
 from tests.tasks import DEVICES, task_wrapper, told, variables_in
+from tests.tiers import examples
 from tests.wording import Wording
 
 BASH = shutil.which("bash") or "bash"
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = examples(60)
 ONE_PROCESS = changed(LOCAL, launcher="processes")
 
 # --- The task wrapper and the plan agree

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from hpcdist.plan.trials import Sweep, TrialTexts
 from hpcdist.script.renderer import render
 from hpcdist.script.trial_table import params, params_of, table
 from tests.plans import planned
+from tests.tiers import examples
 
 TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 TRIALS = some.builds(
@@ -40,7 +41,7 @@ def script(folder: Path, element: int, line: str = "") -> subprocess.CompletedPr
     return subprocess.run(["bash", "-s"], input=text.encode(), cwd=folder, capture_output=True, check=False)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40)
 @given(some.lists(TRIALS, min_size=1, max_size=4))
 def test_the_script_reads_what_was_written(tmp_path: Path, trials: list[TrialTexts]) -> None:
     (tmp_path / "trials.tsv").write_text(table(trials), newline="")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
@@ -21,6 +21,7 @@ from hpcdist.plan.values import Variable
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, planned
 from tests.tasks import told
+from tests.tiers import examples
 
 MIB = 1024 * 1024
 
@@ -280,7 +281,7 @@ AWKWARD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_siz
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @example(name='a "b" `id` $HOME $(id) \\ !! \n\n')
 @given(name=AWKWARD)
 def test_a_file_lies_among_the_outputs_whatever_its_name(tmp_path: Path, name: str) -> None:

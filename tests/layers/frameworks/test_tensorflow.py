@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
@@ -25,11 +25,12 @@ from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, planned
 from tests.tasks import PORT, told
+from tests.tiers import examples
 
 PLAN = planned(framework="tensorflow", environment=environment(1, ps=1))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(crowds=jobs(), data=st.data())
 def test_every_task_is_told_where_all_are(
     tmp_path: Path, crowds: list[ReplicaGroup], data: st.DataObject
