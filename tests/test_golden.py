@@ -24,6 +24,7 @@ from hpcdist.runs import inside
 from hpcdist.script.renderer import render_job, runtime
 from tests import published
 from tests.sites import SHIPPED, shipped_site, site_named
+from tests.tiers import SAMPLE, sweep
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -156,6 +157,11 @@ def _of_sites() -> Iterator[tuple[str, Case]]:
 CASES |= dict(_of_sites())
 
 
+def machine(name: str) -> str:
+    """Return the site of a case of all sites; empty for the others."""
+    return name.removeprefix("sites/").partition(".")[0] if name.startswith("sites/") else ""
+
+
 def rendered(case: Case) -> str:
     document = source.load(case.file)
     loaded = load.load_experiment(document, settings=case.settings)
@@ -177,7 +183,7 @@ def shellcheck(*files: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sweep(CASES, machine))
 def test_the_script_is_the_same(name: str) -> None:
     file = GOLDEN / f"{name}.sh"
     script = rendered(CASES[name])
@@ -193,8 +199,13 @@ def test_no_script_is_left_over() -> None:
     assert sorted(map(str, files)) == sorted(f"{name}.sh" for name in CASES)
 
 
+@pytest.mark.parametrize("is_sample", [True, pytest.param(False, marks=pytest.mark.extended)])
+def test_bash_and_shellcheck_have_nothing_to_say_on_a_script(*, is_sample: bool) -> None:
+    sample = {"", *SAMPLE}
+    shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES if (machine(name) in sample) == is_sample))
+
+
 def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
-    shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES))
     whole = tmp_path / "whole.sh"
     whole.write_text(f"{rendered(CASES['heterogeneous.testbed'])}\n{runtime(template_folders())}")
     beside = [tmp_path / name for name in ("inside.sh", "stacks.sh")]

@@ -207,7 +207,7 @@ def zipped(wheel: Path, place: Path) -> Path:
     return place / "hpcdist.pyz"
 
 
-@pytest.mark.parametrize("kind", ["wheel", "zipapp"])
+@pytest.mark.parametrize("kind", ["wheel", pytest.param("zipapp", marks=pytest.mark.extended)])
 def test_out_of_an_archive_it_says_what_the_tree_says(  # noqa: PLR0913, PLR0917
     kind: str,
     built: Built,

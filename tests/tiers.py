@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
 
-from tests.sites import shipped_site
+from tests.sites import SHIPPED
+
+SAMPLE: Final = (
+    "abci3", "anvil", "aurora", "aws-p4d", "bristen", "flux", "frontera", "frontier", "lassen", "local",
+    "perlmutter", "sge",
+)  # fmt: skip
+"""Sites that have every batch system, launcher and container runtime that shipped sites have."""
 
 
-def sweep(names: Iterable[str]) -> list[Any]:
-    """Return the names of sites as params, of which all but a sample are ``extended``.
-
-    A site is in the sample if no site before it has its batch system, a launcher of it or its container
-    runtime.
-    """
-    return sampled(names, traits)
-
-
-def traits(name: str) -> set[str]:
-    """Return the batch system, the launchers and the container runtime of a site."""
-    site = shipped_site(name)
-    return {site.scheduler, site.launcher, *site.launchers, site.container.runtime if site.container else ""}
-
-
-def sampled(values: Iterable[Any], shown: Callable[[Any], set[str]]) -> list[Any]:
-    """Return values as params; ``extended`` are those that show nothing new after the values before."""
-    known: set[str] = set()
-    params = []
-    for value in values:
-        new = shown(value) - known
-        known |= new
-        params.append(value if new else pytest.param(value, marks=pytest.mark.extended))
-    return params
+def sweep(values: Iterable[Any], site_of: Callable[[Any], str] = str) -> list[Any]:
+    """Return values as params; ``extended`` are those of shipped sites that are not in the sample."""
+    others = {*SHIPPED} - {*SAMPLE}
+    return [
+        pytest.param(value, marks=pytest.mark.extended) if site_of(value) in others else value
+        for value in values
+    ]
 
 
 def examples(percent: int) -> settings:

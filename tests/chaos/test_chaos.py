@@ -14,9 +14,11 @@ ROOT: Final = Path(__file__).parents[2]
 PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "runs": 10, "kills": 8, "searches": 3, "trainings": 4}
 
 
+@pytest.mark.parametrize("part", [0.25, pytest.param(1, marks=pytest.mark.extended)])
 @pytest.mark.parametrize("name", PERCENT)
-def test_a_slice(name: str, tmp_path: Path) -> None:
-    words = (sys.executable, "-m", "tests.chaos", name, "--seed", "1", "--share", str(PERCENT[name]))
+def test_a_slice(name: str, part: float, tmp_path: Path) -> None:
+    share = str(part * PERCENT[name])
+    words = (sys.executable, "-m", "tests.chaos", name, "--seed", "1", "--share", share)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -13,6 +13,7 @@ import pytest
 
 from hpcdist.cli.experiment import starter
 from tests.sites import SHIPPED, account_on, shipped_site
+from tests.tiers import sweep
 from tests.wording import Wording
 
 from .conftest import Hpcdist, Result, argv
@@ -22,7 +23,7 @@ def account(site: str) -> list[str]:
     return [] if site == "local" else ["--account", account_on(shipped_site(site))]
 
 
-@pytest.mark.parametrize("site", SHIPPED)
+@pytest.mark.parametrize("site", sweep(SHIPPED))
 def test_it_passes_check_on_every_site(site: str, hpcdist: Hpcdist) -> None:
     made = hpcdist("init", "--site", site, *account(site), "-o", "-")
     assert made.code == 0, made.err

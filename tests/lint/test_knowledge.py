@@ -17,6 +17,7 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
+from tests.tiers import sweep
 
 ENTRIES = [entry for table in TABLES for entry in table]
 
@@ -38,7 +39,7 @@ def test_entry(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_shipped_sites_are_clean(name: str, nodes: int) -> None:
     site = shipped_site(name)
     libraries = {kind.library for kind in site.node_types.values() if kind.gpus != 0}

@@ -19,6 +19,7 @@ from hpcdist.host.resources import shipped
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.schema import MODELS, meaning, schema
 from hpcdist.units import Memory, Walltime
+from tests.tiers import sweep
 
 Kind = Literal["site", "experiment", "config"]
 
@@ -92,7 +93,7 @@ def test_schema_is_valid_json_schema(kind: Kind) -> None:
     Draft202012Validator.check_schema(schema(kind))
 
 
-@pytest.mark.parametrize("file", SITES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sweep(SITES, lambda file: file.stem), ids=lambda file: file.stem)
 def test_every_site_matches_its_schema(file: Path) -> None:
     assert [*VALIDATORS["site"].iter_errors(source.load(file).data)] == []
 

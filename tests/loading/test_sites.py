@@ -11,6 +11,7 @@ from hpcdist.host.resources import shipped
 from hpcdist.loading.sites import load_detect, load_site, read_all
 from hpcdist.site.detection import Candidate
 from tests.sites import SHIPPED, shipped_site
+from tests.tiers import sweep
 from tests.wording import Wording
 
 ODD = """\
@@ -22,12 +23,12 @@ launchers: {srun: {mca: {a: b}}}
 """
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_detect_section_alone_equals_that_of_the_whole_file(name: str) -> None:
     assert load_detect(shipped("site_configs") / f"{name}.yaml") == Candidate(name, shipped_site(name).detect)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_a_shipped_site_has_no_problems(name: str) -> None:
     assert load_site(shipped("site_configs") / f"{name}.yaml") == shipped_site(name)
 

@@ -14,6 +14,7 @@ from hpcdist.site.model import LauncherOptions, Site
 from hpcdist.site.problems import problems_of
 from hpcdist.units import Walltime
 from tests.sites import SHIPPED, shipped_site, site
+from tests.tiers import sweep
 from tests.wording import Wording
 
 
@@ -25,7 +26,7 @@ def problems(**data: Any) -> list[str]:
     return [str(problem) for problem in problems_of(built)]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_shipped_site_is_valid(name: str) -> None:
     found = shipped_site(name)
     assert list(problems_of(found)) == []
@@ -43,7 +44,7 @@ BARE = ("login01", "login1", "nid000001", "x3001c0s1b0n0", "uan01", "localhost",
 """Host names of several sites."""
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_no_site_is_detected_by_a_common_host_name(name: str) -> None:
     patterns = shipped_site(name).detect.fqdn
     assert [host for host in BARE for pattern in patterns if re.fullmatch(pattern, host)] == []
@@ -64,7 +65,7 @@ def unsaid(found: Site) -> Iterator[str]:
         yield "where there are none, `unpublished` says why."
 
 
-@pytest.mark.parametrize("name", sorted(set(SHIPPED) - GENERIC))
+@pytest.mark.parametrize("name", sweep(sorted({*SHIPPED} - GENERIC)))
 def test_shipped_site_has_detection_status_and_examples(name: str) -> None:
     assert list(unsaid(shipped_site(name))) == []
 

@@ -18,6 +18,7 @@ from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import experiment, resources, where
 from tests.sites import SHIPPED, account_on, shipped_site
+from tests.tiers import sweep
 
 _SNIPPET: Final = re.compile(r"`([a-z_]+: [^`]+)`")
 """A key with its value, as notes quote it; `node_types.a100` and `name=value` are none."""
@@ -72,7 +73,9 @@ def written_in_the_site(name: str, keys: dict[str, Any]) -> list[str]:
     return [str(problem) for problem in found]
 
 
-@pytest.mark.parametrize("case", [*told()], ids=lambda case: f"{case.site}: {case.snippet}")
+@pytest.mark.parametrize(
+    "case", sweep(told(), lambda case: case.site), ids=lambda case: f"{case.site}: {case.snippet}"
+)
 def test_advice_of_site_notes_works(case: Told) -> None:
     keys = yaml.safe_load(f"{{{case.snippet}}}")
     (name,) = keys

@@ -19,12 +19,13 @@ from hpcdist.site.provenance import (
     source_of,
 )
 from tests.sites import SHIPPED, shipped_site, site
+from tests.tiers import sweep
 
 PAGE = {"where": "https://x.example/page", "read": "2026-11", "of": ["fabric", "launcher"]}
 OTHER = {"where": "a script", "read": "2026-11", "of": ["fabric.env.A"], "by": "third party"}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_every_value_of_a_shipped_site_has_a_source(name: str) -> None:
     data = source.load(shipped("site_configs") / f"{name}.yaml").data
     found = shipped_site(name)
@@ -110,14 +111,14 @@ def test_a_page_is_not_read_in_the_future() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_what_users_wrote_has_no_address(name: str) -> None:
     """Whoever wants to look it up sees which of the sources can be."""
     found = shipped_site(name).sources
     assert [source for source in found if source.by == "users" and "://" in source.where] == []
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_every_page_of_a_shipped_site_has_a_date(name: str) -> None:
     assert [source.where for source in shipped_site(name).sources if read_on(source) is None] == []
 

@@ -26,6 +26,7 @@ from tests.published import (
     uncompared,
 )
 from tests.sites import SHIPPED, shipped_site, site
+from tests.tiers import sweep
 
 ENTRY = {"example": "mpi", "where": "https://x.example/page", "read": "2026-11-23"}
 MOST_WORDS = 25
@@ -37,12 +38,12 @@ def problems(unpublished: Any = None, **keys: Any) -> list[str]:
     return [str(problem) for problem in (*found, *(problems_of(built) if built else ()))]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_published_examples_are_kept_or_have_a_reason(name: str) -> None:
     assert [*mistakes(shipped_site(name))] == []
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_what_is_not_compared_has_a_reason(name: str) -> None:
     """Either the pages that were read have no such example, or there were no pages of the centre's."""
     found = shipped_site(name)
@@ -53,7 +54,7 @@ def test_what_is_not_compared_has_a_reason(name: str) -> None:
     assert found.published or found.unpublished or name in NO_MACHINE
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", sweep(SHIPPED))
 def test_reasons_are_one_short_sentence_and_pages_have_a_day(name: str) -> None:
     found = shipped_site(name).published
     reasons = [reason for entry in found for reason in entry.settings.values() if reason]
