@@ -33,8 +33,13 @@ def room(file: Path) -> str:
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(file: Path) -> Iterator[str]:
-    """Yield the full name of everything that a file imports, at its head or in a function."""
+@cache
+def imports(file: Path) -> tuple[str, ...]:
+    """Return the full name of everything that a file imports, at its head or in a function."""
+    return (*_imports(file),)
+
+
+def _imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -79,12 +79,13 @@ def hpcdist() -> Hpcdist:
 
 
 @pytest.fixture
-def real() -> Hpcdist:
-    """Run a command line as its user does."""
-    return run_real
+def real(hpcdist: Hpcdist) -> Hpcdist:
+    """Run a command line whose jobs run; in this process, where its end needs no process of its own."""
+    return hpcdist
 
 
 def run_real(*words: str, stdin: str = "") -> Result:
+    """Run a command line as its user does."""
     done = subprocess.run(argv(words), input=stdin, capture_output=True, text=True, timeout=300, check=False)
     return Result(done.returncode, done.stdout, done.stderr)
 

@@ -10,7 +10,13 @@ import pytest
 from tests.slurm.process import until
 from tests.wording import Wording
 
-from .conftest import RANKS, Hpcdist
+from .conftest import RANKS, Hpcdist, run_real
+
+
+@pytest.fixture
+def real() -> Hpcdist:
+    """Run a command line as its user does: what it starts has its files."""
+    return run_real
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from hpcdist.runs.rundir import Phase, Record
 from tests.slurm.process import until
 from tests.wording import Wording
 
-from .conftest import Hpcdist, argv
+from .conftest import Hpcdist, argv, run_real
 
 HELP = """\
 Usage: hpcdist [OPTIONS] VERB ...
@@ -71,6 +71,12 @@ Verbs:
   schema      Print the JSON Schema of a file format, for editors.
   completion  Print the completion script for a shell.
 """
+
+
+@pytest.fixture
+def real() -> Hpcdist:
+    """Run a command line as its user does."""
+    return run_real
 
 
 def test_help(real: Hpcdist) -> None:

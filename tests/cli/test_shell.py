@@ -11,7 +11,13 @@ import yaml
 from hpcdist.runs import rundir
 from tests.wording import Wording
 
-from .conftest import RANKS, Hpcdist
+from .conftest import RANKS, Hpcdist, run_real
+
+
+@pytest.fixture
+def real() -> Hpcdist:
+    """Run a command line as its user does: what it starts has its files."""
+    return run_real
 
 
 def test_a_command_has_the_job_and_launches_its_program(real: Hpcdist, folder: Path) -> None:

@@ -35,6 +35,7 @@ class TestLauncher(LauncherTestSuite):  # type: ignore[misc] # Hydra is not type
     """Sweeps of one and two jobs, groups, overrides, resolvers, and errors."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("task_launcher_cfg", "extra_flags"), [({}, ["-m", "hydra/launcher=hpcdist", *_LOCAL])]
 )

@@ -125,7 +125,11 @@ def changed(data: Any) -> Iterator[tuple[str, Any]]:
         ("config", CONFIG),
         ("experiment", NATIVE),
         ("site", SITE),
-        ("site", (CHECKOUT / "tests" / "sites" / "gadi-like.yaml").read_text()),
+        pytest.param(
+            "site",
+            (CHECKOUT / "tests" / "sites" / "gadi-like.yaml").read_text(),
+            marks=pytest.mark.extended,
+        ),
     ],
     ids=["config", "experiment", "site", "gadi-like"],
 )  # fmt: skip
