@@ -19,9 +19,15 @@ LEVELS: Final = 97
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _PAGES: Final = 128
-_SUBMIT: Final = f"""\
+_FILL: Final = f"""\
 mount -t tmpfs -o size={_PAGES * _PAGE} none small || exit 99
 dd if=/dev/zero of=small/fill bs={_PAGE} count="$1" status=none || exit 99
+"""
+_CUT: Final = """\
+trap '' XFSZ
+ulimit -f "$1"
+"""
+_SUBMIT: Final = """\
 "$0" -m hpcdist submit small.yml --site local --runs-dir small/runs --wait
 code=$?
 ls small/runs 2>/dev/null | wc -l >left
@@ -45,6 +51,15 @@ class Found(NamedTuple):
 
 def submit(folder: Path, pages: int, comment: str = "") -> Found:
     """Submit two tasks where so many pages are left; the comment makes their command longer."""
+    return _submit(folder, ("unshare", "--mount", "--map-root-user"), _FILL, _PAGES - pages - 2, comment)
+
+
+def submit_cut(folder: Path, kib: int) -> Found:
+    """Submit two tasks where no file may be longer; this needs no file system of its own."""
+    return _submit(folder, (), _CUT, kib)
+
+
+def _submit(folder: Path, within: tuple[str, ...], before: str, number: int, comment: str = "") -> Found:
     (folder / "small").mkdir()
     experiment = {
         "name": "small",
@@ -55,18 +70,9 @@ def submit(folder: Path, pages: int, comment: str = "") -> Found:
     }
     (folder / "small.yml").write_text(yaml.safe_dump(experiment))
     done = subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--map-root-user",
-            "bash",
-            "-c",
-            _SUBMIT,
-            sys.executable,
-            str(_PAGES - pages - 2),
-        ],
+        [*within, "bash", "-c", before + _SUBMIT, sys.executable, str(number)],
         cwd=folder,
-        env=os.environ | {"HPCDIST_CONFIG": "/dev/null"},
+        env=os.environ | {"HPCDIST_CONFIG": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
