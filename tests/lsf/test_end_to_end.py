@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import here
 from tests.lsf import state
 from tests.lsf.state import Config
 
@@ -45,15 +46,7 @@ class User:
     environment: dict[str, str]
 
     def hpcdist(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hpcdist", *words],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return here.hpcdist(*words, folder=self.directory, environment=self.environment)
 
     def good(self, *words: str) -> str:
         done = self.hpcdist(*words)

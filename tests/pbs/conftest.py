@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import here
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.conftest import cluster, standing
 from tests.slurm.conftest import workdir as workdir_on_cluster
@@ -57,7 +58,8 @@ class Person:
 
     def hpcdist(self, *words: str | Path, **environment: str) -> Completed:
         """Run hpcdist to its end."""
-        return self.run(sys.executable, "-m", "hpcdist", *words, **environment)
+        own = {**self.environment, "PWD": str(self.directory), **environment}
+        return here.hpcdist(*words, folder=self.directory, environment=own)
 
     def json(self, *words: str | Path) -> Any:
         """Run hpcdist with --json and return what it says."""
