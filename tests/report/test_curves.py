@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 
+import pytest
+
 from hpcdist.report import curves, limits
 from hpcdist.report.curves import Plot, Row, Series
 from hpcdist.report.limits import Share
@@ -61,17 +63,20 @@ def test_the_first_of_several_equal_values_is_the_best() -> None:
     assert (plot.rows[0].low, plot.rows[0].high) == ((1, 0), (5, 1))
 
 
-def test_the_points_of_a_page_are_bounded() -> None:
-    values = [float(number) for number in range(5000)]
-    for count in (1, 100, 3000):
-        share = curves.plots(series("m", values, item=number) for number in range(count))
-        points = [len(trace["x"]) for plot in share.items for trace in plot.traces]
-        assert sum(points) <= 105_000
-        assert min(points) >= 30
-        assert (len(points), share.left_out) == (
-            min(count, limits.MOST_SERIES),
-            max(0, count - limits.MOST_SERIES),
-        )
+@pytest.mark.parametrize(
+    ("count", "length"),
+    [(1, 5000), (100, 5000), (3000, 50), pytest.param(3000, 5000, marks=pytest.mark.extended)],
+)
+def test_the_points_of_a_page_are_bounded(count: int, length: int) -> None:
+    values = [float(number) for number in range(length)]
+    share = curves.plots(series("m", values, item=number) for number in range(count))
+    points = [len(trace["x"]) for plot in share.items for trace in plot.traces]
+    assert sum(points) <= 105_000
+    assert min(points) >= 30
+    assert (len(points), share.left_out) == (
+        min(count, limits.MOST_SERIES),
+        max(0, count - limits.MOST_SERIES),
+    )
 
 
 def test_the_number_of_plots_is_bounded() -> None:

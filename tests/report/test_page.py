@@ -312,5 +312,9 @@ def test_what_is_large_is_cut(tmp_path: Path) -> None:
     assert len(text) < 6_000_000
     for more in ("params", "files", "files of output", "tags", "models", "lines"):
         assert re.search(f"[0-9]+ more {more} are not shown", text), more
-    many = page.html(page.content([report] * 20, NOW), "")
+
+
+@pytest.mark.extended
+def test_what_is_large_is_cut_more_where_there_is_more_of_it(tmp_path: Path) -> None:
+    many = page.html(page.content([large(tmp_path)] * 20, NOW), "")
     assert len(many) < 12_000_000
