@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "runs": 10, "kills": 8, "searches": 3, "trainings": 4}
 
 
-@pytest.mark.parametrize("part", [0.25, pytest.param(1, marks=pytest.mark.extended)])
+@pytest.mark.parametrize("part", [0.1, pytest.param(1, marks=pytest.mark.extended)])
 @pytest.mark.parametrize("name", PERCENT)
 def test_a_slice(name: str, part: float, tmp_path: Path) -> None:
     share = str(part * PERCENT[name])
