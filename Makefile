@@ -5,12 +5,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests wait as much as they compute; tests/conftest.py groups them.
-PURE := pytest -n 4 --durations 20 -m "not real"
-REAL := pytest -n 3 --durations 20 -m real
-# What failed while other jobs wanted the same two cores is tried once more alone; both ends are in the log.
-ALONE := pytest -n 0 --last-failed --last-failed-no-failures none
+PURE := pytest -n 4 --durations 10 -m
+REAL := pytest -n 3 --durations 10 -m
 
-.PHONY: help demo test test-fast docs chaos bench lint clean
+.PHONY: help demo test test-all test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -20,15 +18,21 @@ demo: ## Train a digit classifier on two processes of this machine
 	@tools/setup demo
 	hpcdist submit examples/quickstart.yml --site local --follow
 
-test: ## Run everything: the checks, and all tests with real Slurm, Open MPI and Horovod (root)
-	@tools/setup full
+test: ## Run the checks, and the tests of each mechanism with a real Slurm, Open MPI and Horovod (root, on Debian)
+	@tools/setup test
 	@$(MAKE) --no-print-directory lint
-	$(PURE) || $(ALONE) -m "not real"
-	$(REAL) || $(ALONE) -m real
+	$(PURE) "not real and not extended"
+	$(REAL) "real and not extended"
+
+test-all: ## Run all tests, on each framework, batch system and browser (root, on Debian); print a table
+	@tools/setup all
+	@$(MAKE) --no-print-directory lint
+	$(PURE) "not real"
+	$(REAL) real
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
-	$(PURE) --ignore tests/slurm
+	$(PURE) "not real and not extended" --ignore tests/slurm
 
 docs: ## Build the documentation into site/
 	@tools/setup docs
@@ -40,7 +44,7 @@ chaos: ## Try hostile files, values, run directories, disks, kills and restarts,
 	pytest -n 2 -m "hypothesis and not real" --hypothesis-profile explore
 
 bench: ## Measure speed and print a table
-	@tools/setup full
+	@tools/setup test
 	python -m benchmarks
 
 lint: ## Check style, types and shell scripts
