@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -30,7 +31,8 @@ OVERHEAD: Final = 60
 """Characters of markup that a line of a table has beside its text."""
 
 
-class Share(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Share(Generic[T]):
     """Those that are shown, and how many are not."""
 
     items: Sequence[T] = ()
