@@ -27,8 +27,8 @@ test: ## Run the checks, and the tests of each mechanism with a real Slurm, Open
 test-all: ## Run all tests, on each framework, batch system and browser (root, on Debian); print a table
 	@tools/setup all
 	@$(MAKE) --no-print-directory lint
-	$(PURE) "not real"
-	$(REAL) real
+	$(PURE) "not real" -p tests.progress
+	$(REAL) real -p tests.progress
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast

@@ -18,6 +18,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.pythons import python_of
+
 CHECKOUT: Final = Path(__file__).parents[1]
 EXP: Final = "examples/quickstart.yml"
 COMMANDS: Final = (
@@ -29,7 +31,6 @@ COMMANDS: Final = (
     ("init", "--site", "perlmutter", "--account", "m1234_g", "-o", "-"),
     ("check", EXP, "--site", "perlmutter"),  # refused: it requires an account
 )
-RUNNING: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class Said(NamedTuple):
@@ -50,11 +51,8 @@ class Built(NamedTuple):
 
 def interpreters() -> dict[str, str]:
     """Return the oldest and the newest Python that this machine has; of this version the one that runs."""
-    found: dict[str, str | None] = {}
-    for version in ("3.10", "3.11", "3.12", "3.13"):
-        kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-        found[version] = str(kept[-1]) if kept else shutil.which(f"python{version}")
-    usable = [(version, python) for version, python in (found | {RUNNING: sys.executable}).items() if python]
+    versions = ("3.10", "3.11", "3.12", "3.13")
+    usable = [(version, python) for version in versions if (python := python_of(version))]
     return dict([usable[0], usable[-1]])
 
 
