@@ -37,7 +37,7 @@ def images_per_second(directory: Path, tasks: int) -> float:
 def main() -> None:
     """Print a row for each number of tasks; beyond the number of cores none can be faster."""
     if not find_spec("horovod"):
-        print("scaling: not measured: there is no Horovod; `tools/setup full` installs it")
+        print("scaling: not measured: there is no Horovod; `tools/setup test` installs it")
         return
     print(f"Horovod, a convolutional network on the {os.cpu_count()} cores of this machine")
     print("tasks  images/s  to 1 task")

@@ -28,14 +28,5 @@ def _candidates(version: str) -> Iterator[str]:
     yield from map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"), reverse=True))
     if found := shutil.which(f"python{version}"):  # perhaps pyenv's, which may not run
         yield found
-    find = [
-        sys.executable,
-        "-m",
-        "uv",
-        "python",
-        "find",
-        "--managed-python",
-        "--no-python-downloads",
-        version,
-    ]
-    yield from subprocess.run(find, capture_output=True, text=True, check=False).stdout.splitlines()
+    uv = [sys.executable, "-m", "uv", "python", "find", "--managed-python", "--no-python-downloads"]
+    yield from subprocess.run([*uv, version], capture_output=True, text=True, check=False).stdout.splitlines()

@@ -77,7 +77,7 @@ def stored(directory: RunDirectory) -> Restarts:
     try:
         data = json.loads(directory.read("plan.json", _MOST_BYTES))["completion"]["restarts"]
         found = msgspec.convert(data, Restarts)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, msgspec.ValidationError, ValueError, LookupError, TypeError, RecursionError):
         found = None
     if found is None or found.rehearsal is None:
         hint = "write the name of a run that `hpcdist rehearse` submitted"

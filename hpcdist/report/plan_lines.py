@@ -17,7 +17,15 @@ from hpcdist.script import explained
 
 _MOST_BYTES: Final = 1 << 26
 _MOST_ON_A_NODE: Final = 100_000
-_INVALID: Final = (HpcdistError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_INVALID: Final = (
+    HpcdistError,
+    msgspec.MsgspecError,  # a ValueError from msgspec 0.21 on
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
 
 
 class Line(NamedTuple):

@@ -168,7 +168,7 @@ def _array(value: object) -> ArraySpec | None:
 
     try:
         return ArraySpec.parse(value if isinstance(value, str) else str(msgspec.convert(value, ArraySpec)))
-    except ValueError:  # msgspec.ValidationError is one
+    except (ValueError, msgspec.ValidationError):  # the latter is a ValueError only from msgspec 0.21 on
         return None
 
 

@@ -66,7 +66,10 @@ def _mark(mark: Mark, draw: ImageDraw, letters: FreeTypeFont | ImageFont) -> Non
         for part in _dashes(mark.points) if mark.is_dashed else (mark.points,):
             draw.line([*map(_pixel, part)], colour, round(1.5 * _UNIT), "curve")
     elif isinstance(mark, Dot):
-        draw.circle(_pixel(mark.at), 4 * _UNIT, mark.colour)
+        (x, y), radius = _pixel(mark.at), 4 * _UNIT
+        draw.ellipse(
+            (x - radius, y - radius, x + radius, y + radius), mark.colour
+        )  # `circle` is of Pillow 10.4
     else:
         draw.text(_pixel(mark.at), mark.text, "black", letters, _ANCHORS[mark.anchor])
 

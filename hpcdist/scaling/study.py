@@ -104,7 +104,7 @@ def of(run: Run) -> Member | None:
     """Return which run of a study it is; None if it is of none, or its file is damaged."""
     try:
         return msgspec.json.decode(run.directory.read(FILE, _MOST_BYTES), type=Member)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 

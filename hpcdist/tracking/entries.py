@@ -36,7 +36,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 _decoder: Final = msgspec.json.Decoder(Entry)
-_INVALID: Final = (ValueError, RecursionError)  # msgspec.DecodeError is a ValueError
+_INVALID: Final = (
+    msgspec.DecodeError,
+    ValueError,
+    RecursionError,
+)  # the first is a ValueError from msgspec 0.21 on
 
 
 class Losses:

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.real, pytest.mark.extended]
 @pytest.fixture(autouse=True)
 def installed() -> None:
     if not os.access(PYTHON, os.X_OK):
-        pytest.fail(f"there is no Flux in {PYTHON.parents[1]}: run `tools/setup full`", pytrace=False)
+        pytest.fail(f"there is no Flux in {PYTHON.parents[1]}: run `tools/setup all`", pytrace=False)
 
 
 def flux(*words: str | Path) -> subprocess.CompletedProcess[str]:

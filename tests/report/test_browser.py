@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,7 @@ STEPS: Final = 3000
 def browser() -> Iterator[Browser]:
     """Start Debian's Chromium, which as root refuses to start with its sandbox."""
     program = shutil.which("chromium")
-    assert program, "tools/setup full installs it"
+    assert program, "tools/setup all installs it"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started
@@ -263,7 +264,7 @@ def test_a_name_of_a_run_in_a_plot_is_text(tmp_path: Path, opened: Open) -> None
     text = "<a href='http://e.invalid'>x</a><b>y</b>&amp;"
     traces = [{**trace, "label": text} for trace in plot.traces]
     file = tmp_path / "page.html"
-    shares = content.plots._replace(items=[plot._replace(traces=traces)])
+    shares = replace(content.plots, items=[plot._replace(traces=traces)])
     file.write_text(page.html(content._replace(plots=shares), page.library()))
     with opened(file) as shown:
         assert shown.locator(".legendtext").first.text_content() == text

@@ -36,7 +36,7 @@ PATIENT: Final = 120_000
 def browser() -> Iterator[Browser]:
     """Start Debian's Chromium, which as root refuses to start with its sandbox."""
     program = shutil.which("chromium")
-    assert program, "tools/setup full installs it"
+    assert program, "tools/setup all installs it"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started

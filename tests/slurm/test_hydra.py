@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.extended]
 @pytest.fixture(autouse=True)
 def installed() -> None:
     if not os.access(MPICH / "mpiexec.hydra", os.X_OK):
-        pytest.fail(f"there is no MPICH in {MPICH.parent}: run `tools/setup full`", pytrace=False)
+        pytest.fail(f"there is no MPICH in {MPICH.parent}: run `tools/setup all`", pytrace=False)
 
 
 COMPONENTS = {

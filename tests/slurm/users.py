@@ -20,7 +20,7 @@ ENVIRONMENT = {"HPCDIST_SITE": "testbed", "PATH": f"{PYTHON.parent}:{SYSTEM_PATH
 
 
 def framework_path(name: str) -> str:
-    """Return the PATH of somebody who has loaded a framework that `tools/setup full` has installed apart."""
+    """Return the PATH of somebody who has loaded a framework that `tools/setup all` has installed apart."""
     own = f"{CHECKOUT}/.frameworks/{name}/bin:" if name else ""
     return f"{own}{ENVIRONMENT['PATH']}"
 
