@@ -67,9 +67,7 @@ def _mark(mark: Mark, draw: ImageDraw, letters: FreeTypeFont | ImageFont) -> Non
             draw.line([*map(_pixel, part)], colour, round(1.5 * _UNIT), "curve")
     elif isinstance(mark, Dot):
         (x, y), radius = _pixel(mark.at), 4 * _UNIT
-        draw.ellipse(
-            (x - radius, y - radius, x + radius, y + radius), mark.colour
-        )  # `circle` is of Pillow 10.4
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), mark.colour)  # `circle`: 10.4
     else:
         draw.text(_pixel(mark.at), mark.text, "black", letters, _ANCHORS[mark.anchor])
 
