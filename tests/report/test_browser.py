@@ -10,20 +10,21 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from hpcdist.report import page
 from hpcdist.report.text import visible
 from tests.report import made
 from tests.report.made import HOSTILE, NOW
 
-pytestmark = [pytest.mark.real, pytest.mark.extended]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
 
-Open = Callable[..., AbstractContextManager[Page]]
+    Open = Callable[..., AbstractContextManager[Page]]
+
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 STEPS: Final = 3000
 
@@ -31,6 +32,8 @@ STEPS: Final = 3000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Debian's Chromium, which as root refuses to start with its sandbox."""
+    from playwright.sync_api import sync_playwright  # only `tools/setup all` installs it
+
     program = shutil.which("chromium")
     assert program, "tools/setup all installs it"
     with sync_playwright() as playwright:
@@ -306,6 +309,8 @@ def test_accessible_in_both_schemes(
     which: str, scheme: str, opened: Open, request: pytest.FixtureRequest
 ) -> None:
     """By the rules of axe: roles, names, order of headings, contrast, and what scrolls can be reached."""
+    from axe_playwright_python.sync_playwright import Axe
+
     file: Path = request.getfixturevalue(which)
     with opened(file, color_scheme=scheme, viewport={"width": 1280, "height": 3000}) as shown:
         dark = shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 19, 23)"

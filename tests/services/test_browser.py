@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, sync_playwright
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -23,6 +22,9 @@ from hpcdist.runs import address, finding
 from hpcdist.runs.address import Address
 from tests.docs.pages import block
 from tests.slurm.process import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 
@@ -35,6 +37,8 @@ PATIENT: Final = 120_000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Debian's Chromium, which as root refuses to start with its sandbox."""
+    from playwright.sync_api import sync_playwright  # only `tools/setup all` installs it
+
     program = shutil.which("chromium")
     assert program, "tools/setup all installs it"
     with sync_playwright() as playwright:
