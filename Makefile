@@ -4,9 +4,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Tests start hpcdist a thousand times: it must not be recompiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests wait as much as they compute; tests/conftest.py groups them.
+# Tests wait as much as they compute.
 PURE := pytest -n 4 --durations 10 -m
-REAL := pytest -n 3 --durations 10 -m
+REAL := pytest -n 4 --durations 10 -m
 
 .PHONY: help demo test test-all test-fast docs chaos bench lint clean
 .DEFAULT_GOAL := help
@@ -27,7 +27,7 @@ test: ## Run the checks, and the tests of each mechanism with a real Slurm, Open
 test-all: ## Run all tests, on each framework, batch system and browser (root, on Debian); print a table
 	@tools/setup all
 	@$(MAKE) --no-print-directory lint
-	$(PURE) "not real" -p tests.progress
+	$(PURE) "not real" --hypothesis-profile thorough -p tests.progress
 	$(REAL) real -p tests.progress
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
