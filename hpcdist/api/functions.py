@@ -33,8 +33,9 @@ def call(
     dropped. If a task raises, its exception is raised here, that of the lowest such rank, with the traceback
     as the text of its cause. Keyword arguments are given by `functools.partial`. Function, arguments and
     result are pickled by cloudpickle, which ``python`` on the nodes needs too, of the same version as here.
-    What the function imports must be importable there; the current folder is. Unpickling a result runs what
-    is in it: only files that are this user's own are read. ``timeout`` in seconds: `Run.result` goes on.
+    What the function imports must be importable there; the current folder is searched last. Unpickling a
+    result runs what is in it: only files that are this user's own are read. ``timeout`` in seconds:
+    `Run.result` goes on.
 
     Raises:
         ConfigError: if cloudpickle is missing, the function cannot be pickled, or the experiment has several

@@ -12,7 +12,7 @@ from hpcdist.doctor import batch, devices, limits, records, runs, software
 from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
-from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.host.command import Command, Completed, Runner, python
 from hpcdist.schedulers import HasLibrary, LibraryStatus, answers, schedulers
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
@@ -83,7 +83,8 @@ def _host(probe: HostProbe) -> tuple[Host | None, list[Finding]]:
         if probe.which(name) is None:
             found.append(_absent(name, probe.which))
             continue
-        done = probe.runner.run(Command((name, "-"), stdin=program("host_info"), timeout=60))
+        words = python(name, "exec(sys.stdin.read())")
+        done = probe.runner.run(Command(words, stdin=program("host_info"), timeout=60))
         if task := records.read(done.stdout):
             return task.host, found
         found.append(Finding("python", name, "error", _why(done), "reinstall it, or load another one"))

@@ -38,6 +38,14 @@ class Command(NamedTuple):
         return self._replace(cwd=folder, environment=(*self.environment, ("PWD", folder)))
 
 
+def python(program: str, text: str) -> tuple[str, str, str]:
+    """Return the words by which this Python runs a text, and finds no module in the current folder.
+
+    Its option -P is of Python 3.11; -I would lose PYTHONPATH and what the user has installed.
+    """
+    return program, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {text}"
+
+
 class Completed(NamedTuple):
     """The result of a command; ``returncode`` is 124 if it ``timed_out``, 127 if it is ``missing``."""
 

@@ -48,7 +48,7 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[str, ...] = ()) -> HostProbe:
     """Return a probe of a host on which all programs of these answers, and python, are installed."""
     python = json.dumps({"host": msgspec.to_builtins(own)})
-    rules = [*answers.items(), *ANSWERS.items(), ("python -", python)]
+    rules = [*answers.items(), *ANSWERS.items(), ("python -c", python)]
     there = {words.split()[0] for words, _ in rules} - {*missing}
     shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
     library = LibraryStatus("pyslurm", "pyslurm 22.5.3 reads Slurm 22.05.8")
@@ -95,7 +95,7 @@ BAD: Final[Mapping[str, Answer]] = {
     "nvidia-smi": failed(9, "NVIDIA-SMI has failed because it could not talk to the driver.\nMake sure.\n"),
     "bash -c": "closed\n/home\ntmpfs\n",
     "timedatectl": "no\n",
-    "python -": failed(1, '  File "<stdin>", line 7\nSyntaxError: future feature annotations\n'),
+    "python -c": failed(1, '  File "<stdin>", line 7\nSyntaxError: future feature annotations\n'),
 }
 BAD_HOST: Final = host(
     packages={"torch": "2.4.0", "horovod": "0.28.1", "mxnet": ""},
@@ -125,7 +125,7 @@ def test_login_node_with_every_problem() -> None:
     )
     survey = SEEN._replace(failures=(FailedCommand("sacctmgr show assoc", "sacctmgr: error: denied"),))
     python = json.dumps({"host": msgspec.to_builtins(BAD_HOST)})
-    place = host_probe({**BAD, "python3 -": python}, missing=("mpirun",))
+    place = host_probe({**BAD, "python3 -c": python}, missing=("mpirun",))
     place = place._replace(
         library=lambda _, __: LibraryStatus("pyslurm", "it does not fit", "install another")
     )
@@ -369,7 +369,7 @@ def test_scheduler_of_a_plug_in_without_survey_is_unknown(tmp_path: Path) -> Non
 
 
 def test_host_with_python3_only() -> None:
-    place = host_probe({"python3 -": json.dumps({"host": msgspec.to_builtins(GOOD)})}, missing=("python",))
+    place = host_probe({"python3 -c": json.dumps({"host": msgspec.to_builtins(GOOD)})}, missing=("python",))
     hint = (
         "write python3 in `run.cmd`; "
         "or load its module, or activate the environment with which jobs are to run"
@@ -382,7 +382,7 @@ def test_host_with_python3_only() -> None:
 
 def test_host_without_python_warns_and_uses_the_interpreter_of_hpcdist() -> None:
     python = json.dumps({"host": msgspec.to_builtins(GOOD)})
-    place = host_probe({f"{sys.executable} -": python}, missing=("python",))
+    place = host_probe({f"{sys.executable} -c": python}, missing=("python",))
     hint = "load its module, or activate the environment with which jobs are to run"
     assert group("python", place)[:3] == [
         Finding("python", "python", "warning", "there is no python on PATH", hint),

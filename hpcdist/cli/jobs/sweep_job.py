@@ -10,6 +10,7 @@ from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note
 from hpcdist.cli.session import planned
 from hpcdist.documents import source
+from hpcdist.host.command import python
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import requests
 from hpcdist.runs.rundir import Run
@@ -30,7 +31,8 @@ def follow(run: Run, options: ExperimentOptions, batch: dict[str, object], servi
     """
     live = [job for job in run.jobs if job.record.ended is None]
     ids = ":".join(job.event_id for job in live or run.jobs[-1:])
-    command = [sys.executable, "-m", "hpcdist", "sweep", "advance", str(run.directory.path), "--by-job"]
+    start = python(sys.executable, "from hpcdist.cli import program; program()")
+    command = [*start, "sweep", "advance", str(run.directory.path), "--by-job"]
     wanted = {
         "name": f"{run.name}-advance",
         "run": {"cmd": " ".join(str(quote(word)) for word in command)},

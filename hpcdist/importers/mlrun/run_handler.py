@@ -23,7 +23,8 @@ stand_in: Any = importlib.import_module(_STAND_IN)  # in a job it is beside this
 
 def load(handler: str, file: str) -> Any:
     """Return the function: ``name`` of the file, or ``module.name``; of a class, ``Class::name``."""
-    sys.path[:1] = [str(Path(file).resolve().parent), str(Path.cwd())]
+    sys.path[:1] = []
+    sys.path += [str(Path(file).resolve().parent), str(Path.cwd())]  # last: the folder may be shared
     module, (owner, _, method) = None, handler.partition("::")
     if file:
         spec: Any = importlib.util.spec_from_file_location(Path(file).stem, file)
