@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.api import elsewhere
 from hpcdist.errors import ConfigError, JobFailed, Problem
 from hpcdist.host import untrusted
+from hpcdist.remotes import here
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import renewed
@@ -52,7 +53,7 @@ def result(run: Run, end: End) -> Any:
 
     Raises:
         JobFailed: if the job ended otherwise, without a result, or with one that cannot be read here.
-        ConfigError: if others could have written the files.
+        ConfigError: if others could have written the files, or a remote that is not trusted did.
     """
     own, shown = "call", run.name
     if end.trial is not None:
@@ -73,6 +74,13 @@ def result(run: Run, end: End) -> Any:
 
 
 def _loaded(run: Run, name: str) -> Any:
+    if not here.is_trusted(run):
+        message = f"the result of {run.name} was written on {run.record.remote}, and is not read"
+        hint = (
+            "reading it would run on this machine what is in it; if you trust that machine, write "
+            f"`remotes.{run.record.remote}.trusted: true` in your config"
+        )
+        raise ConfigError(Problem(message, hint=hint))
     data = _own(run.directory, name)
     try:
         return pickle.loads(data)  # noqa: S301 - written by a job of this user, as `_own` checks

@@ -57,13 +57,15 @@ class RemoteMachine(Model, frozen=True, kw_only=True):
     ``host``: as `ssh` takes it, such as ``user@login.example.org`` or a name of your ssh config.
     ``directory``: the folder of runs there; it may begin with ``~`` or with a variable there, such as
     ``$SCRATCH/hpcdist``. ``site``: its site, if that has not the remote's name. ``python``: the Python there
-    whose folder jobs find first in PATH.
+    whose folder jobs find first in PATH. ``trusted``: whether results of calls are taken from it: reading one
+    runs on this machine what that one wrote.
     """
 
     host: str
     directory: str
     site: str | None = None
     python: str | None = None
+    trusted: bool = False
 
 
 class Config(Model, frozen=True, kw_only=True):

@@ -38,6 +38,15 @@ def address_of(run: Run) -> Address | None:
     return found.through(remote.host, run.directory) if remote else found
 
 
+def is_trusted(run: Run) -> bool:
+    """Return whether results of calls of this run may be read: all of this machine, else as its remote."""
+    if not run.record.remote:
+        return True
+    from hpcdist.remotes import machines  # reads the config
+
+    return machines.of_runs([run]).runner.trusted
+
+
 def attach(run: Run, command: Command, *, terminal: bool) -> int:
     """Run a command on the run's machine with this process's own input and output; return its exit code.
 

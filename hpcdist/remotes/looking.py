@@ -43,7 +43,7 @@ def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids:
         sections = _asked(there, runs, commands, services, voids=voids)
     except Unreachable as error:
         return Unanswered(f"{error}; {_age(runs, services.now)}")
-    for problem in _keep(_directories(runs), sections, services.now).problems:
+    for problem in _keep(_directories(runs), sections, services.now, trusted=there.trusted).problems:
         services.warn(problem._replace(severity="warning"))
     _settle(runs, sections, services)
     return Answers(answers.completed(sections, commands), there)
@@ -71,7 +71,7 @@ def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> Kep
         age = _age(runs, services.now)
         changed = [one._replace(message=f"{one.message}; {age}") for one in error.problems]
         raise Unreachable(*changed) from error
-    return _keep(_directories(runs), sections, services.now)
+    return _keep(_directories(runs), sections, services.now, trusted=there.trusted)
 
 
 def queries(runs: Sequence[Run]) -> Iterator[Command]:
@@ -123,7 +123,9 @@ def _sizes(runs: Sequence[Run]) -> dict[str, int]:
     }
 
 
-def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float]) -> Kept:
+def _keep(
+    runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float], *, trusted: bool
+) -> Kept:
     """Write what came into the mirrors; what is left or could not be written is asked for again."""
     at, most, behind = 0, 0, set[int]()
     problems: list[Problem] = []
@@ -135,7 +137,7 @@ def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], fl
         elif section.kind == "file":
             number, offset, length, size, name = section.words.split(" ", 4)
             run, left = runs[int(number)], int(size) - int(offset) - int(length)
-            problem = _written(run, name, int(offset), section.data)
+            problem = _written(run, name, int(offset), section.data, trusted=trusted)
             problems += filter(None, [problem])
             behind |= {int(number)} if problem or left else set()
             most = max(most, 0 if problem else left)
@@ -145,10 +147,10 @@ def _keep(runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], fl
     return Kept(most, tuple(problems))
 
 
-def _written(run: Run, name: str, offset: int, data: bytes) -> Problem | None:
+def _written(run: Run, name: str, offset: int, data: bytes, *, trusted: bool) -> Problem | None:
     """Write a part of a file into the mirror; return why that failed, which leaves other runs alone."""
     try:
-        mirror.write(run.directory, name, offset, data)
+        mirror.write(run.directory, name, offset, data, trusted=trusted)
     except OSError as error:
         path, why = run.directory.path / name, error.strerror or str(error)
         return Problem(f"{run.name} cannot be brought up to date: {path}: {why}")

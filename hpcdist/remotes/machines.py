@@ -103,7 +103,8 @@ def of_runs(runs: Sequence[Run], *, own: Preferences | None = None, voids: bool 
     name = runs[0].record.remote
     machine = named(own or preferences.read(os.environ), name)
     roots = tuple({(str(run.directory.path), run.record.there) for run in runs})
-    return Remote(RemoteRunner(channel(name, machine), roots, machine.python or ""), voids)
+    made = RemoteRunner(channel(name, machine), roots, machine.python or "", machine.trusted)
+    return Remote(made, voids)
 
 
 def connection_of(run: Run) -> Connection | None:

@@ -29,7 +29,11 @@ _OVERLAP: Final = 120
 _LEFT: Final = frozenset({"outputs", "checkpoints", "code", "python"})
 """Folders that are not mirrored."""
 
-_MINE: Final = re.compile(r"record.*\.json|plan.*\.json|job.*\.sh|experiment\.yml|remote\.json|\..*")
+_MINE: Final = re.compile(
+    r"record.*\.json|plan.*\.json|job.*\.sh|experiment\.yml|remote\.json|code\..*|\..*", re.IGNORECASE
+)
+_CALL: Final = re.compile(r"call\..*", re.IGNORECASE)
+"""Results of calls are pickles: reading one runs what is in it."""
 
 
 class Seen(NamedTuple):
@@ -76,16 +80,20 @@ def _files(top: Path) -> Iterator[tuple[str, int]]:
                 yield str(inside / name), os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
 
 
-def write(directory: RunDirectory, name: str, offset: int, data: bytes) -> None:
+def write(directory: RunDirectory, name: str, offset: int, data: bytes, *, trusted: bool = False) -> None:
     """Write a part of a file there into the mirror; one that begins at 0 replaces the file.
 
-    What a remote must not change, or what is outside of the run, is left alone.
+    What a remote must not change, or what is outside of the run, is left alone; results of calls are written
+    only if the remote is ``trusted``.
 
     Raises:
         OSError: if it cannot be written.
     """
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts or _MINE.fullmatch(path.parts[0]):
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        return
+    first = path.parts[0]
+    if first.lower() in _LEFT or _MINE.fullmatch(first) or (_CALL.fullmatch(first) and not trusted):
         return
     folder = directory.path.joinpath(*path.parts[:-1])
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -28,12 +28,13 @@ VOID: Final = "void"
 class RemoteRunner(NamedTuple):
     """Runs commands on a remote.
 
-    ``roots``: pairs of a folder here and the one there. ``python``: as in the config.
+    ``roots``: pairs of a folder here and the one there. ``python`` and ``trusted``: as in the config.
     """
 
     channel: Channel
     roots: tuple[tuple[str, str], ...] = ()
     python: str = ""
+    trusted: bool = False
 
     @property
     def name(self) -> str:

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 import hpcdist
-from hpcdist.api import functions
+from hpcdist.api import called, functions
 from hpcdist.api.plans import Plan
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Record, Run
+from tests.wording import Wording
 
 HERE = hpcdist.define(name="here", site="local")
 THREE = hpcdist.define(
@@ -89,6 +92,39 @@ def test_what_others_could_have_written_is_not_read(folder: Path) -> None:
     (folder / "runs/here-1/call.returned").chmod(0o620)
     with pytest.raises(hpcdist.ConfigError, match="could have been written by other users"):
         run.result()
+
+
+class Evil:
+    """What leaves a mark when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (print, ("it was run",))
+
+
+def test_what_a_remote_wrote_is_not_unpickled_unless_it_is_trusted(
+    folder: Path, capsys: pytest.CaptureFixture[str], wording: Wording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what was returned nor what was raised; of any run, be it a call or not."""
+    directory = rundir.create(folder / "runs", "far")
+    record = Record(
+        "far-1", "t", "s", "local", "d", "2026-01-01T00:00:00+00:00", remote="box", there="/r/far-1"
+    )
+    rundir.save(directory, record)
+    config = folder / "config.yml"
+    monkeypatch.setenv("HPCDIST_CONFIG", str(config))
+    config.write_text("remotes: {box: {host: there, directory: /r}}")
+    end = called.End("failed")
+    for name in ("call.raised.0", "call.returned"):
+        (directory.path / name).write_bytes(pickle.dumps(Evil()))
+        (directory.path / name).chmod(0o600)
+        with pytest.raises(hpcdist.ConfigError) as caught:
+            called.result(Run(directory, record), end)
+        end = called.End("completed")
+    wording(str(caught.value))
+    assert capsys.readouterr().out == ""
+    config.write_text("remotes: {box: {host: there, directory: /r, trusted: true}}")
+    called.result(Run(directory, record), end)
+    assert capsys.readouterr().out == "it was run\n"
 
 
 def test_each_call_is_a_trial(folder: Path) -> None:

@@ -29,12 +29,21 @@ def test_a_log_grows_and_another_file_is_replaced(directory: RunDirectory) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["../evil", "/etc/evil", "logs/../../evil", "record.json", "record.2.json", "job.sh", ".submit-1", ""],
-)
+    [
+        "../evil", "/etc/evil", "logs/../../evil", "record.json", "record.2.json", "job.sh", ".submit-1", "",
+        "call.returned", "call.raised.0", "call.2.returned", "code.json", "code/train.py", "python/x.py",
+        "outputs/model", "Record.json", "CALL.returned",  # the file systems of a Mac ignore the case
+    ],
+)  # fmt: skip
 def test_what_a_remote_must_not_write_is_left_alone(directory: RunDirectory, name: str) -> None:
     mirror.write(directory, name, 0, b"evil")
     assert sorted(path.name for path in directory.path.rglob("*")) == ["logs"]
     assert sorted(path.name for path in directory.path.parent.iterdir()) == ["train-1"]
+
+
+def test_the_result_of_a_call_comes_from_a_trusted_remote_alone(directory: RunDirectory) -> None:
+    mirror.write(directory, "call.returned", 0, b"2", trusted=True)
+    assert (directory.path / "call.returned").read_bytes() == b"2"
 
 
 def test_a_link_is_not_followed(directory: RunDirectory, tmp_path: Path) -> None:
