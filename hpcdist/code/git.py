@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.host.command import Command
+from hpcdist.host.command import Command, Runner
+from hpcdist.words import join
 
 _DROP: Final = (
     "GIT_COMMON_DIR", "GIT_DIR", "GIT_EXTERNAL_DIFF", "GIT_INDEX_FILE", "GIT_NAMESPACE",
@@ -24,22 +26,48 @@ _ENVIRONMENT: Final = (
     ("SSH_ASKPASS_REQUIRE", "never"),
 )
 _ANSWERS: Final = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=true")
+_OFFLINE: Final = (("GIT_ALLOW_PROTOCOL", "none"),)
+"""Missing objects of a partial clone are not fetched, which would run programs that its configuration names."""
+
+_FILTER: Final = re.compile(r"filter\.[A-Za-z0-9_ .-]+", re.ASCII)
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\[abfnrtv"\\]|\\[0-7]{3})*"', re.ASCII)
 
 
-def command(folder: Path, *words: str, timeout: float) -> Command:
+def command(folder: Path, *words: str, timeout: float, offline: bool = False) -> Command:
     """Return a command of git that runs in this folder and never waits for an answer of the user."""
-    return _bounded(folder, ("git", *_ANSWERS, *words), timeout)
+    return _bounded(folder, ("git", *_ANSWERS, *words), timeout, offline=offline)
 
 
-def script(folder: Path, text: str, *words: str, timeout: float) -> Command:
-    """Return a shell script in which ``git`` is as in `command`, and ``words`` are ``$1`` and so on."""
-    body = f'git() {{ command git {" ".join(_ANSWERS)} "$@"; }}\n{text}'
-    return _bounded(folder, ("sh", "-c", body, "git", *words), timeout)
+def script(folder: Path, text: str, *words: str, timeout: float, options: Sequence[str] = ()) -> Command:
+    """Return a shell script in which ``git`` is as in `command`, offline and with options.
+
+    ``words`` are ``$1`` and so on.
+    """
+    body = f'git() {{ command git {join((*_ANSWERS, *options))} "$@"; }}\n{text}'
+    return _bounded(folder, ("sh", "-c", body, "git", *words), timeout, offline=True)
 
 
-def _bounded(folder: Path, words: tuple[str, ...], timeout: float) -> Command:
-    return Command(words, environment=_ENVIRONMENT, drop_environment=_DROP, cwd=str(folder), timeout=timeout)
+def without_filters(folder: Path, runner: Runner, timeout: float) -> tuple[str, ...] | None:
+    """Return the options that switch off the filters of a folder's git, which are programs.
+
+    None where that is not possible: a name with a = has no option, and git before 2.6 does not list them.
+    """
+    words = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+    done = runner.run(command(folder, *words, timeout=timeout, offline=True))
+    found = {name.rpartition(".")[0] for name in done.stdout.split("\0") if name}
+    if done.returncode not in (0, 1) or not all(map(_FILTER.fullmatch, found)):  # 1: there are none
+        return None
+    settings = (
+        f"{name}.{key}"
+        for name in sorted(found)
+        for key in ("clean=", "smudge=", "process=", "required=false")
+    )
+    return tuple(word for setting in settings for word in ("-c", setting))
+
+
+def _bounded(folder: Path, words: tuple[str, ...], timeout: float, *, offline: bool) -> Command:
+    environment = (*_ENVIRONMENT, *(_OFFLINE if offline else ()))
+    return Command(words, environment=environment, drop_environment=_DROP, cwd=str(folder), timeout=timeout)
 
 
 def names(text: str) -> list[str]:

@@ -72,7 +72,7 @@ def _bounded(names: Iterator[str], top: Path) -> tuple[str, ...]:
 def _tracked(top: Path, runner: Runner, left_out: LeftOut, depth: int = 0) -> Iterator[str]:
     """Yield what git would track, also in submodules and other work trees below this one."""
     words = ("ls-files", "--cached", "--others", "--exclude-standard")
-    done = runner.run(git.command(top, *words, timeout=_TIMEOUT))
+    done = runner.run(git.command(top, *words, timeout=_TIMEOUT, offline=True))
     if not done.ok:
         why = f"no answer in {_TIMEOUT:.0f} s" if done.timed_out else done.stderr.strip()
         hint = "repair the repository, or copy the folder yourself and submit there"

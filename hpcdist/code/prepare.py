@@ -56,13 +56,14 @@ class Code(NamedTuple):
 def prepare(choice: Choice, run: Path, runner: Runner, *, dry: bool = False) -> Code:
     """Record the state of the code, and copy it into the run directory if that is wanted.
 
-    ``run`` is the run directory, which exists unless ``dry``: then nothing is written or fetched.
+    ``run`` is the run directory, which exists unless ``dry``: then nothing is written or fetched, and no
+    program is run that the folder's own files name.
 
     Raises:
         ConfigError: when the code cannot be copied; never for a job that runs in the folder itself.
         OSError: when the copy cannot be written.
     """
-    state = states.read(choice.folder, runner, _runs_of(run))
+    state = states.read(choice.folder, runner, _runs_of(run), filters=not dry)
     if choice.source == "snapshot":
         return _snapshot(choice, run, runner, state, dry=dry)
     if choice.source == "git":

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.code import git
 from hpcdist.experiment.repository import without_credentials
-from hpcdist.host.command import Runner
+from hpcdist.host.command import Command, Runner
 
 MOST_DIFF: Final = 1 << 20
 """The bytes of a diff that are kept."""
@@ -23,11 +23,16 @@ _TIMEOUT: Final = 10.0
 _READ: Final = """\
 git rev-parse --show-toplevel --show-prefix || exit
 git config --get-regexp '^remote\\..*\\.url$'
-git -c status.relativePaths=false status --porcelain=v2 --branch --untracked-files=normal
+git -c status.relativePaths=false status --porcelain=v2 --branch --untracked-files=normal "$@"
 """
-_DIFF: Final = (
-    'git diff --no-color --no-ext-diff --no-textconv --src-prefix=a/ --dst-prefix=b/ HEAD | head -c "$1"'
-)
+_DIFF: Final = """\
+most=$1
+shift
+git diff --no-color --no-ext-diff --no-textconv --src-prefix=a/ --dst-prefix=b/ "$@" HEAD | head -c "$most"
+"""
+_TOP_ALONE: Final = ("--ignore-submodules=dirty",)
+"""Submodules have a configuration of their own, with filters of their own."""
+
 _WORDS: Final = {"1": 8, "2": 9, "u": 10}
 """How many words of a line of ``git status`` come before the name, by the kind of the line."""
 
@@ -36,7 +41,7 @@ class State(NamedTuple):
     """The state of a git work tree; ``prefix`` is the path from its ``top`` to the folder, with a final /.
 
     ``changed``: files that are tracked and differ from the commit; ``untracked``: others that git does not
-    ignore, folders with a final /.
+    ignore, folders with a final /. ``options``: those of git without filters, None with them.
     """
 
     top: Path
@@ -46,22 +51,34 @@ class State(NamedTuple):
     remote: str | None = None
     changed: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
+    options: tuple[str, ...] | None = None
 
 
-def read(folder: Path, runner: Runner, left_out: Callable[[Path], bool]) -> State | None:
+def read(
+    folder: Path, runner: Runner, left_out: Callable[[Path], bool], *, filters: bool = True
+) -> State | None:
     """Return the state of the folder's work tree, None where there is none, no git, or no answer in time.
 
     ``left_out``: whether a file or folder without a track is none of the user's, as a directory of runs.
+    ``filters``: whether the programs that the folder's configuration names as filters may be run.
     """
-    done = runner.run(git.script(folder, _READ, timeout=_TIMEOUT))
+    options = None if filters else git.without_filters(folder, runner, _TIMEOUT)
+    if not filters and options is None:
+        return None
+    done = runner.run(_script(folder, _READ, options=options))
     lines = done.stdout.split("\n")
     if not done.ok or len(lines) < 3:  # noqa: PLR2004 - top, prefix, state
         return None
     top, prefix = Path(lines[0]), lines[1]
     if not _is(folder, top / prefix):  # a name with a line break, or one that is not UTF-8
         return None
-    state = _parsed(State(top, prefix), lines[2:])
+    state = _parsed(State(top, prefix, options=options), lines[2:])
     return state._replace(untracked=tuple(name for name in state.untracked if not left_out(top / name)))
+
+
+def _script(folder: Path, text: str, *words: str, options: tuple[str, ...] | None) -> Command:
+    more = () if options is None else _TOP_ALONE
+    return git.script(folder, text, *words, *more, timeout=_TIMEOUT, options=options or ())
 
 
 def _is(folder: Path, other: Path) -> bool:
@@ -102,7 +119,7 @@ def diff(state: State, runner: Runner) -> tuple[str, bool]:
     """Return what differs from the commit in tracked files, and whether that is all of it."""
     if not state.commit or not state.changed:
         return "", not state.changed
-    done = runner.run(git.script(state.top, _DIFF, str(MOST_DIFF + 1), timeout=_TIMEOUT))
+    done = runner.run(_script(state.top, _DIFF, str(MOST_DIFF + 1), options=state.options))
     text = done.stdout.encode("utf-8", "backslashreplace")
     if len(text) <= MOST_DIFF and not done.timed_out:
         return done.stdout, done.ok and bool(text)

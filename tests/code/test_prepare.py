@@ -82,7 +82,7 @@ def test_a_dry_run_writes_nothing(top: Path) -> None:
     code = prepare(Choice(top, "snapshot"), run, REAL, dry=True)
     assert code.action == f"copy 1 file of {top}, 2 bytes, to {run}/code"
     cloned = prepare(
-        Choice(top, "git", "https://example.org/x", "main"), run, FakeShell([(("sh",), MISSING)]), dry=True
+        Choice(top, "git", "https://example.org/x", "main"), run, FakeShell([(("git",), MISSING)]), dry=True
     )
     assert cloned.action == f"clone main of https://example.org/x to {run}/code"
     assert not run.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -134,6 +135,52 @@ def test_without_a_repository_there_is_no_state(tmp_path: Path) -> None:
     assert state.read(tmp_path, REAL, nothing) is None
     git(tmp_path, "init", "--quiet", "--bare", "bare")
     assert state.read(tmp_path / "bare", REAL, nothing) is None
+
+
+PROGRAMS: Final = {
+    "filter.x.clean": "a dry run",
+    "filter.y.process": "a dry run",
+    "filter.z=1.clean": "a dry run",
+    "core.fsmonitor": "a submission",
+    "diff.external": "a submission",
+    "diff.x.textconv": "a submission",
+    "diff.y.command": "a submission",
+    "core.sshCommand": "a submission",
+    "remote.origin.uploadpack": "a submission",
+}
+"""Keys of a folder's own configuration that name programs, and from what on none of them is run."""
+
+
+@pytest.mark.parametrize("key", PROGRAMS)
+@pytest.mark.parametrize("inside", ["", "sub"])
+def test_no_program_of_the_folders_own_configuration_is_run(tmp_path: Path, key: str, inside: str) -> None:
+    top, mark = tmp_path / "top", tmp_path / "was-run"
+    repository(tmp_path / "other", a="1\n", b="1\n", c="1\n")
+    name = key.split(".")[1]
+    repository(top, a="1\n", __gitattributes=f"* filter={name} diff={name}\n")
+    git(top, "submodule", "--quiet", "add", str(tmp_path / "other"), "sub")
+    commit(top)
+    place = top / inside
+    git(place, "config", key, f"touch {mark}; cat; false")
+    if key.startswith(("core.ssh", "remote")):  # a promised object is missing
+        url = "ssh://x/y" if "ssh" in key else str(tmp_path / "other")
+        for word, value in (("promisor", "true"), ("partialclonefilter", "blob:none"), ("url", url)):
+            git(place, "config", f"remote.origin.{word}", value)
+        git(place, "config", "extensions.partialClone", "origin")
+        for line in git(place, "ls-tree", "HEAD", "a").splitlines():
+            found = git(
+                place, "rev-parse", "--git-path", f"objects/{line.split()[2][:2]}/{line.split()[2][2:]}"
+            )
+            (place / found).unlink()
+    (place / ".gitattributes").write_text(f"* filter={name} diff={name}\n")
+    (place / "a").write_text("2\n")
+    dry = PROGRAMS[key] == "a dry run"
+    read = state.read(top, REAL, nothing, filters=not dry)
+    if read:
+        state.diff(read, REAL)
+    assert not mark.exists()
+    assert (read is None) == ("=" in key and not inside)
+    assert read is None or inside or "a" in read.changed
 
 
 def test_git_is_never_asked_to_wait() -> None:
