@@ -27,7 +27,7 @@ _ENVIRONMENT: Final = (
 )
 _ANSWERS: Final = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=true")
 _OFFLINE: Final = (("GIT_ALLOW_PROTOCOL", "none"),)
-"""Missing objects of a partial clone are not fetched, which would run programs that its configuration names."""
+"""Missing objects of a partial clone are not fetched: its configuration may name programs for that."""
 
 _FILTER: Final = re.compile(r"filter\.[A-Za-z0-9_ .-]+", re.ASCII)
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\[abfnrtv"\\]|\\[0-7]{3})*"', re.ASCII)

@@ -27,6 +27,13 @@ KEPT: Final = "4h"
 """How long an unused connection stays open, so that passwords and codes are asked for once."""
 
 _OPEN_LIMIT: Final = 60.0
+_RESOLVE_LIMIT: Final = 10.0
+_TARGET: Final = frozenset(
+    ("hostname", "user", "port", "proxyjump", "proxycommand", "hostkeyalias", "identityfile",
+     "certificatefile", "identityagent")
+)  # fmt: skip
+"""What leads to another machine or user, among what `ssh -G` prints (ssh_config(5))."""
+
 _SESSIONS: Final = 8
 """Sessions at once through one connection: sshd refuses more than ten (sshd_config(5), MaxSessions)."""
 
@@ -58,7 +65,8 @@ class Starter(Protocol):
 class Connection(NamedTuple):
     """The connection to a host; ``folder`` has its socket, and only its user can use it.
 
-    ``name``: the remote's, for messages. ``config``: options in front of all others, for tests.
+    ``name``: the remote's, for messages. ``config``: options in front of all others, for tests. ``target``:
+    what ssh makes of the host, as `resolved` finds it.
     """
 
     name: str
@@ -67,11 +75,28 @@ class Connection(NamedTuple):
     folder: Path
     config: tuple[str, ...] = ()
     sleep: Callable[[float], None] = time.sleep
+    target: str = ""
+
+    def resolved(self) -> Connection:
+        """Return it as the user's config of ssh now has it: an alias that leads elsewhere is another one."""
+        return self._replace(target="\n".join(self._targets([self.host])))
+
+    def _targets(self, hosts: list[str]) -> Iterator[str]:
+        """Yield what ssh makes of each host, and of those through which it goes."""
+        for host in hosts:  # which grows
+            argv = ("ssh", *self.config, "-G", "--", host)
+            for line in self.shell.run(Command(argv, timeout=_RESOLVE_LIMIT)).stdout.splitlines():
+                key, _, value = line.partition(" ")
+                if key in _TARGET:
+                    yield line
+                if key == "proxyjump" and value != "none":
+                    jumps = (one if "://" in one else f"ssh://{one}" for one in value.split(","))
+                    hosts += [jump for jump in jumps if jump not in hosts]
 
     @property
     def socket(self) -> Path:
         """The socket of the connection; its path must be short (unix(7): 108 bytes, of which ssh uses 17)."""
-        words = "\0".join((self.host, *self.config))
+        words = "\0".join((self.host, *self.config, self.target, os.environ.get("HOME", "")))
         return self.folder / hashlib.sha256(words.encode()).hexdigest()[:12]
 
     def argv(self, *options: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def channel(name: str, machine: RemoteMachine) -> Channel:
     Raises:
         ConfigError: if others can use the folder of connections.
     """
-    return Channel(Connection(name, machine.host, Shell(), folder_of(os.environ)))
+    return Channel(Connection(name, machine.host, Shell(), folder_of(os.environ)).resolved())
 
 
 def of_runs(runs: Sequence[Run], *, own: Preferences | None = None, voids: bool = False) -> Remote:

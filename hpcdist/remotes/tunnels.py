@@ -74,7 +74,8 @@ def way(remote: Connection, found: Address) -> Way | None:
     words = join(remote.argv("-oControlMaster=no", "-oBatchMode=yes")), join(("--", remote.host))
     proxy = " -W '[%h]:%p' ".join(each.replace("%", "%%") for each in words)
     config = (*remote.config, f"-oProxyCommand={proxy}")
-    return Way(remote._replace(name=found.node, host=last, config=config), inner, found.port)
+    node = remote._replace(name=found.node, host=last, config=config).resolved()
+    return Way(node, inner, found.port)
 
 
 class Tunnel:

@@ -44,7 +44,11 @@ _WRAPPER: Final = """\
 #!/bin/bash
 kind=session
 for word; do
-  case $word in -oControlMaster=yes) kind=master ;; check | exit | forward | cancel) kind=control ;; esac
+  case $word in
+  -G) kind=config ;;
+  -oControlMaster=yes) kind=master ;;
+  check | exit | forward | cancel) kind=control ;;
+  esac
 done
 echo "$kind" >>'{folder}/calls'
 [[ $kind == session && -s {folder}/cut ]] || exec /usr/bin/ssh -F '{folder}/ssh_config' "$@"

@@ -39,6 +39,17 @@ def test_a_run_there_is_seen_here(here: Laptop) -> None:
     )
 
 
+def test_a_host_that_leads_to_another_machine_now_gets_no_job_by_the_old_connection(here: Laptop) -> None:
+    here.write("hello", "echo x")
+    here.hpcdist("submit", "hello.yml", "--on", "box")
+    config = here.folder / "ssh_config"
+    config.write_text(config.read_text().replace("HostName there", "HostName elsewhere"))
+    refused = here.hpcdist("submit", "hello.yml", "--on", "box", "--again", code=None)
+    assert refused.returncode != 0, refused.stdout
+    assert "does not know its host key" in refused.stderr
+    assert not (here.there / "hello-2").exists()
+
+
 @pytest.mark.extended
 def test_a_snapshot_of_the_folder_goes_along(here: Laptop) -> None:
     (here.work / "train.py").write_text("print('trained')\n")
