@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,6 +11,18 @@ from hpcdist.runs.rundir import RunDirectory
 
 _FILE: Final = "address.json"
 _MAX_BYTES: Final = 4096
+_HOST: Final = r"(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
+_LOGIN: Final = rf"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?{_HOST}"
+_FORMS: Final = {
+    "kind": re.compile(r"[a-z]+"),
+    "node": re.compile(_HOST),
+    "port": re.compile(r"[1-9][0-9]{0,4}"),
+    "url": re.compile(r"http://localhost:[0-9]+/[A-Za-z0-9_./-]*"),
+    "tunnel": re.compile(rf"ssh -N -L [0-9]+:{_HOST}:[0-9]+ (?:-J {_LOGIN} )?{_LOGIN}"),
+    "token": re.compile(r"(?:/[^\x00-\x1f\x7f]*)?"),
+}
+"""Parts are commands of ssh, and lines to copy: a job could write anything."""
+_HIGHEST_PORT: Final = 65535
 
 
 class Address(NamedTuple):
@@ -46,5 +59,6 @@ def read(directory: RunDirectory) -> Address | None:
         address = Address(**found)
     except (OSError, ValueError, TypeError, ConfigError):
         return None
-    right = all(isinstance(value, int if name == "port" else str) for name, value in found.items())
-    return address if right else None
+    typed = all(isinstance(value, int if name == "port" else str) for name, value in found.items())
+    right = typed and all(form.fullmatch(str(found[name])) for name, form in _FORMS.items())
+    return address if right and address.port <= _HIGHEST_PORT else None

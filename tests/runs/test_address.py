@@ -9,7 +9,8 @@ from hpcdist.runs import address
 from hpcdist.runs.address import Address
 from hpcdist.runs.rundir import RunDirectory
 
-FOUND = Address("notebook", "n1", 4000, "http://localhost:4000/lab", "ssh -N n1", "/runs/nb-1/token")
+TUNNEL = "ssh -N -L 4000:localhost:4000 -J me@login.example.org me@n1"
+FOUND = Address("notebook", "n1", 4000, "http://localhost:4000/lab", TUNNEL, "/runs/nb-1/token")
 
 
 def test_it_is_what_the_job_wrote(tmp_path: Path) -> None:
@@ -28,8 +29,19 @@ def test_it_is_what_the_job_wrote(tmp_path: Path) -> None:
         json.dumps(FOUND._asdict() | {"url": None}),
         json.dumps(FOUND._asdict() | {"more": 1}),
         " " * 5000,
+        *(
+            json.dumps(FOUND._asdict() | {name: value})
+            for name, value in (
+                ("kind", "x`id`"), ("node", "-oProxyCommand=x"), ("node", "n1;id"), ("port", 65536),
+                ("url", "http://elsewhere/"), ("url", "http://localhost:1/`id`"), ("token", "t"),
+                ("token", "/t\n"), ("tunnel", "ssh -N n1"), ("tunnel", f"{TUNNEL};id"),
+                ("tunnel", TUNNEL.replace("me@n1", "me@$(id)")), ("tunnel", TUNNEL.replace("me@n1", "-oX=y")),
+                ("tunnel", TUNNEL.replace("me@login", "-me@login")), ("tunnel", f"{TUNNEL}\n"),
+                ("tunnel", TUNNEL.replace("localhost", "a'b")), ("tunnel", TUNNEL.replace("me@n1", "n1%h")),
+            )
+        ),
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_none(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "address.json").write_text(text)
