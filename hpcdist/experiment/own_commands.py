@@ -12,7 +12,7 @@ from hpcdist.experiment.model import Experiment, ReplicaEntry, Replicas
 from hpcdist.experiment.program import choosing
 from hpcdist.words import join_commands
 
-_FILE: Final = re.compile(r"[^\s'\"=]+\.(?:py|sh)\b|-m\s+[\w.]+")
+_FILE: Final = re.compile(r"(?<![^\s'\"=])[^\s'\"=]+\.(?:py|sh)\b|-m\s+[\w.]+")
 """A script or module that a command runs."""
 _BASE: Path = ("environment", "replicas")
 

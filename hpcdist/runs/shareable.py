@@ -33,7 +33,7 @@ _NAME: Final = (
 )
 _VALUE: Final = r"""(?:\\?"([^"\\\n]*)|'([^'\n]*)|([^\s"',;}\])\\]+))"""
 _SECRET: Final = re.compile(
-    rf"""{_NAME}\\?["']?\s*(?:[=:]|,\s*"value":)\s*{_VALUE}|--?[\w-]*{_NAME}\s+{_VALUE}|://[^/\s:@"']*:([^/\s@"']+)@""",
+    rf"""{_NAME}\\?["']?\s*(?:[=:]|,\s*"value":)\s*{_VALUE}|(?<![\w-])(?=\w*-)[\w-]*{_NAME}\s+{_VALUE}|://[^/\s:@"']*:([^/\s@"']+)@""",
     re.IGNORECASE,
 )
 _PARAM: Final = re.compile(rf".*{_NAME}", re.DOTALL | re.IGNORECASE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,29 @@ def test_the_secrets_of_each_element_are_masked(tmp_path: Path) -> None:
     run = made(tmp_path)
     _, masked = shareable.read(run.directory, {"api_key": KEY}, {"api_key": f"{KEY}-of-the-second"})
     assert [masked(text) for text in (KEY, f"{KEY}-of-the-second")] == [MASK, MASK]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-", "a-", "--x", " ", "=", "token ", "--token ", "://", "a:", '"', "\\", "@", "_key", "-token", "a"],
+)
+def test_a_long_text_is_searched_to_its_end(piece: str) -> None:
+    """A search that took as many steps as the square of its length would use up the CPU that it may have."""
+    program = (
+        "import resource, sys; from hpcdist.runs import shareable; "
+        "from hpcdist.experiment import own_commands; "
+        "resource.setrlimit(resource.RLIMIT_CPU, (20, 20)); text = (sys.argv[1] * 100_000)[:100_000]; "
+        "shareable.secrets_in([text], {text: 'x'}); own_commands._FILE.findall(text)"
+    )
+    subprocess.run([sys.executable, "-c", program, piece], check=True)
+
+
+def test_options_that_hold_a_secret_are_found_wherever_they_stand() -> None:
+    texts = [
+        f"x --my-token {KEY}1",
+        f"a--token {KEY}2",
+        f"'-secret {KEY}3",
+        f"--token {KEY}4",
+        f"my token {KEY}5",
+    ]
+    assert shareable.secrets_in(texts) == {f"{KEY}{number}" for number in range(1, 5)}
