@@ -227,7 +227,7 @@ hpcdist_changed() {
 
 hpcdist_found() {
   find . \( -path ./outputs -o -path ./checkpoints -o -path ./code -o -path ./python -o -path './record*.json' \
-    -o -path './plan*.json' -o -path './job*.sh' -o -path ./experiment.yml -o -name '.*' ! -name . \) -prune \
+    -o -path './plan*.json' -o -path './job*.sh' -o -path ./experiment.yml -o -path ./options.json -o -name '.*' ! -name . \) -prune \
     -o -type f "$@" -print
 }
 

@@ -35,6 +35,7 @@ tracking/         those that Polyaxon's client keeps in a folder of its own
 run.json          its job, its times, its end, params, tags, models with the metrics that they reached
 metrics.csv       every value of every metric
 experiment.yml    the experiment file, as it was submitted
+options.json      the options of its submission
 plan.json         everything that was decided from it
 job.sh            the script that ran; the batch system takes it as it is
 trials.tsv        the trials of a search
@@ -145,7 +146,7 @@ def _data(item: Item) -> dict[str, Any]:
         "job": item.job,
         "site": record.site,
         "scheduler": record.scheduler,
-        "experiment_sha256": record.digest,
+        "submission_sha256": record.digest,
         "created_at": record.created_at,
         "submitted_at": record.submitted_at,
         "state": item.state.value,

@@ -1,7 +1,8 @@
 """The directory of a pipeline: its file, and what was submitted of it.
 
 RUNS/diamond-1/
-    pipeline.yml     the file, with the options of its submission
+    pipeline.yml     the file, as its user wrote it
+    options.json     the options of its submission
     pipeline.json    its operations and what each needs; how far its submission is
 
 The run of an operation is beside it, as ``diamond-1-prep-1``; its record names the operation, by which the
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import finding
+from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Run, RunDirectory
 
 FILE: Final = finding.PIPELINE
@@ -48,14 +49,15 @@ class Stored(NamedTuple):
         """Its name, which is that of its directory."""
         return self.directory.name
 
-    def save(self, text: str | None = None) -> Stored:
-        """Write it, with the text of its file if that is given; return it.
+    def save(self, text: str | None = None, changes: Sequence[str] = ()) -> Stored:
+        """Write it, with the text of its file and the options if that is given; return it.
 
         Raises:
             OSError: if it cannot be written.
         """
         if text is not None:
             self.directory.write(_TEXT, text)
+            self.directory.write(rundir.OPTIONS, f"{json.dumps([*changes])}\n")
         data = {**self._asdict(), "phase": self.phase.value}
         del data["directory"]
         self.directory.write(FILE, f"{json.dumps(data, indent=2)}\n")

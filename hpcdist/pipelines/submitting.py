@@ -7,6 +7,7 @@ back the others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -39,14 +40,10 @@ class PipelineRequest(NamedTuple):
     options: ExperimentOptions
 
     @property
-    def text(self) -> str:
-        """The text of the file with the options."""
-        return requests.with_overrides(self.pipeline.document.text, self.options.changes)
-
-    @property
     def digest(self) -> str:
         """What identifies the pipeline on its machine."""
-        return rundir.digest(self.text + (self.options.remote or ""))
+        own = self.pipeline.document.text, self.options.changes, self.options.remote or ""
+        return rundir.digest(json.dumps(own))
 
 
 class _Submission(NamedTuple):
@@ -91,7 +88,7 @@ class _Submission(NamedTuple):
 
 
 def request_of(step: Step, pipeline: str, services: Services) -> SubmitRequest:
-    """Return the request for the run of an operation; its text names the operation, which identifies it.
+    """Return the request for the run of an operation; its mark names the operation, which identifies it.
 
     Raises:
         PlanError: as `requests.of`.
@@ -144,7 +141,9 @@ def _created(request: PipelineRequest, digest: str, runs_dir: Path, services: Se
         for one in request.pipeline.operations
     }
     created = rundir.timestamp(services.now())
-    return Stored(directory, digest, request.site, created, needs).save(request.text)
+    return Stored(directory, digest, request.site, created, needs).save(
+        request.pipeline.document.text, request.options.changes
+    )
 
 
 def _gone_on_with(old: Stored, services: Services, output: Output) -> Stored | None:

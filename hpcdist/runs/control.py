@@ -90,7 +90,7 @@ def submit(
         run, code = create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
     ownership.make(runs_dir)
-    digest = rundir.digest(request.experiment)
+    digest = request.digest
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         identity = digest, request.site, request.remote
         found = interrupted.find(identity, runs_dir, services, output.note)
@@ -187,7 +187,7 @@ def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tu
         token=services.token(),
         site=request.site,
         scheduler=request.scheduler,
-        digest=rundir.digest(request.experiment),
+        digest=request.digest,
         created_at=rundir.timestamp(services.now()),
         jobs=len(request.jobs),
         trials=request.jobs[0],
@@ -199,7 +199,7 @@ def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tu
     )
     run = Run(directory, record, tuple(_further(directory, record, request, services)))
     try:
-        files = {"experiment.yml": request.experiment, **request.files(directory)}
+        files = {**request.texts, **request.files(directory)}
         code = request.code(directory)
         for name, text in {**files, **code.files}.items():
             directory.write(name, text)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
-from collections.abc import Sequence
 
 from hpcdist.host import resources
 from hpcdist.host.command import Runner
@@ -19,27 +17,26 @@ def of(
 ) -> SubmitRequest:
     """Return the submission request of this plan, with the code that its experiment asks for.
 
-    ``text``: its experiment's text, by default the document's. ``mark``: a comment behind it, which tells it
-    from another submission of the same experiment.
+    ``text``: its experiment's text, by default the document's. ``mark``: as in `SubmitRequest`.
 
     Raises:
         PlanError: as `planning.in_jobs`.
     """
     jobs, array, restarts = in_jobs(made), made.plan.request.array, made.plan.completion.restarts
-    text = text or made.document.text
-    text = f"{text.rstrip(chr(10))}\n# {mark}\n" if mark else text
     trials = [elements.text_of(trial.number for trial in job.trials) for job in jobs]
     return SubmitRequest(
         name=made.plan.identity.name,
         site=made.plan.identity.site,
         scheduler=made.plan.identity.scheduler,
-        experiment=with_overrides(text, _with_site(made, options).changes),
+        experiment=text or made.document.text,
         files=lambda directory: job_files.texts(jobs, directory),
         code=functools.partial(job_code.prepared, made, runner=runner),
         options=made.plan.request.submit_options,
         jobs=trials if len(jobs) > 1 else ("",),
         one_by_one=array is not None and array.at_once is not None,
         followed=restarts is not None and restarts.is_followed,
+        changes=(*_with_site(made, options).changes,),
+        mark=mark,
     )
 
 
@@ -48,10 +45,3 @@ def _with_site(made: Planned, options: ExperimentOptions) -> ExperimentOptions:
     others = {name: value for name, value in os.environ.items() if name != "HPCDIST_SITE_PATH"}
     by_name = resources.site_files(resources.site_folders(options.site_path, others))
     return options if made.machine.file in by_name.values() else options._replace(site=str(made.machine.file))
-
-
-def with_overrides(text: str, changes: Sequence[str]) -> str:
-    """Return the experiment's text with the command line's overrides appended as a JSON comment."""
-    if not changes:
-        return text
-    return f"{text.rstrip(chr(10))}\n# submitted with {json.dumps(changes)}\n"

@@ -3,7 +3,8 @@
 `hpcdist.runs.removing` removes them.
 
 RUNS/mnist-3/
-    experiment.yml  plan.json   the experiment and its plan
+    experiment.yml  plan.json   the experiment, as its user wrote it, and its plan
+    options.json                the options with which the experiment is read, as command-line words
     job.sh                      the job script
     record.json                 the state of the submission
     plan.2.json job.2.sh ...    of the run's second job, where it has several, as a search may; record.2.json
@@ -41,6 +42,7 @@ from hpcdist.schedulers.job import Job, split_id
 __all__ = ["Event", "Phase", "Record", "Run", "RunDirectory"]
 
 _PLAN_BYTES: Final = 1 << 26
+OPTIONS: Final = "options.json"
 REMOVED: Final = ".removed-"
 """How the names of directories begin that are being removed."""
 
@@ -288,7 +290,7 @@ def read(directory: RunDirectory) -> Run:
 
 
 def digest(text: str) -> str:
-    """Return a hash of an experiment's text."""
+    """Return the SHA-256 of a text."""
     import hashlib
 
     return hashlib.sha256(text.encode()).hexdigest()

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.rundir import OPTIONS, RunDirectory
 from hpcdist.script import trial_table
 
 MASK: Final = "********"
 _OF_JOB: Final = re.compile(r"(plan\.[0-9]+\.json|job\.[0-9]+\.sh|trials\.[0-9]+\.tsv)")
 """The files of the later jobs of a run."""
 
-NAMES: Final = ("experiment.yml", "plan.json", "job.sh", trial_table.FILE, "code.json", "code.diff")
-_SEARCHED: Final = NAMES[:4]
+NAMES: Final = ("experiment.yml", OPTIONS, "plan.json", "job.sh", trial_table.FILE, "code.json", "code.diff")
+_SEARCHED: Final = NAMES[:5]
 """Where secrets are looked for; a diff is of a program, in which such names are variables."""
 
 _RUNTIME: Final = "\n# --- The runtime of hpcdist "

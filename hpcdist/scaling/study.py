@@ -69,7 +69,7 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """A comment for its experiment's text, which is then no other submission's."""
+        """What tells its submission from every other one."""
         return f"scaling study {self.study.token}: nodes {self.nodes}, repetition {self.repetition}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -185,7 +184,8 @@ def _checks_program(plan: Plan) -> bool:
 def _of_placement(plan: Plan) -> Group:
     placement, launch = plan.placement, plan.launch
     several = len(placement.groups) > 1
-    files = re.findall(r'/ranks\.(\d+)"', " ".join(word.text for word in plan.words))
+    by_srun = launch.launcher == "srun"
+    files = [str(index) for index, group in enumerate(placement.groups) if by_srun and not group.even]
     return {
         "nodes": placement.nodes,
         "tasks": placement.size,

@@ -55,7 +55,7 @@ class Anew(NamedTuple):
     update: bool = False
 
     def request(self, runs_dir: Path, runner: Runner) -> SubmitRequest:
-        """Return the submission request, with the run that it comes from in its text: it identifies it.
+        """Return the submission request, with the run that it comes from as its mark.
 
         Raises:
             PlanError: as `requests.of`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -19,13 +18,11 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.nodes import suspects
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import awaited
+from hpcdist.runs import awaited, rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.script import trial_table
 from hpcdist.tracking import trial_params
 
-_CHANGES: Final = re.compile(r"\n# submitted with (\[.*\])\n$")
-_ORIGIN: Final = re.compile(r"\n# (?:restart|copy) of [^\n]*\n$")
 _COUNTS: Final = ("random_search", "grid_search")
 _OTHERS: Final = "submit the search once more; this version of hpcdist chooses other trials"
 _FILE: Final = "experiment.yml"
@@ -197,32 +194,39 @@ def _sorted(params: Mapping[str, Any] | None) -> str:
 
 
 def text_of(run: Run) -> str:
-    """Return the text of its experiment as the user wrote it, without what was added when it was submitted.
+    """Return the text of its experiment, as the user wrote it.
 
     Raises:
         ConfigError: if its file cannot be read.
     """
-    text = _CHANGES.sub("\n", _text(run))
-    return _ORIGIN.sub("\n", text)
+    return _read(run, _FILE)
 
 
-def _text(run: Run) -> str:
+def _read(run: Run, name: str) -> str:
     try:
-        return run.directory.read(_FILE, _MOST).decode("utf-8", "replace")
+        return run.directory.read(name, _MOST).decode("utf-8", "replace")
     except OSError as error:
-        problem = Problem(f"{run.directory.path / _FILE} cannot be read: {error.strerror}")
+        problem = Problem(f"{run.directory.path / name} cannot be read: {error.strerror}")
         raise ConfigError(problem) from error
+
+
+def _options(run: Run) -> list[tuple[str, str]]:
+    """Return the options of the submission with their texts."""
+    text = _read(run, rundir.OPTIONS)
+    try:
+        words = msgspec.json.decode(text, type=list[str])
+        return [*zip(words[::2], words[1::2], strict=True)]
+    except ValueError as error:
+        raise ConfigError(Problem(f"{run.directory.path / rundir.OPTIONS} is invalid: {error}")) from error
 
 
 def recorded(run: Run) -> ExperimentOptions:
     """Return the options with which its experiment is read as it was submitted.
 
     Raises:
-        ConfigError: if its file cannot be read.
+        ConfigError: if its options cannot be read.
     """
-    match = _CHANGES.search(_text(run))
-    words: list[Any] = json.loads(match[1]) if match else []
-    pairs = [(option, str(text)) for option, text in zip(words[::2], words[1::2], strict=False)]
+    pairs = _options(run)
     named = [(option, text.partition("=")) for option, text in pairs]
     last = dict(pairs)
     return ExperimentOptions(

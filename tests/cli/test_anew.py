@@ -52,10 +52,44 @@ def test_a_run_once_more_with_another_param(real: Hpcdist, folder: Path) -> None
     check(real("restart", "train-2"), "train-3")
     log, found = ended(real, "train-3")
     assert (log[0], found["restart_of"]) == (f"lr 0.3 in {folder}, resumed 0, found ", "train-2")
-    text = (folder / "runs/train-3/experiment.yml").read_text()
-    assert text.startswith(f"{TRAIN}# restart of train-2\n# submitted with ")
-    assert len(text.splitlines()) == len(TRAIN.splitlines()) + 2
+    assert (folder / "runs/train-3/experiment.yml").read_text() == TRAIN
     assert "restart of    train-2\n" in real("describe", "train-3").out
+
+
+COMMENTS = """\
+# restart of train-7
+# submitted with ["-p", "lr=0.9", "--set", "run.cmd=echo other"]
+"""
+
+
+def test_a_comment_of_the_file_is_no_option(real: Hpcdist, folder: Path) -> None:
+    (folder / "version").write_text("one\n")
+    (folder / "train.yml").write_text(TRAIN + COMMENTS)
+    assert real("submit", "train.yml", "-p", "lr=0.2", "--wait").code == 0
+    check(real("restart", "train-1"), "train-2")
+    log, found = ended(real, "train-2")
+    assert (log[0].split(",")[0], found["params"]) == (f"lr 0.2 in {folder}", {"lr": 0.2})
+    assert (folder / "runs/train-2/experiment.yml").read_text() == TRAIN + COMMENTS
+
+
+def test_a_copied_file_has_no_option_of_the_run(real: Hpcdist, folder: Path) -> None:
+    submitted(real, folder, "-p", "lr=0.5")
+    (folder / "copied.yml").write_bytes((folder / "runs/train-1/experiment.yml").read_bytes())
+    assert real("submit", "copied.yml", "--wait").code == 0
+    check(real("restart", "train-2"), "train-3")
+    assert ended(real, "train-3")[0][0].startswith("lr 0.1 in ")
+
+
+def test_without_its_options_a_run_is_not_restarted(real: Hpcdist, folder: Path, wording: Wording) -> None:
+    submitted(real, folder, "-p", "lr=0.5")
+    options = folder / "runs/train-1/options.json"
+    for text in ("", "{}", '["-p"]', "[1, 2]"):
+        options.write_text(text)
+        assert real("restart", "train-1").code == 2
+    options.unlink()
+    done = real("restart", "train-1")
+    assert done.code == 2
+    wording(done.err.replace(str(folder), "FOLDER"))
 
 
 def test_a_copy_goes_on_and_leaves_the_run_as_it_is(real: Hpcdist, folder: Path) -> None:

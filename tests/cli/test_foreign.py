@@ -54,8 +54,9 @@ def test_an_unknown_format(hpcdist: Hpcdist, wording: Wording) -> None:
 def test_the_format_is_recorded_with_the_run(real: Hpcdist, folder: Path) -> None:
     options = ("--site", "local", "--from", "kubeflow", "--name", "two", "--wait")
     assert real("submit", "both.yml", *options).code == 0
-    kept = (folder / "runs" / "two-1" / "experiment.yml").read_text()
-    assert kept == f'{BOTH}# submitted with ["--from", "kubeflow", "--name", "two"]\n'
+    kept = folder / "runs" / "two-1"
+    assert (kept / "experiment.yml").read_text() == BOTH
+    assert json.loads((kept / "options.json").read_text()) == ["--from", "kubeflow", "--name", "two"]
 
 
 GRADIENT = (
@@ -73,8 +74,9 @@ def test_a_command_line_of_gradient_is_submitted(folder: Path, hpcdist: Hpcdist)
     assert made["files"]["experiment.yml"] == (
         'name: digits\nmachineType: C3\napiKey: "(not kept)"\ncommand: python train.py --lr 0.1\n'
         "optionsFile: more.yml\n# more.yml:\n# workspace: none\n# experimentEnv: {SEED: 7}\n# command: other\n"
-        '# submitted with ["--set", "batch.walltime=1h", "--from", "gradient"]\n'
     )
+    changes = ["--set", "batch.walltime=1h", "--from", "gradient"]
+    assert json.loads(made["files"]["options.json"]) == changes
     assert "SEED=7" in made["files"]["job.sh"]
     assert "python train.py --lr 0.1" in made["files"]["job.sh"]
     assert "s3cret" not in result.out + result.err

@@ -43,12 +43,13 @@ def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
             "job.sh",
             "jobs",
             "logs",
-            "outputs",
+            "options.json",
         ),
-        *("plan.json", "python", "record.json"),
+        *("outputs", "plan.json", "python", "record.json"),
     ]
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
-    assert (run / "experiment.yml").read_text() == f'{RANKS}# submitted with ["--set", "name=mine"]\n'
+    assert (run / "experiment.yml").read_text() == RANKS
+    assert json.loads((run / "options.json").read_text()) == ["--set", "name=mine"]
     assert json.loads((run / "plan.json").read_text())["identity"]["name"] == "mine"
 
 
@@ -76,6 +77,9 @@ def test_submit_as_json(real: Hpcdist) -> None:
     assert real("wait", "ranks-1").code == 0
 
 
+FILES = ("experiment.yml", "options.json", "plan.json", "job.sh", "code.json")
+
+
 def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     result = real(
@@ -92,18 +96,16 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     run = f"{folder}/runs/ranks-1"
-    assert [line.split("  ")[0] for line in lines[:4]] == [
-        f"write {run}/{name}" for name in ("experiment.yml", "plan.json", "job.sh", "code.json")
-    ]
-    assert lines[4].startswith("run sbatch --parsable ")
-    assert lines[4].endswith(f" {run}/job.sh")
-    assert lines[6:8] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
+    assert [line.split("  ")[0] for line in lines[:5]] == [f"write {run}/{name}" for name in FILES]
+    assert lines[5].startswith("run sbatch --parsable ")
+    assert lines[5].endswith(f" {run}/job.sh")
+    assert lines[7:9] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_dry_run_as_json(real: Hpcdist) -> None:
     found = json.loads(real("submit", "ranks.yml", "--dry-run", "--json").out)
-    assert {"experiment.yml", "plan.json", "job.sh", "code.json"} == set(found["files"])
+    assert set(FILES) == set(found["files"])
     assert found["command"][0] == "bash"
 
 
@@ -228,10 +230,10 @@ def test_describe_shows_description_tags_and_params(real: Hpcdist) -> None:
     assert found["params"] == {"lr": 0.1, "model": "a b"}
 
 
-def test_overrides_are_appended_as_one_line(real: Hpcdist, folder: Path) -> None:
+def test_options_are_kept_as_they_were_given(real: Hpcdist, folder: Path) -> None:
     real("submit", "-", "--set", "run.cmd=echo a\r\u2028b", "--set", "name=odd", "--wait", stdin=RANKS)
-    text = (folder / "runs" / "odd-1" / "experiment.yml").read_bytes().decode()
-    assert text == f'{RANKS}# submitted with ["--set", "run.cmd=echo a\\r\\u2028b", "--set", "name=odd"]\n'
+    text = (folder / "runs" / "odd-1" / "options.json").read_text()
+    assert json.loads(text) == ["--set", "run.cmd=echo a\r\u2028b", "--set", "name=odd"]
 
 
 def test_runs_in_another_directory(real: Hpcdist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

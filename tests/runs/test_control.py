@@ -177,7 +177,7 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
         token="t0",  # noqa: S106 (it opens nothing)
         site="testbed",
         scheduler="slurm",
-        digest=rundir.digest(REQUEST.experiment),
+        digest=REQUEST.digest,
         created_at="2023-11-14T22:13:20+00:00",
         submitted_at="2023-11-14T22:13:20+00:00",
         clock=os.uname().nodename,
@@ -187,6 +187,14 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
     assert queue.shell.commands[0].argv[-1] == str(directory / "job.sh")
     assert (directory / "experiment.yml").read_text() == REQUEST.experiment
     assert str(directory) in (directory / "job.sh").read_text()
+
+
+def test_options_and_mark_identify_a_submission_and_text_that_looks_like_them_does_not() -> None:
+    words = ("-p", "lr=1")
+    text = f'{REQUEST.experiment}# submitted with ["-p", "lr=1"]\n'
+    others = [{"changes": words}, {"mark": "a rehearsal"}, {"experiment": text}]
+    digests = {REQUEST._replace(**other).digest for other in others}
+    assert len({REQUEST.digest, *digests}) == 4
 
 
 def test_a_run_may_begin_after_the_job_of_another_one(tmp_path: Path, queue: Queue) -> None:

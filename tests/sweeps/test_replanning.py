@@ -35,13 +35,13 @@ run: {cmd: "python train.py {{ lr }}"}
 """
 
 
-def recorded(folder: Path, *words: str, text: str = TRAIN, origin: str = "") -> Run:
+def recorded(folder: Path, *words: str, text: str = TRAIN) -> Run:
     """Return a run on a site of its own that was submitted with these words; it has eight replicas."""
     folder.mkdir(exist_ok=True)
     (folder / "toy.yaml").write_text(SITE)
     run = made(folder)
-    changes = json.dumps([*words, "--site", str(folder / "toy.yaml")])
-    (run.directory.path / "experiment.yml").write_text(f"{text}{origin}# submitted with {changes}\n")
+    (run.directory.path / "options.json").write_text(json.dumps([*words, "--site", str(folder / "toy.yaml")]))
+    (run.directory.path / "experiment.yml").write_text(text)
     return run
 
 
@@ -72,8 +72,9 @@ def test_replicas_that_are_unequally_many_on_nodes_need_a_number(tmp_path: Path)
 
 
 def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
-    assert replanning.text_of(recorded(tmp_path)) == TRAIN
-    assert replanning.text_of(recorded(tmp_path / "copy", origin="# copy of train-1\n")) == TRAIN
+    text = f'{TRAIN}# copy of train-1\n# submitted with ["-p", "lr=0.9"]\n'
+    run = recorded(tmp_path, text=text)
+    assert (replanning.text_of(run), placed(run)[2]) == (text, "python train.py 0.1")
 
 
 def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Path) -> None:

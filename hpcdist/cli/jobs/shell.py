@@ -36,7 +36,7 @@ def command(ctx: click.Context, options: ExperimentOptions, runs_dir: Path, comm
     services = runs.services()
     runs.check(runs_dir)
     request = requests.of(made, options, services.runner)
-    request = request._replace(experiment=f"{request.experiment.rstrip()}\n# shell {json.dumps(command)}\n")
+    request = request._replace(mark=f"shell {json.dumps(command)}")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     wanted = ShellRequest(Submission("", "", ""), made.plan.directives, terminal)
     prepared = shells.prepare(request, runs_dir, services, wanted)

@@ -173,7 +173,7 @@ def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:
     runs.check(runs_dir)
     directory = RunDirectory(runs_dir / rundir.next_name(runs_dir, request.name))
     made = request.code(directory)
-    files = {"experiment.yml": request.experiment, **request.files(directory), **made.files}
+    files = {**request.texts, **request.files(directory), **made.files}
     submission = Submission(str(directory.script), str(directory.path), "TOKEN", options=request.options)
     command_line = control.submit_command(schedulers.get(request.scheduler), submission, made.folder)
     if json:
