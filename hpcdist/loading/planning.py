@@ -255,14 +255,13 @@ def _unknown_sites(
 
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
-    """Yield warnings from the imports of the command's script, if that is beside the experiment file."""
-    script = script_advice.script_of(plan.identity.command)
-    if script and file != "-":
+    """Yield warnings from the command's scripts that are in the folder of the experiment file."""
+    for script in script_advice.scripts_of(plan.identity.command) if file != "-" else ():
         try:
             with untrusted.open_regular((FilePath(file).parent / script).resolve()) as stream:
                 head = stream.read(script_advice.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
-            return
+            continue
         yield from map(warning, script_advice.advice(plan, script, head))
 
 

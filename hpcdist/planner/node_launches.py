@@ -101,6 +101,17 @@ def within(job: PreparedJob, launch: UserLaunch) -> Iterator[str]:
         )
 
 
+def separate(job: PreparedJob, launch: UserLaunch, text: str) -> str:
+    """Return why the tasks that each run this launch of a script would train separately, and what to write.
+
+    Empty where they connect, or where a variable may say so.
+    """
+    why = _why_separate(launch, _settings(job, launch, text), job.placement.size)
+    if launch.is_open or not why:
+        return ""
+    return f"{why}: {_SEPARATE}; write the launch as `run.cmd`, which runs once a replica{_instead(launch)}"
+
+
 def _rendezvous(job: PreparedJob, launch: UserLaunch, settings: Mapping[str, str]) -> Iterator[Correction]:
     """Yield the missing options where each node would train separately."""
     size = job.placement.size
@@ -129,11 +140,11 @@ def _instead(launch: UserLaunch) -> str:
     return f", or the script alone with {by}, and hpcdist starts it" if by else ""
 
 
-def _settings(job: PreparedJob, launch: UserLaunch) -> dict[str, str]:
+def _settings(job: PreparedJob, launch: UserLaunch, script: str = "") -> dict[str, str]:
     """Return the settings of a launch by kind, from its options or from torchrun's variables."""
     found = {option.kind: option.value for option in launch.options if option.kind}
     if launch.is_torch:
-        texts = [job.identity.command, *(variable.name for variable in job.environment.variables)]
+        texts = [job.identity.command, script, *(variable.name for variable in job.environment.variables)]
         for match in (match for text in texts for match in _VARIABLES.finditer(text)):
             found.setdefault(match.lastgroup or "", "$")
     return found

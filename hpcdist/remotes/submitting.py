@@ -111,10 +111,11 @@ def check_code(made: Planned, target: Target) -> None:
     Raises:
         ConfigError: with what to write.
     """
-    script = script_advice.script_of(made.plan.identity.command)
-    if (made.experiment.batch.code or "here") != "here" or not script:
+    if (made.experiment.batch.code or "here") != "here":
         return
-    if any((folder / script).is_file() for folder in (Path.cwd(), target.folder)):
+    scripts = script_advice.scripts_of(made.plan.identity.command)
+    folders = (Path.cwd(), target.folder)
+    if script := next((one for one in scripts if any((folder / one).is_file() for folder in folders)), ""):
         message = f"{script} is in this folder, which {target.name} does not have"
         hint = (
             "write `batch: {code: snapshot}` to take a copy of the folder along, or `code: git` for a commit"
