@@ -30,7 +30,8 @@ def bjobs(argv: list[str]) -> int:
     else:
         say("JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME")
         for job in jobs:
-            say(f"{job.id:<7} me      {job.stat:<5} {job.queue:<10} login   -   {job.name} Nov 21 07:43")
+            name = f"{job.name}[{job.index}]" if job.index else job.name
+            say(f"{job.id:<7} me      {job.stat:<5} {job.queue:<10} login   -   {name} Nov 21 07:43")
     return 0
 
 

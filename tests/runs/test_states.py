@@ -16,6 +16,7 @@ from hpcdist.runs import control, finding, states
 from hpcdist.runs.querying import QueryResults
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers.lsf import queries
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
 
@@ -240,6 +241,51 @@ def test_an_array_one_element_of_which_was_deleted(run: Run, queue: Queue) -> No
     reason = "first in element 2; 2 of 3 elements completed"
     assert state_of(run, queue) == Status(JobState.CANCELLED, "CANCELLED by 7", None, reason, "sacct")
     assert states.Report(run, state_of(run, queue)).is_over
+
+
+def of_lsf(queue: Queue, tmp_path: Path, *stats: str) -> Status:
+    """Return the state of an array on LSF whose elements bjobs has so, in any order; bhist is silent."""
+    rows = [
+        {"JOBID": "7", "JOBINDEX": str(index), "STAT": stat, "JOB_DESCRIPTION": "hpcdist:t0"}
+        for index, stat in enumerate(stats, 1)
+        if stat
+    ]
+    listed = {"RECORDS": rows}
+
+    def answer(command: Command) -> Completed:
+        is_query = queries.COLUMNS in command.argv
+        return Completed(
+            command, 0, json.dumps(listed) if is_query else "Job <7> is submitted to queue <q>.\n"
+        )
+
+    silent = (("bhist",), lambda command: Completed(command, 0))
+    queue.shell = FakeShell([(("bash",), answer), (("bsub",), answer), silent])
+    run = control.submit(REQUEST._replace(scheduler="lsf"), tmp_path, queue.services)
+    run.directory.write("plan.json", json.dumps({"array": f"1-{len(stats)}"}))
+    found = set()
+    for listed["RECORDS"] in (rows, rows[::-1]):
+        found.add(state_of(run, queue))
+    [status] = found
+    return status
+
+
+@pytest.mark.parametrize(
+    ("stats", "state"),
+    [
+        (("RUN", "EXIT", "DONE"), JobState.RUNNING),
+        (("DONE", "EXIT", "PEND"), JobState.PENDING),
+        (("DONE", "EXIT", "DONE"), JobState.FAILED),
+        (("EXIT", "DONE", "DONE"), JobState.FAILED),
+        (("DONE", "DONE", "DONE"), JobState.COMPLETED),
+        (("DONE", "", "DONE"), JobState.UNKNOWN),
+        (("DONE", "DONE", "ZOMBI"), JobState.UNKNOWN),
+        (("DONE", "", ""), JobState.UNKNOWN),
+    ],
+)
+def test_an_array_of_lsf_is_what_its_elements_are(
+    tmp_path: Path, queue: Queue, stats: tuple[str, ...], state: JobState
+) -> None:
+    assert of_lsf(queue, tmp_path, *stats).state is state
 
 
 def test_a_hung_server_costs_a_minute_and_one_message(tmp_path: Path, queue: Queue) -> None:

@@ -178,9 +178,10 @@ def test_lsf_shows_memory_and_cpu_time_alone() -> None:
     answer = json.dumps({"RECORDS": [dict(zip(names, row, strict=True)) for row in rows]})
     used = Usage(None, JobState.COMPLETED, exit_code=0, max_memory=12 << 20, total_memory=12 << 20)
     assert read("lsf", "22003", answer) == [used._replace(cpu_seconds=0.3, cpus=4)]
-    row = dict(zip(names, ("22007[3]", "3", "EXIT", "4", "-", "-", "-"), strict=True))
-    answer = json.dumps({"RECORDS": [row]})
-    assert read("lsf", "22007", answer) == [Usage(3, JobState.FAILED, exit_code=4)]
+    for number in ("22007", "22007[3]"):
+        row = dict(zip(names, (number, "3", "EXIT", "4", "-", "-", "-"), strict=True))
+        answer = json.dumps({"RECORDS": [row]})
+        assert read("lsf", "22007", answer) == [Usage(3, JobState.FAILED, exit_code=4)]
 
 
 def test_flux_shows_times_and_hosts() -> None:

@@ -394,7 +394,8 @@ def test_bjobs_of_10_1() -> None:
             "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
             "bjobs",
         ),
-        "22007": Status(JobState.FAILED, "EXIT", 3, "", "bjobs"),
+        "22007_1": Status(JobState.COMPLETED, "DONE", 0, "", "bjobs"),
+        "22007_2": Status(JobState.FAILED, "EXIT", 3, "", "bjobs"),
         "22008": Status(JobState.SUSPENDED, "PSUSP", None, "", "bjobs"),
         "22009": Status(JobState.UNKNOWN, "UNKWN", None, "", "bjobs"),
         "22010": Status(JobState.UNKNOWN, "", None, "its id is that of another job now", "bjobs"),
@@ -409,7 +410,8 @@ def test_bjobs_of_9_1() -> None:
         "22001": (JobState.PENDING, None),
         "22003": (JobState.COMPLETED, 0),
         "22005": (JobState.TIMEOUT, 140),
-        "22007": (JobState.FAILED, 3),
+        "22007_1": (JobState.COMPLETED, 0),
+        "22007_2": (JobState.FAILED, 3),
     }
     assert LSF.read_find(said(text)) == {"aaa": "22001", "ccc": "22003", "eee": "22005", "ggg": "22007"}
 
@@ -422,6 +424,22 @@ def test_bjobs_of_8() -> None:
         "5137399": Status(JobState.PENDING, "PEND", None, "", "bjobs"),
     }
     assert LSF.read_find(said(text)) == {}
+
+
+def test_the_elements_of_an_array_in_the_table() -> None:
+    line = "7       me      {:5} normal     login       n1          *t [x][{}] Nov 13 12:18\n"
+    text = "JOBID   USER    STAT  QUEUE\n" + "".join(map(line.format, ("RUN", "DONE", "EXIT"), (1, 2, 10)))
+    found = Bjobs().read(said(text), [job("7", "")])
+    assert {key: status.state for key, status in found.items()} == {
+        "7_1": JobState.RUNNING, "7_2": JobState.COMPLETED, "7_10": JobState.FAILED
+    }  # fmt: skip
+
+
+def test_of_elements_that_cannot_be_told_apart_none_is_a_success() -> None:
+    rows = [{"JOBID": "7", "STAT": stat} for stat in ("EXIT", "DONE")]
+    for each in (rows, rows[::-1]):
+        found = Bjobs().read(said(json.dumps({"RECORDS": each})), [job("7", "")])
+        assert found["7"].state is JobState.FAILED
 
 
 def test_bjobs_asks_once_for_all() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.accounting import Usage, count, seconds, size
-from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.job import Job, split_id
 from hpcdist.schedulers.lsf.queries import DROP, base_id, key, records, status
 
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
@@ -31,10 +31,10 @@ class MaxMem:
                 said = status(
                     record.get("stat", ""), record.get("exit_code", ""), record.get("exit_reason", "")
                 )
-                element = key(text).removeprefix(job.id).removeprefix("_") or record.get("jobindex", "0")
+                _, element = split_id(key(text))
                 memory = size(record["max_mem"])
                 yield Usage(
-                    int(element) if element.isdecimal() and element != "0" else None,
+                    int(element) if element else None,
                     said.state,
                     exit_code=said.exit_code,
                     max_memory=memory,

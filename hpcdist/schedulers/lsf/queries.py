@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.job import Job, JobState, Status, element_id
+from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
 _STATES: Final = {
     "PEND": JobState.PENDING,
@@ -60,7 +60,10 @@ exit "$code"
 _OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
 _NOT_OVER: Final = Status(JobState.UNKNOWN, "not over", source="bhist")
 _ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
-_TABLE: Final = re.compile(r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*")
+_TABLE: Final = re.compile(
+    r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*?(?:\[([0-9]+)\][ ]+[A-Z][a-z]+[ ]+[0-9]+[ ]+[0-9:]+)?"
+)
+"""A row of the table; that of an element of an array has its index behind the job's name, before the time."""
 
 
 def ask() -> Command:
@@ -69,12 +72,14 @@ def ask() -> Command:
 
 
 def records(completed: Completed) -> Iterator[Mapping[str, str]]:
-    """Yield the record of each job by column; none for unreadable output."""
+    """Yield the record of each job by column, an element's with its own ``jobid``; none if unreadable."""
     text = completed.stdout
     if not completed.ok:
         return
-    found = list(_from_json(text))
-    yield from found or _from_lines(text)
+    for row in list(_from_json(text)) or _from_lines(text):
+        index = row.get("jobindex", "0")
+        has_own = index in ("0", "") or "[" in row.get("jobid", "")
+        yield row if has_own else {**row, "jobid": f"{row.get('jobid', '')}[{index}]"}
 
 
 def _from_json(text: str) -> Iterator[dict[str, str]]:
@@ -98,7 +103,7 @@ def _from_lines(text: str) -> Iterator[dict[str, str]]:
         if len(values) == len(names):
             yield {name: "" if value == "-" else value for name, value in zip(names, values, strict=True)}
         elif match := _TABLE.fullmatch(line):
-            yield {"jobid": match[1], "stat": match[2]}
+            yield {"jobid": match[1], "stat": match[2], "jobindex": match[3] or "0"}
 
 
 def base_id(text: str) -> str:
@@ -143,7 +148,8 @@ class Bjobs:
             number = base_id(text := row.get("jobid", ""))
             if number in tokens and re.fullmatch("[A-Z]+", row.get("stat", "")):
                 status = _of_row(row, tokens[number])
-                found[number if status is _OTHER else key(text)] = status
+                name = number if status is _OTHER else key(text)
+                found[name] = fold([found[name], status]) if name in found else status
         return found
 
 
