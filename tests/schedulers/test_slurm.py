@@ -409,6 +409,28 @@ def test_several_clusters(wording: Wording) -> None:
     assert SLURM.cancel_element(jobs[0], 3).argv == ("scancel", "-M", "east", "7_3")
 
 
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("FAILED|3:0|Dependency", ""),
+        ("FAILED|3:0|Resources", ""),
+        ("FAILED|3:0|QOSMaxGRESPerUser", ""),
+        ("TIMEOUT|0:0|Priority", ""),
+        ("NODE_FAIL|0:0|BeginTime", ""),
+        ("CANCELLED by 7|0:0|Dependency", ""),
+        ("PREEMPTED|0:0|JobArrayTaskLimit", ""),
+        ("CANCELLED by 7|0:0|DependencyNeverSatisfied", "DependencyNeverSatisfied"),
+        ("FAILED|3:0|NonZeroExitCode", "NonZeroExitCode"),
+        ("FAILED|0:53|RaisedSignal:53(Real-time_signal_19)", "RaisedSignal:53(Real-time_signal_19)"),
+        ("PENDING|0:0|Dependency", "Dependency"),
+        ("RUNNING|0:0|Dependency", ""),
+    ],
+)
+def test_why_a_job_waited_is_not_why_it_ended(row: str, reason: str) -> None:
+    found = Sacct().read(Completed(Command(("sacct",)), 0, f"2|{row}\n"), [job("2")])
+    assert found["2"].reason == reason
+
+
 def test_sacct() -> None:
     jobs = [job(text) for text in ("1", "2", "4", "5", "6", "7", "99")]
     (command,) = Sacct().commands(jobs)

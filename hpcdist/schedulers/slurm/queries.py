@@ -48,6 +48,12 @@ _ADVICE: Final = {
 }
 """What a reason means for a job that would wait for ever (squeue(1), JOB REASON CODES)."""
 
+_OF_ENDS: Final = frozenset({
+    "NonZeroExitCode", "RaisedSignal", "JobLaunchFailure", "SystemFailure", "OutOfMemory", "TimeLimit",
+    "InactiveLimit", "DeadLine", "BadConstraints", "DependencyNeverSatisfied", "NodeDown",
+})  # fmt: skip
+"""Why a job ended (sacct(1), JOB REASON CODES), and why one could never start; sacct has others for good."""
+
 DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_")
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
 KEEP: Final = ("SLURM_CONF", "SLURM_JWT")
@@ -94,8 +100,10 @@ def status(word: str, exit_code: str = "", reason: str = "", source: str = "") -
         code = _KILLED
     if code == 0 and state is not JobState.COMPLETED:
         code = None
-    # sacct keeps why a job waited, for good.
-    has_reason = reason not in ("None", "(null)") and state not in (JobState.RUNNING, JobState.COMPLETED)
+    # sacct keeps why a job waited, also of one that has started and ended since.
+    waited = source == "sacct" and state.is_final and re.split("[ :]", reason)[0] not in _OF_ENDS
+    is_fine = state in (JobState.RUNNING, JobState.COMPLETED)
+    has_reason = not (waited or is_fine or reason in ("None", "(null)"))
     advice = _ADVICE.get(reason, "") if state is JobState.PENDING else ""
     return Status(state, word.strip(), code, f"{reason}{advice}" if has_reason else "", source)
 
