@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from hpcdist.cli.site.sites_init import LoginNode, host_facts, init, run_survey
 from hpcdist.errors import SchedulerError
 from hpcdist.host import resources
 from hpcdist.host.command import Command, Completed
+from hpcdist.loading.sites import load_site
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
 from hpcdist.site.survey import FailedCommand, Node, NodeKind, PartitionInfo, counts, kinds_of
@@ -105,6 +107,38 @@ def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
         PartitionInfo("all", {"a100": 2, "v100": 2, "cpu": 1}),
     )
     assert found.failures == ()
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus", "kind"),
+    [
+        ("gpu:4090:2", 2, "4090"),
+        ("gpu:2080ti:2(S:0-1)", 2, "2080ti"),
+        ("gpu:1g.5gb:7", 7, "1g.5gb"),
+        ("gpu:nvidia_a100_1g.5gb:7", 7, "nvidia_a100_1g.5gb"),
+        ("gpu:2", 2, None),
+        ("gpu:2(S:0)", 2, None),
+        ("gpu:h100-80gb:8,nvme:1600", 8, "h100-80gb"),
+        ("gpu:a100:2,gpu:v100:4", 4, "v100"),
+        ("gpu:a100:1,gpu:1g.5gb:7", 1, "a100"),
+        ("gpu:a100:2(S:0),gpu:a100:2(S:1)", 4, "a100"),
+        ("nogpu:3:2", 0, None),
+    ],
+)
+def test_types_of_gpus_in_slurm(
+    gres: str, gpus: int, kind: str | None, tmp_path: Path, hpcdist: Hpcdist
+) -> None:
+    nodes = (TRANSCRIPTS / "slurm" / "nodes.22.05.8.txt").read_text()
+    changed = re.sub(r"Gres=gpu:\S+", f"Gres={gres}", nodes)
+    machine = login_node(tmp_path, "slurm", {("scontrol", "--oneliner", "show", "node"): changed})
+    survey = run_survey("slurm", machine)
+    assert {(one.gpus, one.gpu_type) for one in survey.kinds if "n1" in one.nodes} == {(gpus, kind)}
+    several = [remark for fact in survey.facts for remark in fact.remarks if "several types" in remark]
+    assert len(several) == (gres.count("gpu:") > 1 and "a100:2(S:1)" not in gres)
+    (tmp_path / "here.yaml").write_text(site_text("here", survey, host_facts(machine)))
+    assert hpcdist("sites", "check", str(tmp_path / "here.yaml")).code == 0
+    site = load_site(tmp_path / "here.yaml")
+    assert (gpus, kind) in {(one.gpus, one.gpu_type) for one in site.node_types.values()}
 
 
 @pytest.mark.parametrize("scheduler", sorted(ANSWERS))

@@ -6,6 +6,7 @@ Sources: scontrol(1), slurm.conf(5), sacctmgr(1) and srun(1) of 22.05, their ans
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -24,7 +25,10 @@ MPI: Final = command("srun", "--mpi=list")
 Fields = Mapping[str, str]
 
 _FIELD: Final = re.compile(r"([A-Za-z][\w/:]*)=(\S*)")
-_GPU: Final = re.compile(r"gpu(?::([A-Za-z_][\w.+-]*))?:(\d+)")
+_GPU: Final = re.compile(r"(?:^|,)gpu(?::([\w.+-]+))?:(\d+)(?=[,(]|$)")
+"""Types may begin with a digit, or be numbers: ``gpu:4090:2``, ``gpu:1g.5gb:7(S:0)``."""
+_SLICE: Final = re.compile(r"(?:.*_)?\d+g\.\d+gb.*")
+"""The type of a part of a GPU (MIG)."""
 _LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
 _COMMON_PMI: Final = ("pmix", "cray_shasta", "pmi2")
@@ -69,7 +73,7 @@ class SlurmSurveyor:
                 whole_nodes,
                 _memory(config),
                 _walltime_of_silent(partitions),
-                _how_gpus(kinds),
+                _how_gpus(kinds, answers.text(NODES)),
                 _account(config, answers.text(associations(user)), user),
             ),
             sources=(str(NODES), str(PARTITIONS)),
@@ -101,10 +105,21 @@ def _nodes(text: str) -> Iterator[Node]:
 
 
 def _gpus(gres: str) -> tuple[int, str | None]:
-    """Return the number of GPUs and their type, None where they have none, or several."""
-    found = _GPU.findall(gres)
-    types = {name for name, _ in found}
-    return sum(int(count) for _, count in found), (types.pop() or None) if len(types) == 1 else None
+    """Return the number of GPUs and their type, None where they have none.
+
+    Of several types it is the one with the most whole GPUs: a job that asks for more would get a mixture.
+    """
+    types = _types(gres)
+    name = max(types, key=lambda name: (not _SLICE.fullmatch(name), types[name]), default="")
+    return types.get(name, 0), name or None
+
+
+def _types(gres: str) -> Counter[str]:
+    """Return the number of GPUs of each type; a type may be listed for each socket."""
+    types: Counter[str] = Counter()
+    for name, number in _GPU.findall(gres):
+        types[name] += int(number)
+    return types
 
 
 def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> PartitionInfo:
@@ -173,14 +188,19 @@ def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:
     return Fact("walltime", remarks=("what experiments get that say none", *remarks), example="01:00:00")
 
 
-def _how_gpus(kinds: Sequence[NodeKind]) -> Fact:
+def _how_gpus(kinds: Sequence[NodeKind], nodes: str) -> Fact:
     with_gpus = [kind for kind in kinds if kind.gpus]
     if not with_gpus:
         remarks = ("no node has a GPU that Slurm knows of (Gres=gpu)",) if kinds else ()
         return Fact("gpus", None, str(NODES), remarks, "{request: gres}")
     typed = all(kind.gpu_type for kind in with_gpus)
     remark = "Gres=gpu:TYPE:NUMBER on all of them" if typed else "Gres=gpu:NUMBER on some, without a type"
-    return Fact("gpus", {"request": "gres", "typed": typed}, str(NODES), (remark,))
+    mixed = {fields.get("Gres", "") for fields in map(_fields, nodes.splitlines())}
+    mixed = {gres for gres in mixed if len(_types(gres)) > 1}
+    mixtures = (
+        (f"nodes with several types have one of them here: {', '.join(sorted(mixed))}",) if mixed else ()
+    )
+    return Fact("gpus", {"request": "gres", "typed": typed}, str(NODES), (remark, *mixtures))
 
 
 def _account(config: Fields, text: str, user: str) -> Fact:
