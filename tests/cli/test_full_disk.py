@@ -20,7 +20,7 @@ def test_a_run_whose_files_are_cut_short_is_not_submitted(tmp_path: Path, kib: i
 
 @pytest.mark.real
 @pytest.mark.extended
-@pytest.mark.parametrize("pages", range(0, disks.LEVELS, 2))
+@pytest.mark.parametrize("pages", range(0, disks.LEVELS, 8))
 def test_a_partial_output_file_is_removed(tmp_path: Path, pages: int) -> None:
     """First the run cannot be written, then its job refuses to run; with room enough both tasks run."""
     found = disks.submit(tmp_path, pages)
