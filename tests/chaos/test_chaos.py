@@ -12,10 +12,14 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "runs": 10, "kills": 8, "searches": 3, "trainings": 4}
+SANDBOXED: Final = {"searches", "trainings"}
 
 
 @pytest.mark.parametrize("part", [0.1, pytest.param(1, marks=pytest.mark.extended)])
-@pytest.mark.parametrize("name", PERCENT)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.namespaces] * (name in SANDBOXED)) for name in PERCENT],
+)
 def test_a_slice(name: str, part: float, tmp_path: Path) -> None:
     share = str(part * PERCENT[name])
     words = (sys.executable, "-m", "tests.chaos", name, "--seed", "1", "--share", share)

@@ -13,6 +13,8 @@ import yaml
 from tests.flux.conftest import User
 from tests.schedulers.flux_transcripts import recorded
 
+pytestmark = pytest.mark.namespaces  # of each host its name
+
 PROBE = (
     "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK "
     "${CUDA_VISIBLE_DEVICES:--} $MASTER_ADDR"

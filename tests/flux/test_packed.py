@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.flux.conftest import User
 from tests.flux.test_end_to_end import write
+
+pytestmark = pytest.mark.namespaces
 
 
 def test_trials_of_a_search(user: User) -> None:

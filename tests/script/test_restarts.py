@@ -257,12 +257,14 @@ def filled(folder: Path, end: str, **restart: Any) -> subprocess.CompletedProces
     return subprocess.run([*words, folder / "small"], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.namespaces
 def test_an_attempt_that_cannot_be_recorded_has_not_begun(tmp_path: Path) -> None:
     done = filled(tmp_path, "exit 3")
     assert "is the disk full" in done.stderr
     assert (tmp_path / "attempts").read_text().split() == ["0", "0.idle", "0.why", "end"]
 
 
+@pytest.mark.namespaces
 @pytest.mark.parametrize(("end", "why"), [(0, "completed"), (3, "failure")])
 def test_the_last_end_is_recorded_on_a_full_disk_and_nothing_begins_after_it(
     tmp_path: Path, end: int, why: str
