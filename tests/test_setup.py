@@ -13,6 +13,8 @@ from typing import Final
 
 import pytest
 
+from tests.sge.requirements import PACKAGES
+
 CHECKOUT: Final = Path(__file__).parents[1]
 FILES: Final = (
     "tools/setup", "tools/horovod-wheel", "tools/cxx17", "pyproject.toml",
@@ -203,3 +205,8 @@ def test_an_interruption_ends_what_is_under_way(number: signal.Signals, tree: Pa
     process.send_signal(number)
     assert process.communicate() == ("", "")  # which ends when all that hold its output have
     assert process.returncode == 130
+
+
+def test_the_packages_of_grid_engine_are_all() -> None:
+    listed = (CHECKOUT / "tests/sge/packages.txt").read_text().split()
+    assert {*PACKAGES.values()} <= {*listed}
