@@ -127,8 +127,13 @@ def parameters(test: str, name: str) -> tuple[str, ...]:
     """Return the values that a test is given for one of its arguments."""
     for mark in function(test).decorator_list:
         if isinstance(mark, ast.Call) and [*map(ast.unparse, mark.args[:1])] == [repr(name)]:
-            return tuple(ast.literal_eval(mark.args[1]))
+            return tuple(map(_value, getattr(mark.args[1], "elts", ())))
     return ()
+
+
+def _value(param: ast.expr) -> str:
+    """Return a value of a parameter, which may have marks."""
+    return str(ast.literal_eval(param.args[0] if isinstance(param, ast.Call) else param))
 
 
 def strings(test: str) -> set[str]:
