@@ -192,9 +192,12 @@ def test_submit(tmp_path: Path, queue: Queue) -> None:
 def test_options_and_mark_identify_a_submission_and_text_that_looks_like_them_does_not() -> None:
     words = ("-p", "lr=1")
     text = f'{REQUEST.experiment}# submitted with ["-p", "lr=1"]\n'
-    others = [{"changes": words}, {"mark": "a rehearsal"}, {"experiment": text}]
-    digests = {REQUEST._replace(**other).digest for other in others}
-    assert len({REQUEST.digest, *digests}) == 4
+    others = (
+        REQUEST._replace(changes=words),
+        REQUEST._replace(mark="a rehearsal"),
+        REQUEST._replace(experiment=text),
+    )
+    assert len({request.digest for request in (REQUEST, *others)}) == 4
 
 
 def test_a_run_may_begin_after_the_job_of_another_one(tmp_path: Path, queue: Queue) -> None:
