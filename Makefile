@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests wait as much as they compute.
-PURE := pytest -n 4 --durations 10 -m
+PURE := pytest -n 3 --durations 10 -m
 REAL := pytest -n 4 --durations 10 -m
 
 .PHONY: help demo test test-all test-fast docs chaos bench lint clean

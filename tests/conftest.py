@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -42,20 +42,16 @@ settings.load_profile("hpcdist")
 MARK: Final = "TESTS_OF_HPCDIST"
 """A variable of everything that the tests of one worker start."""
 
-BUILDS_ONCE: Final = frozenset({"test_oldest", "test_wheel"})
-"""Files of which each worker would build the same again."""
 
+class Files(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
+    """Let pytest-xdist give a worker a whole file, whose real tests share clusters.
 
-class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types for it
-    """Let pytest-xdist give a worker a whole file of real tests, and of the others one test after another.
-
-    The real tests of a file share clusters; each worker has clusters of its own, in namespaces. Marks of
-    pytest-xdist would say the same, but its 3.8 does not read them under pytest 9.2.
+    Each worker has clusters of its own, in namespaces. Marks of pytest-xdist would say the same, but its 3.8
+    does not read them under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return file if only_real(self.config) or PurePath(file).stem in BUILDS_ONCE else nodeid
+        return nodeid.partition("::")[0]
 
 
 def only_real(config: pytest.Config) -> bool:
@@ -70,9 +66,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
-    """Have the groups, whatever --dist says."""
-    return Groups(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files | None:
+    """Have real tests run file by file; of others a worker takes whichever comes next."""
+    return Files(config, log) if only_real(config) else None
 
 
 COLLECTED: Final = pytest.StashKey[list[str]]()

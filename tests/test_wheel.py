@@ -20,6 +20,8 @@ import pytest
 
 from tests.pythons import python_of
 
+pytestmark = pytest.mark.real
+
 CHECKOUT: Final = Path(__file__).parents[1]
 EXP: Final = "examples/quickstart.yml"
 COMMANDS: Final = (
