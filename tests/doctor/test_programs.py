@@ -274,6 +274,7 @@ def bandwidth(folder: Path, kind: str, size: int) -> measurement.Measurement | N
     return measurement.read(file.read_text()) if file.exists() else None
 
 
+@pytest.mark.real
 def test_bandwidths_by_gloo_where_no_task_has_a_gpu(tmp_path: Path) -> None:
     found = bandwidth(tmp_path, "torch", 3)
     assert found is not None

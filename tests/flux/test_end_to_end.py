@@ -148,7 +148,7 @@ def test_the_time_limit_and_the_signal_before_it(user: User) -> None:
 
 
 def test_a_job_that_does_not_end_in_time(user: User) -> None:
-    done = user.hpcdist("submit", write(user, "sleep 60", batch={"walltime": "1s"}), "--wait")
+    done = user.hpcdist("submit", write(user, "sleep 60", batch={"walltime": "5s"}), "--wait")
     status = user.status("exp-1")
     assert (status["state"], status["exit_code"]) == ("timeout", done.returncode)
     assert done.returncode in {142, 143}  # ALRM, or TERM for tasks that it was handed on to
