@@ -37,7 +37,7 @@ def test_every_file_at_once(runs: Path, hpcdist: Hpcdist) -> None:
     done = hpcdist("export", "train-*", *words)
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "archive: 18 files, model.tar",
+        "archive: 20 files, model.tar",
         "table: 2 points, all.csv",
         "train-1: 1 points, tb/train-1",
         "train-2: 1 points, tb/train-2",
