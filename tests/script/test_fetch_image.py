@@ -40,16 +40,16 @@ def started(folder: Path, job: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["bash", "-s"],
         env={"PATH": f"{folder}/bin:{os.defpath}", **environ},
-        stdin=_file(folder, text),
+        stdin=_file(folder / f"job{job}.sh", text),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def _file(folder: Path, text: str) -> int:
-    (folder / "job.sh").write_text(text)
-    return os.open(folder / "job.sh", os.O_RDONLY)
+def _file(script: Path, text: str) -> int:
+    script.write_text(text)
+    return os.open(script, os.O_RDONLY)
 
 
 def ended(job: subprocess.Popen[str]) -> tuple[int, str]:
