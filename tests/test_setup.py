@@ -104,6 +104,7 @@ def test_a_python_must_be_new_enough(version: str, code: int, tree: Path) -> Non
     said(tree, f"usable {python}", code=code)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("left", ["no pip", "half of pip"])
 def test_a_half_made_venv_is_made_again(left: str, tree: Path) -> None:
     venv = tree / ".venv"

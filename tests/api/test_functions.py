@@ -73,6 +73,7 @@ def test_an_exception_comes_back_with_its_traceback() -> None:
     assert ", in fails\n" in cause  # cloudpickle drops the name of the file since 3.1.3, and so its lines
 
 
+@pytest.mark.extended
 def test_a_job_that_ends_without_a_result(folder: Path) -> None:
     with pytest.raises(hpcdist.JobFailed, match="here-1 is failed: ") as caught:
         hpcdist.call(os._exit, 3, on=HERE)
@@ -148,6 +149,7 @@ def test_a_concurrency_of_none_at_all_is_refused() -> None:
         hpcdist.call_each(divmod, [(7, 2), (9, 5)], on=HERE, concurrency=0)
 
 
+@pytest.mark.extended
 def test_calls_that_fail_leave_the_others_alone() -> None:
     arguments = [(1, 0), (6, 3), (1, "x")]
     found = hpcdist.call_each(divmod, arguments, on=HERE, return_exceptions=True)

@@ -15,13 +15,13 @@ PERCENT: Final = {"files": 4, "fields": 6, "values": 6, "runs": 10, "kills": 8, 
 SANDBOXED: Final = {"searches", "trainings"}
 
 
-@pytest.mark.parametrize("part", [0.1, pytest.param(1, marks=pytest.mark.extended)])
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.namespaces] * (name in SANDBOXED)) for name in PERCENT],
 )
-def test_a_slice(name: str, part: float, tmp_path: Path) -> None:
-    share = str(part * PERCENT[name])
+def test_a_slice(name: str, tmp_path: Path) -> None:
+    share = str(PERCENT[name])
     words = (sys.executable, "-m", "tests.chaos", name, "--seed", "1", "--share", share)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(

@@ -155,6 +155,7 @@ ENTRY: Final = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.extended
 @examples(60)
 @given(st.lists(ENTRY.map(json.dumps).map(str.encode) | st.binary(max_size=60), max_size=6))
 def test_any_lines_leave_every_verb_standing(

@@ -100,6 +100,7 @@ def test_job_options_need_job(hpcdist: Hpcdist, wording: Wording) -> None:
     wording(result.err)
 
 
+@pytest.mark.extended
 def test_a_job_on_this_machine(
     real: Hpcdist, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

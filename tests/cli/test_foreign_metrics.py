@@ -49,6 +49,7 @@ MLRUN: Final = json.dumps(
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("file", "program"),
     [(AZURE, AZURE_PROGRAM), (GRADIENT, GRADIENT_PROGRAM), (MLRUN, "")],

@@ -44,6 +44,7 @@ def names(hpcdist: Hpcdist, runs: Path, *words: str) -> list[str]:
     return [line.split()[0] for line in shown.out.splitlines()[1:]]
 
 
+@pytest.mark.extended
 def test_the_index(three: Path, hpcdist: Hpcdist) -> None:
     words = ("list", "--runs-dir", str(three))
     ids = [run.record.job_id for run in finding.list_runs(three)[0]]

@@ -81,6 +81,7 @@ def test_outputs_and_what_became_of_them(outputs: Path, hpcdist: Hpcdist) -> Non
     assert [row[4] for row in rows[1:]] == ["-", "changed", "changed", "missing", "unreadable", "-", "-"]
 
 
+@pytest.mark.extended
 def test_records_of_paths_outside_are_left_out(outputs: Path, hpcdist: Hpcdist) -> None:
     [file] = outputs.parent.glob("tracking/*/*/rank-0.*")
     with file.open("a") as stream:
@@ -90,6 +91,7 @@ def test_records_of_paths_outside_are_left_out(outputs: Path, hpcdist: Hpcdist) 
     assert [*checked(hpcdist)[1]] == ["data", "folder", "gone", "model.pt", "plain.txt"]
 
 
+@pytest.mark.extended
 def test_elements_of_an_array_have_folders_of_their_own(outputs: Path, hpcdist: Hpcdist) -> None:
     run = outputs.parent
     [job] = (path for path in (run / "tracking").iterdir())

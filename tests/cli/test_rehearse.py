@@ -59,6 +59,7 @@ def test_a_training_that_goes_on_passes(real: Hpcdist) -> None:
     assert "(The Llama 3 Herd of Models, arXiv:2407.21783)" in done.out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("went_on", "code"), [(True, 0), (False, 84)])
 def test_without_tracked_steps_the_reading_of_a_file_that_is_replaced_later_shows_it(
     real: Hpcdist, code: int, *, went_on: bool
@@ -74,6 +75,7 @@ def test_without_tracked_steps_the_reading_of_a_file_that_is_replaced_later_show
     assert attempts[1] == (went_on, "reading")
 
 
+@pytest.mark.extended
 def test_a_training_that_writes_in_place_is_refused(real: Hpcdist) -> None:
     """The one of the examples; it takes as long as needed to look at it."""
     Path("examples").symlink_to(EXAMPLES)

@@ -80,6 +80,7 @@ def test_a_report_of_real_runs(runs: Path, hpcdist: Hpcdist) -> None:
     assert len({*hashes}) == 2
 
 
+@pytest.mark.extended
 def test_the_file_is_the_users_own_and_is_replaced_whole(runs: Path, hpcdist: Hpcdist) -> None:
     assert runs.is_dir()
     other = Path("other")
@@ -99,6 +100,7 @@ def test_bad_input(hpcdist: Hpcdist) -> None:
     assert (shown.code, shown.err.startswith("error: there is no run 'nothing' in ")) == (2, True)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "output",
     ["none/page.html", "/proc/page.html", "-", "sites"],

@@ -53,6 +53,7 @@ def test_a_run_goes_on_with_its_checkpoints(real: Hpcdist) -> None:
     assert [run["state"] for run in json.loads(real("status", "train-1", "--json").out)] == ["completed"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "setting",
     ["hptuning={matrix: {lr: {values: [1, 2]}}}", "batch.site=toy", "batch={site: toy}", "name=other"],

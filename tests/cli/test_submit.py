@@ -66,6 +66,7 @@ def bash(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("where", "why"),
     [

@@ -81,6 +81,7 @@ def test_submit_that_waits_submits_all_generations(hpcdist: Hpcdist, folder: Pat
     assert of_status(hpcdist)["states"] == {"completed": 6}
 
 
+@pytest.mark.extended
 def test_wait_ends_with_the_last_generation_whoever_else_submits_one(hpcdist: Hpcdist, folder: Path) -> None:
     submitted(hpcdist, folder, BO, "echo loss={{ lr }}")
     with ThreadPoolExecutor() as pool:
@@ -136,6 +137,7 @@ def test_a_search_that_drains_submits_no_further_generation(hpcdist: Hpcdist, fo
     assert of_status(hpcdist)["number"] == 2
 
 
+@pytest.mark.extended
 def test_only_with_resume_a_trial_of_hyperband_has_the_checkpoints_of_the_one_before(
     hpcdist: Hpcdist, folder: Path
 ) -> None:

@@ -196,6 +196,7 @@ def test_a_file_that_grows_meanwhile_keeps_to_the_limit(tmp_path: Path) -> None:
         snapshot.copy(found, there.files, tmp_path / "code", LIMIT)
 
 
+@pytest.mark.extended
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
     names = "".join(f"{number}\n" for number in range(listing.MOST_FILES + 1))
     shell = FakeShell([(("git",), names)])

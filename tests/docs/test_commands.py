@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
@@ -235,6 +235,16 @@ def scripts() -> list[tuple[str, ...]]:
     return [*filter(None, dict.fromkeys([*found, *((usage,) for usage in usages())]))]
 
 
+def tiered() -> list[Any]:
+    """Return them as params; ``extended`` are commands of other programs, such as pip and pytest."""
+    return [
+        script
+        if all(command.startswith(("hpcdist ", "export ")) for command in script)
+        else pytest.param(script, marks=pytest.mark.extended)
+        for script in scripts()
+    ]
+
+
 def _scripts(page: Path) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a page."""
     shown = [tuple(typed(each.text)) for each in blocks(page)]
@@ -299,7 +309,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield work
 
 
-@pytest.mark.parametrize("script", scripts(), ids="; ".join)
+@pytest.mark.parametrize("script", tiered(), ids="; ".join)
 def test_a_command_does_what_it_says(
     script: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def sized(cpu: int, gpu: int) -> Mapping[str, Any]:
     return {"resources": {"cpu": {"requests": cpu}, "gpu": {"requests": gpu}}}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "replicas",
     [
@@ -109,6 +110,7 @@ def test_status_logs_cancel_and_wait(user: User) -> None:
     assert (status["state"], status["reason"]) == ("cancelled", "cancel")
 
 
+@pytest.mark.extended
 def test_a_snapshot_is_where_the_job_starts(user: User) -> None:
     file = write(user, "echo at $PWD", batch={"walltime": "1m", "code": "snapshot"})
     done = user.hpcdist("submit", file, "--wait")
@@ -147,6 +149,7 @@ def test_the_time_limit_and_the_signal_before_it(user: User) -> None:
     )
 
 
+@pytest.mark.extended
 def test_a_job_that_does_not_end_in_time(user: User) -> None:
     done = user.hpcdist("submit", write(user, "sleep 60", batch={"walltime": "5s"}), "--wait")
     status = user.status("exp-1")
@@ -154,6 +157,7 @@ def test_a_job_that_does_not_end_in_time(user: User) -> None:
     assert done.returncode in {142, 143}  # ALRM, or TERM for tasks that it was handed on to
 
 
+@pytest.mark.extended
 def test_servers_are_ended_when_the_others_have_ended(user: User) -> None:
     each = {"resources": {"cpu": {"requests": 8}}}
     section = each | {"replicas": {"n_workers": 1, "n_ps": 2, "default_worker": each, "default_ps": each}}
@@ -163,6 +167,7 @@ def test_servers_are_ended_when_the_others_have_ended(user: User) -> None:
     assert (done.returncode, "ended well; ending those that served" in log) == (0, True), log
 
 
+@pytest.mark.extended
 def test_the_launch_is_tried_again(user: User) -> None:
     section = {"resources": {"cpu": {"requests": 1}}, "max_restarts": 1}
     command = "echo try; [[ -e again ]] || { : >again; exit 9; }"
@@ -228,6 +233,7 @@ def test_an_answer_that_was_lost_leads_to_no_second_job(user: User) -> None:
     user.hpcdist("wait", "exp-1")
 
 
+@pytest.mark.extended
 def test_a_job_waits_for_another(user: User) -> None:
     (user.flux_folder / "hold").touch()
     first = user.hpcdist("submit", write(user)).stdout.split()[2]
@@ -275,6 +281,7 @@ OTHERWISE = ("host:n9", "a&&&b", "--urgency=99", "-nxx", "f123", "xyz", "-n-1", 
 """Requests that hpcdist never makes, and the stand-in does not know."""
 
 
+@pytest.mark.extended
 def test_the_stand_in_refuses_as_flux_did(user: User) -> None:
     for name, text in SCRIPTS.items():
         (user.folder / name).write_text(f"#!/bin/sh\n{text}\n")

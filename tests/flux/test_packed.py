@@ -10,6 +10,7 @@ from tests.flux.test_end_to_end import write
 pytestmark = pytest.mark.namespaces
 
 
+@pytest.mark.extended
 def test_trials_of_a_search(user: User) -> None:
     file = write(
         user,

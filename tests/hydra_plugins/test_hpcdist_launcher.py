@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("launcher_name", "overrides"), [("hpcdist", _LOCAL)])
 class TestLauncher(LauncherTestSuite):  # type: ignore[misc] # Hydra is not typed here
     """Sweeps of one and two jobs, groups, overrides, resolvers, and errors."""
@@ -68,6 +69,7 @@ def test_the_application_of_the_docs(folder: Path) -> None:
     ]
 
 
+@pytest.mark.extended
 def test_failed_and_killed_jobs_leave_the_others_alone(folder: Path) -> None:
     (folder / "sweeps.py").write_text(SWEEPS)
     done = subprocess.run([sys.executable, "sweeps.py"], capture_output=True, text=True, check=False)

@@ -54,6 +54,7 @@ def found(data: dict[str, Any]) -> tuple[object, list[tuple[Path, str]]]:
     return read.data, [(problem.path, str(problem)) for problem in read.remarks]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_value_is_read_or_reported(path: pathlib.Path) -> None:
     content = json.loads(json.dumps(source.load(path).data))

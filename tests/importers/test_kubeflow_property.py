@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,7 @@ def test_errors_are_sentences(job: dict[str, object]) -> None:
     assert all(problem.place and problem.message for problem in problems)
 
 
+@pytest.mark.extended
 @examples(150)
 @given(jobs(), st.sampled_from([1, "a", {"b": 2}, [3]]), st.integers(0, 10**6))
 def test_an_unknown_key_is_reported_at_any_depth(job: dict[str, object], value: object, where: int) -> None:

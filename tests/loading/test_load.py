@@ -188,6 +188,7 @@ def test_problems_beyond_types_are_located(wording: Wording) -> None:
     wording(said(text))
 
 
+@pytest.mark.extended
 def test_of_many_problems_the_first_are_shown(wording: Wording) -> None:
     text = "run: {cmd: x}\n" + "".join(f"k{number}: 1\n" for number in range(5000))
     with pytest.raises(ConfigError) as raised:

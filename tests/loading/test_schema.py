@@ -123,8 +123,8 @@ def changed(data: Any) -> Iterator[tuple[str, Any]]:
     ("kind", "text"),
     [
         ("config", CONFIG),
-        ("experiment", NATIVE),
-        ("site", SITE),
+        pytest.param("experiment", NATIVE, marks=pytest.mark.extended),
+        pytest.param("site", SITE, marks=pytest.mark.extended),
         pytest.param(
             "site",
             (CHECKOUT / "tests" / "sites" / "gadi-like.yaml").read_text(),

@@ -213,6 +213,7 @@ def test_work_of_a_template_is_limited(template: str) -> None:
     assert problem.split(": run.cmd: ", 1)[1] == MUCH
 
 
+@pytest.mark.extended
 def test_budget_is_shared_by_all_templates_of_a_file() -> None:
     variables = {f"A{number}": "{{ range(20000)|sort|last }}" for number in range(40)}
     problems = said(json.dumps({"environment": {"env_vars": variables}, "run": {"cmd": "x"}}))

@@ -148,6 +148,7 @@ def test_a_failure_has_the_exit_code_of_the_task_that_failed_first(user: User) -
     assert "rank 4 on " in user.log()
 
 
+@pytest.mark.extended
 def test_cancel_a_running_job(user: User) -> None:
     user.write("echo up; sleep 987.25", framework="mpi", environment=SIX)
     user.good("submit", "exp.yml")
@@ -208,6 +209,7 @@ def test_an_array(user: User) -> None:
     assert said["reason"].startswith("first in element 2")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("pack", [False, True])
 def test_trials_of_a_search(user: User, pack: bool) -> None:  # noqa: FBT001
     search = {"matrix": {"n": {"values": [0, 3]}}, "concurrency": 1}
@@ -218,6 +220,7 @@ def test_trials_of_a_search(user: User, pack: bool) -> None:  # noqa: FBT001
     assert shown["states"] == {"completed": 1, "failed": 1}
 
 
+@pytest.mark.extended
 def test_a_job_that_waits_for_another(user: User) -> None:
     user.write("sleep 1; date +%s%N >first")
     user.good("submit", "exp.yml")
@@ -266,6 +269,7 @@ def test_a_machine_without_lsf(user: User) -> None:
     assert bare.good("render", "exp.yml").startswith("#!/bin/bash\n# bsub reads it by its name")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("version", [7, 9])
 def test_old_versions_without_json(tmp_path: Path, version: int) -> None:
     settings = Config(hosts=("localhost",), launch_host="batch1", csm=True, version=version)

@@ -20,6 +20,7 @@ def job(done: Completed) -> dict[str, str]:
 ALONE = ("job", "records", "names", "connectivity", "clock")
 
 
+@pytest.mark.extended
 def test_on_one_host(person: Person) -> None:
     done = person.hpcdist("doctor", "--job", "--nodes", "1", "--json")
     assert job(done) == dict.fromkeys(ALONE, "ok"), done.stderr + done.stdout

@@ -128,6 +128,7 @@ def test_an_array(person: Person) -> None:
     assert sorted(path.name for path in outputs.iterdir()) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("pack", ["false", "true"])
 @pytest.mark.parametrize("values", [[3], [0, 3, 0]])
 def test_trials_of_a_search(person: Person, values: list[int], pack: str) -> None:
@@ -237,6 +238,7 @@ def test_without_history_the_end_is_known_from_the_run_directory(person: Person,
     assert record(person, "bad-1") == {"job": "1000.fakepbs", "state": "failed", "exit_code": 7}
 
 
+@pytest.mark.extended
 def test_without_history_an_array_ends_as_its_first_failed_element(person: Person, tmp_path: Path) -> None:
     machine(tmp_path / "spool", {HERE: {"ncpus": 8}}, history=False)
     done = person.hpcdist(
@@ -366,6 +368,7 @@ done
 """A training of twenty seconds that goes on from its checkpoint."""
 
 
+@pytest.mark.extended
 def test_a_training_goes_on_in_the_jobs_behind_it(person: Person) -> None:
     restart = json.dumps({"max": 6, "notice": "8s"})
     file = person.write("chain", COUNT, walltime="20s")
@@ -381,6 +384,7 @@ def test_a_training_goes_on_in_the_jobs_behind_it(person: Person) -> None:
     until(lambda: "fakepbs" not in person.run("qstat").stdout, "the other followers to be deleted")
 
 
+@pytest.mark.extended
 def test_no_follower_runs_that_is_submitted_while_the_run_is_cancelled(person: Person) -> None:
     """As by a qsub that takes long: it is called before, and answers after."""
     slow = person.directory / "qsub"

@@ -119,6 +119,7 @@ def test_on_the_command_line_a_wrong_option_has_another_code(person: Person) -> 
     assert "invalid option -- 't'\nusage" in done.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "line",
     [

@@ -39,5 +39,6 @@ def different(count: int) -> Experiment:
     return experiment(framework="mpi", environment={"resources": ONE_GPU, "replicas": replicas})
 
 
+@pytest.mark.extended
 def test_twice_as_many_different_replicas_take_twice_as_much() -> None:
     assert calls_of(different(400)) / calls_of(different(200)) < 2.2

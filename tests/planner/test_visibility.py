@@ -42,6 +42,7 @@ def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, frame
     assert warnings_of(plan) == ()
 
 
+@pytest.mark.extended
 @examples(60)
 @given(replica_groups=jobs(), data=st.data())
 def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(

@@ -260,6 +260,7 @@ def test_where_there_is_no_tar_that_is_the_answer_and_no_file_is_left(tmp_path: 
     assert [*runs.rglob("*")] == [runs / "old"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_of_a_program_whose_end_was_cut_off_nothing_is_run(tmp_path: Path, shell: str) -> None:
     sent = program.request([program.call("mkdir", tmp_path / "made" / "far"), f"mkdir {tmp_path}/made"])

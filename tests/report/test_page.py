@@ -305,6 +305,7 @@ def large(folder: Path) -> Report:
     return report
 
 
+@pytest.mark.extended
 def test_what_is_large_is_cut(tmp_path: Path) -> None:
     """Each part of a run has a share of the page, and what is left out is counted."""
     report = large(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from hpcdist.report import page
@@ -54,6 +55,7 @@ def test_a_metric_that_is_not_clear_is_a_sentence(tmp_path: Path) -> None:
     assert "name one of loss by --metric" in view.lines[0]
 
 
+@pytest.mark.extended
 def test_no_name_of_a_metric_is_markup(tmp_path: Path) -> None:
     for number, name in enumerate(HOSTILE):
         folder = tmp_path / str(number)

@@ -106,6 +106,7 @@ def test_the_secrets_of_each_element_are_masked(tmp_path: Path) -> None:
     assert [masked(text) for text in (KEY, f"{KEY}-of-the-second")] == [MASK, MASK]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "piece",
     ["-", "a-", "--x", " ", "=", "token ", "--token ", "://", "a:", '"', "\\", "@", "_key", "-token", "a"],

@@ -100,6 +100,7 @@ def test_the_end_of_a_short_job_is_known_at_once(tmp_path: Path) -> None:
     assert len(story.asked) < 12
 
 
+@pytest.mark.extended
 def test_frequent_events_do_not_cause_frequent_queries(tmp_path: Path) -> None:
     events = {float(at): f"ended 100_{at} {at} 0\n" for at in range(1000, 2000)}
     story = Story(lambda at: RUNNING if at < 2000 else "100|COMPLETED|None|hpcdist:t\n", events)
@@ -108,6 +109,7 @@ def test_frequent_events_do_not_cause_frequent_queries(tmp_path: Path) -> None:
     assert sum(1000 <= at < 2000 for at in story.asked) < 120
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("plan", ['{"array": "1-3"}', "{}"])
 def test_pauses_grow_again_after_a_restart(tmp_path: Path, plan: str) -> None:
     events = {1000.0: "started 100_1 1000 0\nended 100_1 1000 0\n", 1001.0: "started 100_2 1001 0\n"}

@@ -154,6 +154,7 @@ def test_cancel_ends_a_tree_of_processes(machine: Machine) -> None:
     assert machine.status(run) == Status(JobState.CANCELLED, "cancelled", 143, "", "events")
 
 
+@pytest.mark.extended
 def test_cancel_kills_what_does_not_listen(machine: Machine) -> None:
     body = "trap '' TERM; setsid --fork sleep 600 >/dev/null 2>&1; while :; do sleep 1; done"
     run = machine.submit(body)

@@ -123,6 +123,7 @@ def test_what_a_tool_prints(tmp_path: Path, name: str, text: str, lines: str, gp
         assert cpu == "-" or 0 <= int(cpu) <= 100
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "text",
     [
@@ -154,6 +155,7 @@ def test_without_a_tool_nothing_is_sampled(tmp_path: Path) -> None:
         shell.kill()
 
 
+@pytest.mark.extended
 def test_a_tool_that_hangs_delays_nothing(tmp_path: Path) -> None:
     environ = tool(tmp_path, "nvidia-smi", f": >{tmp_path}/called; exec sleep 1000\n") | {
         "MARK": str(tmp_path)
@@ -166,6 +168,7 @@ def test_a_tool_that_hangs_delays_nothing(tmp_path: Path) -> None:
     until(lambda: not holders("MARK", str(tmp_path)), "the tool to be killed")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("limited", "calls"), [(True, 1), (False, 3)])
 def test_a_tool_that_takes_long_is_called_rarely(tmp_path: Path, *, limited: bool, calls: int) -> None:
     """A tenth of a second of CPU time is a thousandth of a hundred seconds."""

@@ -59,6 +59,7 @@ def sequence(seed: int, trials: int, at_once: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", range(3))
 def test_a_trial_finds_what_the_whole_log_comes_to(tmp_path: Path, seed: int) -> None:
     printed = said(tmp_path, sequence(seed, 30, 1 + seed))

@@ -101,12 +101,14 @@ def test_a_gpu_that_is_lost(tmp_path: Path) -> None:
     assert signs(failed(tmp_path, tools)) == (Sign(lost, of_hardware=True),)
 
 
+@pytest.mark.extended
 def test_tools_that_hang_are_given_up(tmp_path: Path) -> None:
     text = "trap '' TERM; sleep 600 & wait; sleep 600"
     found = signs(failed(tmp_path, dict.fromkeys(("dmesg", "journalctl", "nvidia-smi"), text)))
     assert {sign.of_hardware for sign in found} <= {False}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("text", ["head -c 100000 /dev/urandom", "kill -SEGV $$", "exit 3"])
 def test_tools_that_fail_or_print_junk_show_nothing(tmp_path: Path, text: str) -> None:
     assert signs(failed(tmp_path, dict.fromkeys(("dmesg", "journalctl", "nvidia-smi"), text))) == ()

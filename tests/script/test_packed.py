@@ -69,6 +69,7 @@ def until(folder: Path, lines: int) -> None:
     raise AssertionError("the trials do not start")
 
 
+@pytest.mark.extended
 def test_many_workers_run_each_trial_once(tmp_path: Path) -> None:
     code, out = ended(job(tmp_path, "echo $HPCDIST_TRIAL $N >>ran", 60, 8))
     assert code == 0, out
@@ -387,6 +388,7 @@ def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(
     assert kept == {"1": "1\n1\n", "2": "2\n"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("restart", "said"),
     [
@@ -403,7 +405,10 @@ def test_a_job_that_may_not_go_on_leaves_its_trials(
 
 
 def test_a_search_that_is_stopped_or_done_is_not_requeued(tmp_path: Path) -> None:
-    code, _ = at_its_limit(tmp_path, f"touch {tmp_path}/run/stop; {WAIT}", {})
+    both = (
+        "echo >>up; until (($(wc -l <up) == 2)); do sleep 0.1; done"  # a worker begins no trial after a stop
+    )
+    code, _ = at_its_limit(tmp_path, f"{both}; touch {tmp_path}/run/stop; {WAIT}", {})
     assert (code, (tmp_path / "requeued").exists()) == (143, False)
 
 

@@ -244,6 +244,7 @@ exit 3
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("end", "expected"),
     [

@@ -120,6 +120,7 @@ exit $((last > ${{code:-0}} ? last : code))
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("second", "file"),
     [

@@ -55,7 +55,8 @@ def test_a_job_at_its_limit_is_never_completed_0(tmp_path: Path, name: str, laun
 @pytest.mark.parametrize("name", ["TERM", "HUP"])
 def test_exit_code_0_after_term_is_marked_in_the_event_log(tmp_path: Path, name: str) -> None:
     """Else a program that did not finish would count as completed where its job was cancelled."""
-    code = signalled(tmp_path, name, run={"cmd": f"trap 'exit 0' {name}; echo ready; sleep 20 & wait"})
+    wait = "sleep 20 >/dev/null 2>&1 & wait"
+    code = signalled(tmp_path, name, run={"cmd": f"trap 'exit 0' {name}; echo ready; {wait}"})
     assert (code, events(tmp_path)) == (0, [("started", "0"), ("terminated", "0"), ("ended", "0")])
 
 

@@ -41,6 +41,7 @@ def script(folder: Path, element: int, line: str = "") -> subprocess.CompletedPr
     return subprocess.run(["bash", "-s"], input=text.encode(), cwd=folder, capture_output=True, check=False)
 
 
+@pytest.mark.extended
 @examples(40)
 @given(some.lists(TRIALS, min_size=1, max_size=4))
 def test_the_script_reads_what_was_written(tmp_path: Path, trials: list[TrialTexts]) -> None:

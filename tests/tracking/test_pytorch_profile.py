@@ -91,6 +91,7 @@ def test_what_is_no_trace_is_damaged_or_has_no_communication(text: bytes) -> Non
     assert summary(text) is None
 
 
+@pytest.mark.extended
 def test_a_small_file_that_is_huge_within_is_refused() -> None:
     zeros = gzip.compress(b" " * (pytorch_profile.MOST_BYTES + 2))
     with pytest.raises(OSError, match="larger than 256 MiB"):

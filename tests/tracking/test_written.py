@@ -104,6 +104,7 @@ def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
     assert series.read(run, StoredPlan()).unread == (f"{file} was not read: it is larger than 1024 MiB",)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "head", "line"),
     [("metrics.jsonl", "", '{"step": 1, "loss": 0.5}\n'), ("metrics.csv", "step,loss\n", "1,0.5\n")],
