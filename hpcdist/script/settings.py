@@ -105,6 +105,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "needs_pmi": launch.needs_pmi,
         "mpi": launch.needs_pmi and launch.mpi,
         "label": launch.label_in_task,
+        "starts_processes": launch.starts_processes,
         "remote_shell": launch.remote_shell,
         "orders_nodes": launch.orders_nodes,
         "checks_program": _checks_program(plan),

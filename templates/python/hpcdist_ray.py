@@ -48,11 +48,11 @@ def main() -> NoReturn:
     parser.add_argument("--head", action="append", default=[])
     parser.add_argument("program", nargs="+")
     options = parser.parse_args()
-    for name in ("USR1", "USR2", "HUP", "INT"):
-        signal.signal(getattr(signal, "SIG" + name), _ignore)
-    signal.signal(signal.SIGTERM, _end)
-    _allow_files()
     node = _Node()
+    for name in ("USR1", "USR2", "HUP", "INT"):
+        signal.signal(getattr(signal, "SIG" + name), node.leave)
+    signal.signal(signal.SIGTERM, node.end)
+    _allow_files()
     try:
         code = node.run(options)
     except SystemExit as error:
@@ -62,7 +62,7 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - whatever Ray raises
         code = 1
         sys.stderr.write("hpcdist: Ray on {}: {!r}\n".format(node.name, error))
-    signal.signal(signal.SIGTERM, _ignore)
+    signal.signal(signal.SIGTERM, node.leave)
     code = node.stop(code)
     sys.stderr.flush()
     os._exit(code)  # Ray's own threads may not end
@@ -74,15 +74,6 @@ def _allow_files() -> None:
     most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _ignore(*_: Any) -> None:
-    """Leave a signal to the program, which gets it too."""
-
-
-def _end(*_: Any) -> None:
-    """Leave TERM to the program as well, which may still save what it has."""
-    raise SystemExit(_TERM)
 
 
 class _Node:
@@ -102,6 +93,17 @@ class _Node:
         self.ray: Optional["subprocess.Popen[bytes]"] = None
         self.program: Optional["subprocess.Popen[bytes]"] = None
         self.connections: List[socket.socket] = []
+        self.passes_on = os.environ.pop("HPCDIST_PASS_ON", "")
+
+    def leave(self, number: int, _: Any) -> None:
+        """Leave a signal to the program, which gets it too; but TERM and HUP may have come to this one alone."""
+        if self.passes_on and number in (signal.SIGTERM, signal.SIGHUP) and self.program and self.program.poll() is None:
+            self.program.send_signal(number)
+
+    def end(self, number: int, frame: Any) -> None:
+        """Leave TERM to the program as well, which may still save what it has."""
+        self.leave(number, frame)
+        raise SystemExit(_TERM)
 
     def run(self, options: argparse.Namespace) -> int:
         if not which("ray"):
@@ -234,7 +236,7 @@ class _Node:
                 self._check()
                 if time.monotonic() > self.deadline:
                     raise
-        signal.signal(signal.SIGTERM, _end)  # Ray has one of its own
+        signal.signal(signal.SIGTERM, self.end)  # Ray has one of its own
         self._accept()
         while len(_alive(ray)) < options.nodes:
             self._check()

@@ -54,7 +54,13 @@ hpcdist_trap_signals() {
 }
 hpcdist_forward() {
   [[ $1 != TERM && $1 != HUP ]] || hpcdist_told_to_end=1
-  hpcdist_send "$1"
+  if [[ $1 == TERM && ${hpcdist_program:-none} != none ]] && hpcdist_starts_by_srun; then
+    hpcdist_signal=TERM
+    # Where Slurm ends the job, it signals the tasks itself.
+    [[ $(trap '' TERM && ending_slurm) ]] || hpcdist_notify TERM
+  else
+    hpcdist_send "$1"
+  fi
   [[ $1 != TERM ]] || hpcdist_meet_limit
 }
 hpcdist_send() {
@@ -63,6 +69,8 @@ hpcdist_send() {
     [[ $1 == USR[12] ]] || exit $((128 + $(kill -l "$1")))
   elif [[ ${hpcdist[mode]} == once ]]; then
     kill -s "$1" -- "-$hpcdist_program" 2>/dev/null
+  elif [[ ${hpcdist[launcher]} == horovodrun?(-elastic) ]]; then
+    hpcdist_signal_by_ssh "$1"
   else
     kill -s "$1" "$hpcdist_program" 2>/dev/null
   fi

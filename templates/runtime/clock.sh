@@ -57,10 +57,12 @@ hpcdist_end_in_time() {
   fi
   hpcdist_signal=URG
 }
-# Sends the program a signal; but srun that gets TERM kills its tasks at once, so Slurm sends it to them.
+# Whether it is srun that gets the script's signals: at TERM it kills its tasks at once.
+hpcdist_starts_by_srun() { [[ ${hpcdist[launcher]} == srun && ${hpcdist[mode]} != once ]]; }
+# Sends the program a signal, or has Slurm send it to the tasks.
 hpcdist_notify() {
   [[ $1 != TERM ]] || hpcdist_got_term=1
-  if [[ $1 == TERM && ${hpcdist[launcher]} == srun && ${hpcdist[mode]} != once ]]; then
+  if [[ $1 == TERM ]] && hpcdist_starts_by_srun; then
     for _ in {1..10}; do ! timeout 60 scancel -s TERM "$(hpcdist_slurm_id)" || break; sleep 5; done </dev/null >/dev/null 2>&1 &
   else
     hpcdist_send "$1"

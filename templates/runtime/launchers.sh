@@ -140,6 +140,33 @@ hpcdist_signal_flux() {
   for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
 }
 
+# Signals the ranks on all nodes, where horovodrun has started them by ssh: it ends by a signal, and passes on none but TERM, on
+# its own node.
+hpcdist_signal_by_ssh() {
+  local node here text
+  printf -v text 'hpcdist_signal_ranks %q %q' "$1" "$HPCDIST_JOB_DIR"
+  text="$(declare -f hpcdist_signal_ranks); $text"
+  read -r here </proc/sys/kernel/hostname
+  for node in "${hpcdist_nodes[@]}"; do
+    if [[ $node == localhost || ${node%%.*} == "${here%%.*}" ]]; then
+      hpcdist_signal_ranks "$1" "$HPCDIST_JOB_DIR"
+    else
+      printf -v text %q "$text"
+      ssh -o BatchMode=yes -o ConnectTimeout=10 "$node" "bash -c $text" &
+    fi
+  done </dev/null >/dev/null 2>&1
+}
+# What the task wrappers of job $2 on this node have started, and the shells of commands of several lines, gets signal $1.
+hpcdist_signal_ranks() {
+  local file name
+  grep -lszxF -e "$2/task.sh" -e "$2/rank.sh" -e "$2/command.sh" /proc/[0-9]*/cmdline | while read -r file; do
+    read -r name <"${file%cmdline}comm" && [[ $name == bash ]] || continue
+    file=${file%/cmdline}
+    # shellcheck disable=SC2046 # these are words
+    kill -s "$1" $(<"$file/task/${file##*/}/children")
+  done
+}
+
 # Starts every task in its own process group, forwards signals, and ends the others when one fails.
 start_processes() {
   local hpcdist_rank hpcdist_pid hpcdist_name hpcdist_pids=() hpcdist_code=0 # all other names stay those of the program

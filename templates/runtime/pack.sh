@@ -1,6 +1,6 @@
 # --- Packed trials: each task of the job is a worker, which runs one trial after another until none is left
 
-hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_apply_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_may_try_again hpcdist_trial_failed hpcdist_can_write
+hpcdist_of_workers=(hpcdist_run_worker hpcdist_is_stopped hpcdist_is_cancelled hpcdist_watch_trial hpcdist_over_limits hpcdist_apply_limits hpcdist_read_trials hpcdist_claim_next hpcdist_claim hpcdist_run_trial hpcdist_become_trial hpcdist_may_try_again hpcdist_trial_failed hpcdist_can_write
   hpcdist_worker_returns hpcdist_return_trial hpcdist_log_trial hpcdist_prepare_trial hpcdist_forget_launcher trial environment found hpcdist_find_trial hpcdist_choose_trial
   hpcdist_export_trial trial_program write_program hpcdist_size_of hpcdist_write_file hpcdist_move_files hpcdist_unwritten hpcdist_fail
   hpcdist_open_logs hpcdist_open_log hpcdist_take_over hpcdist_lost_claims hpcdist_has_row hpcdist_begin_of
@@ -118,8 +118,7 @@ hpcdist_run_worker() {
   local watcher
   hpcdist_worker=$(((${hpcdist_element:-1} - 1) * hpcdist[tasks] + HPCDIST_RANK))
   ((hpcdist_worker < hpcdist[packed])) || exit 0
-  trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
-  trap 'hpcdist_ended_by=TERM' TERM
+  hpcdist_trap_task_signals
   hpcdist_read_trials
   while [[ ! ${hpcdist_ended_by:-} ]] && ! hpcdist_is_stopped && { hpcdist_claim_next || { hpcdist_take_over && hpcdist_claim_next; }; }; do
     hpcdist_watch_trial "${hpcdist_claimed%.*}" "${hpcdist_claimed##*.}" </dev/null >/dev/null 2>&1 &
@@ -205,13 +204,11 @@ hpcdist_run_trial() {
     [[ ! ${hpcdist_ended_by:-} ]] || { hpcdist_worker_returns "$1.$2" 143 && return; }
     hpcdist_count_oom_kills
     hpcdist_oom_kills_before=$hpcdist_oom_kills
-    prepared=$(
-      exec 3>&1 </dev/null >>"$log" 2>&1
-      hpcdist_prepare_trial "$1" "$2" && echo 1 >&3 && exec 3>&- && trial
-    )
+    prepared=$HPCDIST_RUN_DIR/jobs/$id/prepared.$2.$hpcdist_try
+    hpcdist_run_signalled hpcdist_become_trial "$1" "$2" "$prepared" </dev/null >>"$log" 2>&1
     hpcdist_code=$?
     # It is no failure of the trial that its program could not be started, as of a full disk: all that follow would fail, too.
-    [[ $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
+    [[ -e $prepared ]] || ((hpcdist_code != 86)) || { hpcdist_worker_returns "$1.$2" 86 && hpcdist_fail_task "trial $1 could not be prepared; $log shows why"; }
     # TERM may reach the program a moment before it reaches this shell.
     ((hpcdist_code != 143)) || [[ ${hpcdist_ended_by:-} ]] || sleep 1
     if ((hpcdist_code == 0)) && [[ ${hpcdist_ended_by:-} ]]; then
@@ -235,6 +232,7 @@ hpcdist_run_trial() {
   hpcdist_log_trial "$end $id" "$hpcdist_code" || hpcdist_fail_task "the end of trial $1 cannot be written to $HPCDIST_RUN_DIR; is the disk full, or your quota used up?"
   [[ $hpcdist_code == 0 || $end != ended ]] || hpcdist_trial_failed "$1"
 }
+hpcdist_become_trial() { hpcdist_prepare_trial "$1" "$2" && : >"$3" && trial; }
 hpcdist_may_try_again() {
   local code
   ((hpcdist_code != 86 && hpcdist_code < 128 && hpcdist_try < ${hpcdist[max_restarts]:-0})) || return

@@ -26,7 +26,7 @@ hpcdist_run() {
   hpcdist_program=$!
   [[ ${hpcdist[mode]} != once || ${hpcdist[launch_node]:-} ]] || hpcdist_begin_gpu_usage $$ # on the first node alone
   [[ ! ${hpcdist[rehearsal]:-} ]] || hpcdist_begin_rehearsal
-  [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_forward TERM # a signal that came before the program started
+  [[ -z ${hpcdist_told_to_end:-} ]] || hpcdist_send TERM # a signal that came before the program started
   if [[ ${hpcdist[required_roles]:-} ]]; then
     hpcdist_end_servers 2>/dev/null &
     hpcdist_server_end=$!

@@ -35,13 +35,12 @@ hpcdist_run_task() {
     exec > >(hpcdist_label)
     [[ ${hpcdist[error]:-} ]] || exec 2>&1
   fi
-  # Launchers signal the whole process group, so the program gets it; this shell only waits for its exit code.
-  trap : INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ
-  trap 'hpcdist_ended_by=TERM' TERM
+  hpcdist_trap_task_signals
   [[ ! ${hpcdist_ended_by:-} ]] || exit 143
   hpcdist_count_oom_kills
   hpcdist_oom_kills_before=$hpcdist_oom_kills
-  "$@"
+  [[ ! ${hpcdist[starts_processes]:-} ]] || set -- hpcdist_become "$@"
+  hpcdist_run_signalled "$@"
   hpcdist_code=$?
   hpcdist_end_gpu_usage
   # TERM may reach the program a moment before it reaches this shell.
@@ -63,6 +62,65 @@ hpcdist_run_task() {
   fi
   exit "$hpcdist_code"
 }
+# Launchers signal the whole process group, so the program gets it, and this shell only waits for its exit code. But slurmstepd
+# with proctrack/cgroup signals what it has started itself, which is this shell: it passes the signal on.
+hpcdist_trap_task_signals() {
+  local name
+  hpcdist_program='' hpcdist_alone=''
+  ! hpcdist_is_signalled_alone || hpcdist_alone=1
+  # shellcheck disable=SC2064 # the signal's name is that of now
+  for name in TERM INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ; do trap "hpcdist_hear $name" "$name"; done
+}
+# proctrack/cgroup: src/plugins/proctrack/cgroup/proctrack_cgroup.c of Slurm, proctrack_p_signal. It has each step in a group
+# of its own, in version 1 of the hierarchy of the freezer.
+hpcdist_is_signalled_alone() {
+  local name kind path
+  read -r name <"/proc/$PPID/comm" && [[ $name == slurmstepd* ]] && while IFS=: read -r _ kind path; do
+    [[ $kind == @(|freezer) && $path == */job_* ]] && return
+  done </proc/self/cgroup
+  return 1
+} 2>/dev/null
+hpcdist_hear() {
+  hpcdist_signal=$1
+  [[ $1 != TERM ]] || hpcdist_ended_by=TERM
+  [[ ! $hpcdist_alone || ! $hpcdist_program ]] || hpcdist_pass_on "$1"
+}
+hpcdist_pass_on() { kill -s "$1" "$hpcdist_program" && hpcdist_pass_below "$1" "$hpcdist_program"; } 2>/dev/null
+# A command of several lines is the file command.sh, whose shell waits for the program that it has started. torchrun ends its
+# processes when it gets TERM; signals that it would die of it ignores here, and they are for its processes.
+hpcdist_pass_below() {
+  local pid file='' below
+  below=$(cat /proc/"$2"/task/*/children)
+  { read -rd '' _ && read -rd '' file; } <"/proc/$2/cmdline"
+  if [[ $file == */command.sh ]]; then
+    # shellcheck disable=SC2086 # these are words
+    kill -s "$1" $below
+    return
+  elif [[ ${hpcdist[starts_processes]:-} && $2 == "$hpcdist_program" ]]; then
+    # shellcheck disable=SC2086 # these are words
+    [[ $1 == USR[12] ]] && kill -s "$1" $below || return
+  fi
+  for pid in $below; do hpcdist_pass_below "$1" "$pid"; done
+}
+# Runs a program, or a function as a process of its own, and returns its exit code.
+hpcdist_run_signalled() {
+  if [[ $hpcdist_alone ]]; then
+    set -m # without it bash has what runs in the background ignore INT and QUIT
+    HPCDIST_PASS_ON=1 "$@" <&0 & # for programs of our own that have started the user's
+    set +m
+    hpcdist_program=$!
+    [[ ! ${hpcdist_ended_by:-} ]] || hpcdist_pass_on TERM # which came before the program started
+    hpcdist_code=127
+    hpcdist_wait_for_program
+    hpcdist_program=
+    return "$hpcdist_code"
+  elif declare -F "$1" >/dev/null; then
+    ("$@")
+  else
+    "$@"
+  fi
+}
+hpcdist_become() { trap '' USR1 USR2 && exec "$@"; }
 hpcdist_label() { trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /"; }
 # The first task that fails is the cause, not those that the launcher then ends. The job's script reports it: this task
 # may be killed before it could. A task that TERM ended leaves a file of another name.

@@ -31,7 +31,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='container: 2 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/container-1
   [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
   [gpus]=launcher [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
   [ports]=16 [by_address]=1
@@ -105,13 +105,12 @@ task_environment() {
   export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
   export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
-  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
-  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+  export PET_NODE_RANK="$HPCDIST_NODE"  # framework pytorch
 }
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --gpus-per-task=8: site frontier: gpus.bound_by
   # --mpi=cray_shasta: site frontier: launchers.srun.mpi
   # --gpu-bind=closest: site frontier: launchers.srun.binding
@@ -122,10 +121,10 @@ launch() {
   # --pwd "$PWD": container apptainer
   # /images/torch.sif: container.yml build.image
   # bash -c export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@" hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64": site frontier: container.library_path
-  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": container.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=60 --label --gpus-per-task=8 --mpi=cray_shasta --gpu-bind=closest \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=0 --label --gpus-per-task=8 --mpi=cray_shasta --gpu-bind=closest \
     "${hpcdist_task[@]}" \
-    apptainer exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/usr/share/libdrm:/usr/share/libdrm" --bind "/var/spool/slurmd:/var/spool/slurmd" --bind "/opt/cray:/opt/cray" --pwd "$PWD" /images/torch.sif bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    apptainer exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/usr/share/libdrm:/usr/share/libdrm" --bind "/var/spool/slurmd:/var/spool/slurmd" --bind "/opt/cray:/opt/cray" --pwd "$PWD" /images/torch.sif bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -27,7 +27,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='container: 2 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/container-1
   [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
   [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
@@ -72,28 +72,27 @@ task_environment() {
   export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
   export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
-  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
-  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+  export PET_NODE_RANK="$HPCDIST_NODE"  # framework pytorch
 }
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # podman-hpc run --rm --net=host --ipc=host --pid=host --gpu: container podman-hpc
   # --volume="$PWD:$PWD" --volume="$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
   # --volume="/global/data/imagenet:/global/data/imagenet": site podman-like: volumes.imagenet
   # --volume="/var/spool/slurmd:/var/spool/slurmd" --volume="/opt/fabric:/opt/fabric:ro" --volume="/run/job-$SLURM_JOB_ID:/run/job-$SLURM_JOB_ID": site podman-like: container.binds
-  # --workdir="$PWD" --env=HPCDIST_* --env=SLURM_* --env=PMI_* --env=PMIX_* --env=PALS_* --env=OMPI_* --env=HOROVOD_* --env=POLYAXON_* --env=PYTHONUNBUFFERED --env=OMP_NUM_THREADS --env=GREETING --env=PET_LOCAL_ADDR --env=TORCHELASTIC_ERROR_FILE --env=PET_RDZV_CONF --env=CUDA_VISIBLE_DEVICES: container podman-hpc
+  # --workdir="$PWD" --env=HPCDIST_* --env=SLURM_* --env=PMI_* --env=PMIX_* --env=PALS_* --env=OMPI_* --env=HOROVOD_* --env=POLYAXON_* --env=PYTHONUNBUFFERED --env=OMP_NUM_THREADS --env=GREETING --env=PET_LOCAL_ADDR --env=TORCHELASTIC_ERROR_FILE --env=PET_NODE_RANK --env=CUDA_VISIBLE_DEVICES: container podman-hpc
   # --nccl: site podman-like: container.gpu_args
   # nvcr.io/nvidia/pytorch:24.08-py3: container.yml build.image
   # env: site podman-like: container.env
   # NCCL_NET=AWS Libfabric: site podman-like: container.env.NCCL_NET
   # FLAG=true: site podman-like: container.env.FLAG
-  # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+  # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": container.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=60 --label \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" \
-    podman-hpc run --rm --net=host --ipc=host --pid=host --gpu --volume="$PWD:$PWD" --volume="$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --volume="/global/data/imagenet:/global/data/imagenet" --volume="/var/spool/slurmd:/var/spool/slurmd" --volume="/opt/fabric:/opt/fabric:ro" --volume="/run/job-$SLURM_JOB_ID:/run/job-$SLURM_JOB_ID" --workdir="$PWD" '--env=HPCDIST_*' '--env=SLURM_*' '--env=PMI_*' '--env=PMIX_*' '--env=PALS_*' '--env=OMPI_*' '--env=HOROVOD_*' '--env=POLYAXON_*' --env=PYTHONUNBUFFERED --env=OMP_NUM_THREADS --env=GREETING --env=PET_LOCAL_ADDR --env=TORCHELASTIC_ERROR_FILE --env=PET_RDZV_CONF --env=CUDA_VISIBLE_DEVICES --nccl nvcr.io/nvidia/pytorch:24.08-py3 env 'NCCL_NET=AWS Libfabric' FLAG=true torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    podman-hpc run --rm --net=host --ipc=host --pid=host --gpu --volume="$PWD:$PWD" --volume="$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --volume="/global/data/imagenet:/global/data/imagenet" --volume="/var/spool/slurmd:/var/spool/slurmd" --volume="/opt/fabric:/opt/fabric:ro" --volume="/run/job-$SLURM_JOB_ID:/run/job-$SLURM_JOB_ID" --workdir="$PWD" '--env=HPCDIST_*' '--env=SLURM_*' '--env=PMI_*' '--env=PMIX_*' '--env=PALS_*' '--env=OMPI_*' '--env=HOROVOD_*' '--env=POLYAXON_*' --env=PYTHONUNBUFFERED --env=OMP_NUM_THREADS --env=GREETING --env=PET_LOCAL_ADDR --env=TORCHELASTIC_ERROR_FILE --env=PET_NODE_RANK --env=CUDA_VISIBLE_DEVICES --nccl nvcr.io/nvidia/pytorch:24.08-py3 env 'NCCL_NET=AWS Libfabric' FLAG=true torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -31,7 +31,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='pytorch-torchrun: 3 tasks by srun, 3 nodes, 12 GPUs' [run_dir]=/scratch/me/runs/pytorch-torchrun-1
   [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [checks_program]=1
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1 [checks_program]=1
   [nodes]=3 [tasks]=3 [tasks_per_node]='1(x3)' [processes]=1
   [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16 [suffix]=i [by_address]=1
@@ -87,12 +87,12 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
+  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # torchrun_jsc: site juwels-booster: torchrun.program
   # --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch_torchrun.yml run.cmd
-  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=60 --label \
+  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" torchrun_jsc --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -21,7 +21,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='pytorch-torchrun: 2 tasks by srun, 2 nodes, 6 GPUs' [run_dir]=/scratch/me/runs/pytorch-torchrun-1
   [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [checks_program]=1
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1 [checks_program]=1
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [uneven]=0 [processes]=1
   [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
@@ -67,7 +67,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=60 --label --mpi=pmix \
+  exec srun --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
     "${hpcdist_task[@]}" torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -68,11 +68,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site testbed: launchers.srun.mpi
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": quickstart.yml run.cmd
-  exec srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --label --mpi=pmix \
+  exec srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

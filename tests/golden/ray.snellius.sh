@@ -27,7 +27,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='ray: 3 tasks by srun, 3 nodes, 12 GPUs' [run_dir]=/scratch/me/runs/ray-1
   [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
   [nodes]=3 [tasks]=3 [tasks_per_node]='1(x3)' [processes]=1
   [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16 [by_address]=1
@@ -78,7 +78,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
+  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # apptainer exec --nv: container apptainer
   # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
@@ -89,7 +89,7 @@ launch() {
   # --head=--log-style=record: ray.yml ray.head_args
   # --: framework ray
   # bash "$HPCDIST_JOB_DIR/command.sh": ray.yml run.cmd
-  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=60 --label \
+  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" \
     apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/ray.sif python3 "$HPCDIST_RUN_DIR/python/hpcdist_ray.py" --nodes=3 --wait=300 --start=--object-store-memory=21474836480 --head=--include-dashboard=true --head=--dashboard-port=8265 '--start=--resources={"fast": 1}' --head=--log-style=record -- \
     bash "$HPCDIST_JOB_DIR/command.sh"

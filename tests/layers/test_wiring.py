@@ -139,6 +139,7 @@ SHAPED = {
 }
 
 
+@pytest.mark.extended
 @examples(60)
 @given(name=st.sampled_from(sorted(SHAPED)), crowds=jobs(), data=st.data())
 def test_whatever_the_shape_of_the_job(

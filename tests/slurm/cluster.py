@@ -25,6 +25,7 @@ from tests.slurm.process import (
     first_below,
     until,
 )
+from tests.slurm.release import folder
 from tests.slurm.requirements import missing
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -78,27 +79,34 @@ class Cluster:
     _powered: dict[str, Process] = field(default_factory=dict)
 
     @classmethod
-    def boot(
+    def boot(  # noqa: PLR0913 - each is a property of the cluster
         cls,
         directory: Path,
         *,
         nodes: Sequence[Node] = DEFAULT_NODES,
         accounting: bool = False,
-        proctrack: str = "linuxproc",
+        proctrack: str = "",
+        release: str = "",
+        topology: str = "",
         share: Sequence[Path] = (),
     ) -> Cluster:
         """Boot a cluster that keeps its files in `directory`, and return when all its nodes are idle.
 
         The project's checkout, `directory` and the paths of `share` are the same on all nodes and on the
         host, and unprivileged users can reach them even where the host's directories above are closed.
+        `proctrack`: as in `Settings`; by default "cgroup" where the machine has what it needs.
+        `release`: of Debian, for its Slurm; without one this machine's is booted.
         """
+        if not proctrack:
+            proctrack = "linuxproc" if release or cgroups.missing() else "cgroup"
         if problem := missing(accounting=accounting) or (proctrack == "cgroup" and cgroups.missing()):
             raise ClusterError(problem)
         for name in ("log", "home", "ready", "spool"):
             (directory / name).mkdir(parents=True, exist_ok=True)
         directory.chmod(0o755)
         shared = tuple(path.resolve() for path in (CHECKOUT, directory, *share))
-        settings = Settings(directory.resolve(), shared, tuple(nodes), accounting, proctrack)
+        root = folder(release) if release else Path("/")
+        settings = Settings(directory.resolve(), shared, tuple(nodes), accounting, proctrack, root, topology)
         settings.save()
         if accounting:
             database.fetch(settings)

@@ -50,6 +50,10 @@ class Settings:
     accounting: bool = False
     proctrack: str = "linuxproc"
     """How slurmd finds a job's processes: "cgroup", as almost every centre has it, or "linuxproc"."""
+    root: Path = Path("/")
+    """The folder with the system that runs the cluster: this machine's, or another release's."""
+    topology: str = ""
+    """The plug-in that knows how nodes are connected: "flat", "tree" or "block"; Slurm's default if empty."""
 
     @property
     def database(self) -> Path:
@@ -69,7 +73,10 @@ class Settings:
     def load(cls, directory: Path) -> Settings:
         raw = json.loads((directory / cls.FILE).read_text())
         nodes = tuple(Node(**{**node, "features": tuple(node["features"])}) for node in raw["nodes"])
-        return cls(directory, tuple(map(Path, raw["shared"])), nodes, raw["accounting"], raw["proctrack"])
+        shared = tuple(map(Path, raw["shared"]))
+        return cls(
+            directory, shared, nodes, raw["accounting"], raw["proctrack"], Path(raw["root"]), raw["topology"]
+        )
 
     def address(self, name: str) -> str:
         return f"10.77.0.{[node.name for node in self.nodes].index(name) + 11}"
@@ -154,8 +161,22 @@ def slurm_conf(settings: Settings) -> str:
             "AccountingStorageTRES=gres/gpu",
             "AccountingStoreFlags=job_comment",
         ]
+    if settings.topology:
+        lines.append(f"TopologyPlugin=topology/{settings.topology}")
     lines += [node.line(settings.address(node.name)) for node in settings.nodes]
     return "\n".join([*lines, *partitions(settings.nodes), ""])
+
+
+def topology_conf(settings: Settings) -> str:
+    """Each second node is of the same switch or block, so that the order of their names is not theirs."""
+    halves = [",".join(node.name for node in settings.nodes[first::2]) for first in (0, 1)]
+    if settings.topology == "tree":
+        switches = (f"SwitchName=s{number} Nodes={half}\n" for number, half in enumerate(halves, 1))
+        return "".join((*switches, "SwitchName=s0 Switches=s[1-2]\n"))
+    if settings.topology == "block":
+        blocks = (f"BlockName=b{number} Nodes={half}\n" for number, half in enumerate(halves, 1))
+        return "".join((*blocks, "BlockSizes=2,4\n"))
+    return ""
 
 
 def gres_conf(settings: Settings) -> str:
@@ -182,9 +203,12 @@ PidFile=/run/slurm/slurmdbd.pid
 """
 
 
-# slurmd looks for a cgroup file system even where no plugin uses one, and stops if there is none; naming the
-# plugin ends the search.
-CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+def cgroup_conf(settings: Settings) -> str:
+    """slurmd looks for a cgroup file system even where no plugin uses one, and stops if there is none."""
+    if settings.root != Path("/"):
+        return "CgroupPlugin=disabled\n"  # which Slurm 23.11 and later know
+    return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"  # naming the plugin ends the search
+
 
 # Each node has its own /run, so the steps of two nodes cannot meet in one directory.
 MPI_CONF = "PMIxCliTmpDirBase=/run/slurm\n"

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from tests.slurm import accounting, cgroups, config
+from tests.slurm import accounting, cgroups, config, release
 from tests.slurm.config import Settings
 from tests.slurm.mounts import SHM, TMP, cover, mount, open_up
 from tests.slurm.process import become, call, reap_forever
@@ -107,7 +107,9 @@ def controller(settings: Settings) -> None:
     etc.mkdir(exist_ok=True)
     (etc / "slurm.conf").write_text(config.slurm_conf(settings))
     (etc / "gres.conf").write_text(config.gres_conf(settings))
-    (etc / "cgroup.conf").write_text(config.CGROUP_CONF)
+    (etc / "cgroup.conf").write_text(config.cgroup_conf(settings))
+    if topology := config.topology_conf(settings):
+        (etc / "topology.conf").write_text(topology)
     (etc / "mpi.conf").write_text(config.MPI_CONF)
     for path in (Path("/run/slurm"), settings.directory / "state", settings.directory / "log" / "slurm"):
         owned(path, "slurm")
@@ -125,6 +127,8 @@ def main(directory: Path) -> None:
     os.umask(0o022)
     settings = Settings.load(directory)
     socket.sethostname("head")
+    if settings.root != Path("/"):
+        release.become(settings)
     private_filesystems(settings)
     if settings.accounting:
         accounting.mariadb(settings)
@@ -135,7 +139,8 @@ def main(directory: Path) -> None:
     ssh(settings)
     munge(settings)
     controller(settings)
-    open_mpi()
+    if settings.root == Path("/"):
+        open_mpi()
     settings.ready("head").touch()
     reap_forever()
 

@@ -17,9 +17,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def mount(source: str | Path, target: Path, kind: str = "", options: str = "", flags: int = 0) -> None:
     """mount(2) itself, since mount(8) would resolve the /proc/self/fd links that `cover` relies on."""
     words = (os.fsencode(word) for word in (source, target, kind))
-    if _libc.mount(*words, ctypes.c_ulong(flags), options.encode()) != 0:
+    checked(_libc.mount(*words, ctypes.c_ulong(flags), options.encode()), target)
+
+
+def checked(answer: int, path: Path) -> None:
+    """Raise what a system call on `path` answered, unless it is 0."""
+    if answer != 0:
         error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), str(target))
+        raise OSError(error, os.strerror(error), str(path))
 
 
 def bind(source: str | Path, target: Path) -> None:

@@ -103,9 +103,13 @@ class PyTorch(Plain):
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # The traceback of the first process that failed, where the program has it recorded.
         own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
-        # torchrun compares its own name with the endpoint's, which is another on many machines.
         section = section_of(Section, experiment, self.name)
         _, more = torchrun_args.split((*site.torchrun.args, *section.args))
+        if not section.max_restarts:
+            own |= {"PET_NODE_RANK": template(NODE)}
+            own |= {"PET_RDZV_CONF": template(",".join(more))} if more else {}
+            return tuple(filled(own, _ORIGIN))
+        # torchrun compares its own name with the endpoint's, which is another on many machines.
         hosts = {"master": ",".join(("is_host=1", *more)), "worker": ",".join(("is_host=0", *more))}
         return (
             *filled(own, _ORIGIN),
@@ -193,7 +197,8 @@ def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     yield Word(text=f"--nnodes={job.placement.size}", origin=_ORIGIN)
     if processes := _processes(job):
         yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
-    yield Word(text="--rdzv-backend=c10d", origin=_ORIGIN)
+    # c10d sorts the nodes by their names as text, so that n10 is before n9; only with it can all start again.
+    yield Word(text=f"--rdzv-backend={'c10d' if section.max_restarts else 'static'}", origin=_ORIGIN)
     yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
     yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
     yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)

@@ -2,7 +2,9 @@
 
 Set explicitly, because they are not Slurm's defaults: ``--cpus-per-task`` (srun since 22.05 does not take it
 from the job), ``--kill-on-bad-exit=1`` (by default the other ranks of a failed one run on until the time
-limit), and the number of tasks on each node (``-N2 -n4`` alone gives 3 + 1).
+limit), ``--wait=0`` (by a site's ``WaitTime`` the others would be killed so long after the first has ended
+well, as in the midst of a last checkpoint), and the number of tasks on each node (``-N2 -n4`` alone gives
+3 + 1).
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ class Srun(Plain):
             if len(groups) > 1:
                 texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
             texts += _shape(index, group, own_nodes=job.own_nodes > 0)
+            texts += _order(job, group)
             texts += [] if index else _common(job)
             texts += _gpus(job, group)
             texts += _site_words(job, group, options)
@@ -112,10 +115,11 @@ def _origin_of_pmi(job: JobSpec, options: LauncherOptions) -> Origin:
 
 
 def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
-    texts = [f"--nodes={group.nodes}", f"--ntasks={group.tasks}"]
+    texts = [f"--ntasks={group.tasks}"]
     if group.even:
+        texts.insert(0, f"--nodes={group.nodes}")
         texts += [f"--ntasks-per-node={group.tasks_per_node}", f"--cpus-per-task={group.cpus_per_task}"]
-    else:
+    else:  # with --nodes Slurm 24.05 and later refuse it
         texts += ["--distribution=arbitrary", "--cpu-bind=none"]
     yield from (Word(text=text, origin=_ORIGIN) for text in texts)
     if own_nodes and group.even:  # else srun takes any of the job's nodes
@@ -125,12 +129,16 @@ def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
         yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN)
 
 
+def _order(job: PreparedJob, group: Group) -> Iterator[Word]:
+    """Yield the option for the order of nodes by name: from Slurm 26.05 on tasks follow their topology."""
+    own = any(word.text.startswith("--distribution") for word in job.arguments)
+    if group.even and group.nodes > 1 and group.tasks_per_node > 1 and not own:
+        yield Word(text=f"--distribution=plane={group.tasks_per_node}", origin=_ORIGIN)
+
+
 def _common(job: JobSpec) -> Iterator[Word]:
     yield Word(text=f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", origin=_ORIGIN)
-    starts_many = any(row.processes > 1 for row in job.placement.rows)
-    if starts_many and job.completion.kill_on_failure and not job.completion.elastic:
-        # All torchruns wait for the last one's processes, 300 s long; by default srun waits for ever.
-        yield Word(text="--wait=60", origin=_ORIGIN)
+    yield Word(text="--wait=0", origin=_ORIGIN)
     if job.labels_output:
         yield Word(text="--label", origin=_ORIGIN)
 

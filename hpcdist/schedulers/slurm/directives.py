@@ -125,7 +125,9 @@ def _job_wide(job: JobSpec) -> Iterator[Line]:
     if job.request.dependency:
         yield "--dependency", ",".join(one.written(_wait) for one in job.request.dependency), "dependency"
     if job.request.signal is not None:
-        yield "--signal", str(job.request.signal), "signal"
+        # Slurm signals steps, such as mpirun's daemons on the other nodes; the script signals all tasks.
+        by_script = job.launch.launcher != "srun" and "B" not in job.request.signal.options
+        yield "--signal", f"{'B:' if by_script else ''}{job.request.signal}", "signal"
     if job.request.requeue:
         yield "--requeue", None, "requeue"
         yield "--open-mode", "append", "requeue"

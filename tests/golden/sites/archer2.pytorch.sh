@@ -89,7 +89,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --hint=nomultithread: site archer2: launchers.srun.binding
   # --distribution=block:block: site archer2: launchers.srun.args
   # "${hpcdist_task[@]}": task wrapper
@@ -98,7 +98,7 @@ launch() {
   # --pwd "$PWD": container singularity
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --label --hint=nomultithread --distribution=block:block \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8 --kill-on-bad-exit=1 --wait=0 --label --hint=nomultithread --distribution=block:block \
     "${hpcdist_task[@]}" \
     singularity exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"

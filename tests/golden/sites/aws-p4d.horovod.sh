@@ -74,12 +74,12 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site aws-p4d: launchers.srun.mpi
   # --cpu-bind=none: site aws-p4d: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=none \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=none \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -33,7 +33,7 @@ set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login 
 declare -A hpcdist=(
   [job]='pytorch: 2 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
   [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
+  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
   [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
   [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
   [ports]=16
@@ -79,21 +79,20 @@ task_environment() {
   export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
   export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
-  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
-  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+  export PET_NODE_RANK="$HPCDIST_NODE"  # framework pytorch
 }
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=192 --kill-on-bad-exit=1 --wait=60 --label: launcher srun
+  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=192 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site aws-p5: launchers.srun.mpi
   # --cpu-bind=none: site aws-p5: launchers.srun.binding
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS: container pyxis
   # "${hpcdist_task[@]}": task wrapper
-  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=192 --kill-on-bad-exit=1 --wait=60 --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS \
-    "${hpcdist_task[@]}" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=192 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS \
+    "${hpcdist_task[@]}" torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

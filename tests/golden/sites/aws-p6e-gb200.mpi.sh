@@ -60,7 +60,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=none \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=none \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -107,14 +107,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site azure-gb200: launchers.srun.mpi
   # --cpu-bind=none: site azure-gb200: launchers.srun.binding
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_IGNORE_CPU_AFFINITY,NCCL_MNNVL_ENABLE,NCCL_NVLS_ENABLE,NCCL_SHM_DISABLE,NCCL_DMABUF_ENABLE,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SL,NCCL_NET_GDR_LEVEL,NCCL_NET_GDR_C2C,UCX_NET_DEVICES,MELLANOX_VISIBLE_DEVICES,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_IGNORE_CPU_AFFINITY,NCCL_MNNVL_ENABLE,NCCL_NVLS_ENABLE,NCCL_SHM_DISABLE,NCCL_DMABUF_ENABLE,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SL,NCCL_NET_GDR_LEVEL,NCCL_NET_GDR_C2C,UCX_NET_DEVICES,MELLANOX_VISIBLE_DEVICES,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_IGNORE_CPU_AFFINITY,NCCL_MNNVL_ENABLE,NCCL_NVLS_ENABLE,NCCL_SHM_DISABLE,NCCL_DMABUF_ENABLE,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SL,NCCL_NET_GDR_LEVEL,NCCL_NET_GDR_C2C,UCX_NET_DEVICES,MELLANOX_VISIBLE_DEVICES,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -96,14 +96,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site azure-ndv4: launchers.srun.mpi
   # --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000: site azure-ndv4: node_types.a100.gpu_cpus
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IB_PCI_RELAXED_ORDERING,UCX_IB_PCI_RELAXED_ORDERING,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IB_PCI_RELAXED_ORDERING,UCX_IB_PCI_RELAXED_ORDERING,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IB_PCI_RELAXED_ORDERING,UCX_IB_PCI_RELAXED_ORDERING,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

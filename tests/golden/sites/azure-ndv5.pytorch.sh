@@ -107,14 +107,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site azure-ndv5: launchers.srun.mpi
   # --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000: site azure-ndv5: node_types.h100.gpu_cpus
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IGNORE_CPU_AFFINITY,NCCL_PXN_DISABLE,NCCL_MIN_NCHANNELS,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_PCI_RELAXED_ORDERING,NCCL_IB_QPS_PER_CONNECTION,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,NCCL_COLLNET_ENABLE,SHARP_SMX_UCX_INTERFACE,SHARP_COLL_ENABLE_SAT,SHARP_COLL_ENABLE_PCI_RELAXED_ORDERING,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --kill-on-bad-exit=1 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IGNORE_CPU_AFFINITY,NCCL_PXN_DISABLE,NCCL_MIN_NCHANNELS,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_PCI_RELAXED_ORDERING,NCCL_IB_QPS_PER_CONNECTION,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,NCCL_COLLNET_ENABLE,SHARP_SMX_UCX_INTERFACE,SHARP_COLL_ENABLE_SAT,SHARP_COLL_ENABLE_PCI_RELAXED_ORDERING,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IGNORE_CPU_AFFINITY,NCCL_PXN_DISABLE,NCCL_MIN_NCHANNELS,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_PCI_RELAXED_ORDERING,NCCL_IB_QPS_PER_CONNECTION,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,NCCL_COLLNET_ENABLE,SHARP_SMX_UCX_INTERFACE,SHARP_COLL_ENABLE_SAT,SHARP_COLL_ENABLE_PCI_RELAXED_ORDERING,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

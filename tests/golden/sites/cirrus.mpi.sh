@@ -60,7 +60,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --label --hint=nomultithread --distribution=block:block \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --kill-on-bad-exit=1 --wait=0 --label --hint=nomultithread --distribution=block:block \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -101,14 +101,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site coreweave-gb200: launchers.srun.mpi
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NVIDIA_IMEX_CHANNELS,NCCL_NET_GDR_C2C,NCCL_MNNVL_ENABLE,NCCL_CUMEM_ENABLE,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
   # --no-container-remap-root --no-container-mount-home: site coreweave-gb200: container.args
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --kill-on-bad-exit=1 --label --mpi=pmix --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NVIDIA_IMEX_CHANNELS,NCCL_NET_GDR_C2C,NCCL_MNNVL_ENABLE,NCCL_CUMEM_ENABLE,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME --no-container-remap-root --no-container-mount-home \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NVIDIA_IMEX_CHANNELS,NCCL_NET_GDR_C2C,NCCL_MNNVL_ENABLE,NCCL_CUMEM_ENABLE,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME --no-container-remap-root --no-container-mount-home \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

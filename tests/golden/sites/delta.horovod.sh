@@ -73,11 +73,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff: site delta: node_types.a100x4.gpu_cpus
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

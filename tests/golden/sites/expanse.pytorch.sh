@@ -89,7 +89,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmi2: site expanse: launchers.srun.mpi
   # "${hpcdist_task[@]}": task wrapper
   # singularity exec --nv: container singularity
@@ -98,7 +98,7 @@ launch() {
   # --pwd "$PWD": container singularity
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --kill-on-bad-exit=1 --label --mpi=pmi2 \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=10 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmi2 \
     "${hpcdist_task[@]}" \
     singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/expanse:/expanse" --bind "/scratch:/scratch" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"

@@ -103,13 +103,13 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --gpus-per-task=1: site frontier: gpus.bound_by
   # --mpi=cray_shasta: site frontier: launchers.srun.mpi
   # --gpu-bind=closest: site frontier: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -81,7 +81,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=14 --kill-on-bad-exit=1 --label --mpi=cray_shasta --gpu-bind=closest \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=14 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=cray_shasta --gpu-bind=closest \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -114,7 +114,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --gpus-per-task=1: site frontier: gpus.bound_by
   # --mpi=cray_shasta: site frontier: launchers.srun.mpi
   # --gpu-bind=closest: site frontier: launchers.srun.binding
@@ -126,7 +126,7 @@ launch() {
   # /images/torch.sif: pytorch.yml build.image
   # bash -c export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@" hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64": site frontier: container.library_path
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --kill-on-bad-exit=1 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
     "${hpcdist_task[@]}" \
     apptainer exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/usr/share/libdrm:/usr/share/libdrm" --bind "/var/spool/slurmd:/var/spool/slurmd" --bind "/opt/cray:/opt/cray" --pwd "$PWD" /images/torch.sif bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64" \
     bash "$HPCDIST_JOB_DIR/command.sh"

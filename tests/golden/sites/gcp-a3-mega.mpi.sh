@@ -67,7 +67,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=52 --kill-on-bad-exit=1 --label --mpi=pmi2 \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=52 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmi2 \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -95,14 +95,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmi2: site gcp-a3-mega: launchers.srun.mpi
   # --container-image="$hpcdist_image": pytorch.yml build.image
   # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/var/lib/tcpxo/lib64:/var/lib/tcpxo/lib64" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_FASTRAK_CTRL_DEV,NCCL_FASTRAK_IFNAME,NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
   # "${hpcdist_task[@]}": task wrapper
   # bash -c export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@" hpcdist "/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu": site gcp-a3-mega: container.library_path
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --kill-on-bad-exit=1 --label --mpi=pmi2 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/var/lib/tcpxo/lib64:/var/lib/tcpxo/lib64" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_FASTRAK_CTRL_DEV,NCCL_FASTRAK_IFNAME,NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmi2 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/var/tmp:/var/tmp,/var/lib/tcpxo/lib64:/var/lib/tcpxo/lib64" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_FASTRAK_CTRL_DEV,NCCL_FASTRAK_IFNAME,NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
     "${hpcdist_task[@]}" bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

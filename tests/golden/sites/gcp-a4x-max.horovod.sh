@@ -88,11 +88,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --mpi=pmix: site gcp-a4x-max: launchers.srun.mpi
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --kill-on-bad-exit=1 --label --mpi=pmix \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -70,11 +70,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --cpu-bind=mask_cpu:0xffff00000000,0xffff000000000000,0xffff,0xffff0000,0xffff000000000000000000000000,0xffff0000000000000000000000000000,0xffff0000000000000000,0xffff00000000000000000000: site karolina: node_types.a100.gpu_cpus
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 --kill-on-bad-exit=1 --label --cpu-bind=mask_cpu:0xffff00000000,0xffff000000000000,0xffff,0xffff0000,0xffff000000000000000000000000,0xffff0000000000000000000000000000,0xffff0000000000000000,0xffff00000000000000000000 \
+  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --cpu-bind=mask_cpu:0xffff00000000,0xffff000000000000,0xffff,0xffff0000,0xffff000000000000000000000000,0xffff0000000000000000000000000000,0xffff0000000000000000,0xffff00000000000000000000 \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -70,11 +70,11 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --cpu-bind=none: site marenostrum5: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --label --cpu-bind=none \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --cpu-bind=none \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -85,7 +85,7 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # --cpu-bind=none: site marenostrum5: launchers.srun.binding
   # "${hpcdist_task[@]}": task wrapper
   # singularity exec --nv: container singularity
@@ -94,7 +94,7 @@ launch() {
   # --pwd "$PWD": container singularity
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --kill-on-bad-exit=1 --label --cpu-bind=none \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=20 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --cpu-bind=none \
     "${hpcdist_task[@]}" \
     singularity exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --bind "/gpfs:/gpfs" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"

@@ -86,14 +86,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=24 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=24 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # apptainer exec --nv: container apptainer
   # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
   # --pwd "$PWD": container apptainer
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=24 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=24 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" \
     apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"

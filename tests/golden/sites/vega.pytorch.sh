@@ -77,10 +77,10 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" \
     bash "$HPCDIST_JOB_DIR/command.sh"
 }

@@ -85,14 +85,14 @@ task_environment() {
 
 # What starts them.
 launch() {
-  # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --kill-on-bad-exit=1 --label: launcher srun
+  # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
   # "${hpcdist_task[@]}": task wrapper
   # apptainer exec --rocm: container apptainer
   # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
   # --pwd "$PWD": container apptainer
   # /images/torch.sif: pytorch.yml build.image
   # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --kill-on-bad-exit=1 --label \
+  exec srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label \
     "${hpcdist_task[@]}" \
     apptainer exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
     bash "$HPCDIST_JOB_DIR/command.sh"

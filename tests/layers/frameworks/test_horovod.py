@@ -281,6 +281,7 @@ AWKWARD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_siz
 )
 
 
+@pytest.mark.extended
 @examples(60)
 @example(name='a "b" `id` $HOME $(id) \\ !! \n\n')
 @given(name=AWKWARD)

@@ -149,7 +149,7 @@ def processes(launch: Launch) -> Seats:
 
 
 def srun(launch: Launch) -> Seats:
-    """srun(1): --ntasks-per-node in blocks, or --distribution=arbitrary by a file with a host a task.
+    """srun(1): --ntasks-per-node in blocks or planes, or --distribution=arbitrary by a file with a host a task.
 
     The components of a heterogeneous job follow each other (srun(1), --het-group).
     """
@@ -160,17 +160,19 @@ def srun(launch: Launch) -> Seats:
         list(words) for colon, words in groupby(launch.words[1:], lambda word: word == ":") if not colon
     ]
     for index, (words, nodes) in enumerate(zip(components, launch.component_nodes, strict=True)):
-        assert number(words, "--nodes") == nodes
         tasks = number(words, "--ntasks")
         assert not has(words, "--het-group") or number(words, "--het-group") == index
-        if has(words, "--distribution"):
-            assert {"--distribution=arbitrary", f"--nodelist=$HPCDIST_JOB_DIR/ranks.{index}"} <= set(words)
+        if "--distribution=arbitrary" in words:
+            assert f"--nodelist=$HPCDIST_JOB_DIR/ranks.{index}" in words
+            assert not has(words, "--nodes")
             # The script writes the file from these lines of the host file (templates/runtime/launchers.sh).
             nodelist = [node for node, slots in hosts[first : first + nodes] for _ in range(slots)]
             assert len(nodelist) == tasks
             found += nodelist
         else:
+            assert number(words, "--nodes") == nodes
             each = number(words, "--ntasks-per-node")
+            assert not has(words, "--distribution") or f"--distribution=plane={each}" in words
             assert each * nodes == tasks
             found += [first + rank // each for rank in range(tasks)]
         first += nodes

@@ -165,6 +165,7 @@ def test_a_wrong_line_is_noticed(name: str, right: str, wrong: str) -> None:
     assert read(name, launch._replace(words=line.replace(right, wrong).split())) != seats(plan)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -260,6 +261,7 @@ def says(words: Sequence[str], wanted: Sequence[str]) -> bool:
     return any([*words[start : start + len(wanted)]] == [*wanted] for start in range(len(words)))
 
 
+@pytest.mark.extended
 @given(st.data(), st.sampled_from(["task", "node", "launcher"]))
 def test_jsrun_gives_each_task_its_cores_and_gpus(
     data: st.DataObject, visibility: Literal["task", "node", "launcher"]

@@ -28,10 +28,11 @@ def test_equal_tasks() -> None:
         "--ntasks-per-node=4",
         "--cpus-per-task=4",
         "--kill-on-bad-exit=1",
+        "--wait=0",
         "--label",
         "--mpi=pmix",
     )
-    assert plan.words[7] == Word(text="--mpi=pmix", origin=Origin("site", "testbed", "launchers.srun.mpi"))
+    assert plan.words[8] == Word(text="--mpi=pmix", origin=Origin("site", "testbed", "launchers.srun.mpi"))
 
 
 def test_one_task_has_no_label() -> None:
@@ -42,15 +43,26 @@ def test_one_task_has_no_label() -> None:
 
 def test_unequal_tasks_are_placed_one_by_one() -> None:
     plan = planned(framework="mpi", environment=environment(4, each=resources(cpu=4)))
-    assert [word.text for word in plan.words][:6] == [
+    assert [word.text for word in plan.words][:5] == [
         "srun",
-        "--nodes=2",
         "--ntasks=5",
         "--distribution=arbitrary",
         "--cpu-bind=none",
         '--nodelist="$HPCDIST_JOB_DIR/ranks.0"',
     ]
-    assert plan.words[5].shell
+    assert plan.words[4].shell
+
+
+def test_equal_tasks_of_several_nodes_follow_the_order_of_the_nodes() -> None:
+    plan = planned(framework="mpi", environment=environment(3, each=resources(cpu=8)))
+    assert [word.text for word in plan.words][:6] == [
+        "srun",
+        "--nodes=2",
+        "--ntasks=4",
+        "--ntasks-per-node=2",
+        "--cpus-per-task=8",
+        "--distribution=plane=2",
+    ]
 
 
 def test_components_of_a_heterogeneous_job() -> None:
@@ -63,11 +75,11 @@ def test_components_of_a_heterogeneous_job() -> None:
     )
     assert [word.text for word in plan.words] == launch(
         *["srun", "--het-group=0", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=20"],
-        *["--kill-on-bad-exit=1", "--label", "--mpi=none"],
+        *["--kill-on-bad-exit=1", "--wait=0", "--label", "--mpi=none"],
         *[":", "--het-group=1", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2", "--cpus-per-task=1"],
         "--mpi=none",
     )
-    assert plan.words[8].origin == Origin("rule", "no PMI over several components, but for MPI")
+    assert plan.words[9].origin == Origin("rule", "no PMI over several components, but for MPI")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +122,7 @@ def test_a_program_without_a_framework_may_use_mpi() -> None:
 
 def test_options_of_the_site() -> None:
     plan = planned(site(launchers={"srun": {"args": ["--gpu-bind=none", "-v"]}}))
-    assert plan.words[6:8] == (
+    assert plan.words[7:9] == (
         Word(text="--gpu-bind=none", origin=Origin("site", "x", "launchers.srun.args")),
         Word(text="-v", origin=Origin("site", "x", "launchers.srun.args")),
     )
@@ -126,12 +138,10 @@ def test_gpus_that_srun_hands_out(gpus: int, tasks: int) -> None:
     )
     assert plan.placement.size == tasks
     assert plan.gpus.visibility == "launcher"
-    assert [word.text for word in plan.words][7:10] == [
-        "--gpus-per-task=1",
-        "--mpi=cray_shasta",
-        "--gpu-bind=closest",
-    ]
-    assert plan.words[7].origin == Origin("site", "frontier", "gpus.bound_by")
+    texts = [word.text for word in plan.words]
+    place = texts.index("--label") + 1
+    assert texts[place : place + 3] == ["--gpus-per-task=1", "--mpi=cray_shasta", "--gpu-bind=closest"]
+    assert plan.words[place].origin == Origin("site", "frontier", "gpus.bound_by")
 
 
 @pytest.mark.parametrize(

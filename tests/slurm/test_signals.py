@@ -1,0 +1,154 @@
+"""The program gets every signal, and as often as one that its user starts by hand with the same launcher."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.slurm import cgroups
+from tests.slurm.cluster import Cluster
+from tests.slurm.config import USERS
+from tests.slurm.process import until
+from tests.slurm.users import ENVIRONMENT, PYTHON, User
+
+pytestmark = pytest.mark.real
+
+HEAR: Final = """\
+import os, signal, sys, time
+names = ("OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "RANK", "SLURM_PROCID")
+rank = next(os.environ[name] for name in names if name in os.environ)
+heard = open(f"{sys.argv[1]}.{rank}", "a", buffering=1)
+end = time.time() + 120
+
+def hear(number, frame):
+    global end
+    heard.write(signal.Signals(number).name[3:] + "\\n")
+    if number == signal.SIGTERM:
+        end = min(end, time.time() + 2)
+
+for name in ("USR1", "USR2", "TERM"):
+    signal.signal(signal.Signals["SIG" + name], hear)
+heard.write("ready\\n")
+while time.time() < end:
+    time.sleep(0.05)
+heard.write("saved\\n")
+sys.exit(3)
+"""
+"""What saves for two seconds when it gets TERM: less than Slurm's KillWait."""
+
+TWO: Final = {
+    "resources": {"cpu": {"requests": 1}},
+    "replicas": {"n_workers": 1, "per_node": 1},
+}
+LAUNCHES: Final[dict[str, dict[str, Any]]] = {
+    "srun": {"framework": "pytorch"},
+    "lines": {"framework": "pytorch"},
+    "torchrun": {"framework": "pytorch", "pytorch": {"launch": "torchrun"}},
+    "mpirun": {"framework": "mpi", "batch": {"launcher": "mpirun"}},
+    "horovodrun": {"framework": "horovod", "batch": {"launcher": "horovodrun"}},
+}
+BY_HAND: Final = """\
+#!/bin/bash
+#SBATCH -p a100 -N 2 -n 2 --ntasks-per-node 1 -c 1 --mem 500 -t 1 -J {name} -o {name}.out --signal=USR2@35
+srun {program} {name}
+"""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            "cgroup",
+            marks=pytest.mark.skipif(cgroups.missing() != "", reason=cgroups.missing()),
+        ),
+        pytest.param("linuxproc", marks=pytest.mark.extended),
+    ],
+)
+def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """Somebody on a cluster that finds the processes of jobs in one of two ways."""
+    with Cluster.boot(tmp_path_factory.mktemp("signals"), proctrack=request.param) as cluster:
+        directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
+        os.chown(directory, USERS["hu1"], USERS["hu1"])
+        (directory / "hear.py").write_text(HEAR)
+        yield User(cluster, directory)
+
+
+def submitted(user: User, launch: str, way: str, **batch: Any) -> None:
+    name = f"{launch}-{way}"
+    more = dict(LAUNCHES[launch])
+    program = f"{PYTHON} hear.py {user.directory}/{name}"
+    batch |= {"partition": "a100", "walltime": "1m", **more.pop("batch", {})}
+    restart = {"restart": {"notice": "30s", "max": 0}} if way == "notice" else {}
+    experiment = {
+        "environment": TWO | restart,
+        "run": {"cmd": f"cd .\n{program}\necho over" if launch == "lines" else program},
+        "batch": batch,
+    }
+    done = user.hpcdist("submit", user.write(name, more | experiment))
+    assert done.returncode == 0, done.stderr
+
+
+def by_hand(user: User, way: str) -> None:
+    name = f"hand-{way}"
+    script = BY_HAND.format(name=name, program=f"{PYTHON} hear.py")
+    user.cluster.run(
+        ["sbatch"], user=user.name, cwd=user.directory, env=ENVIRONMENT, input=script, check=True
+    )
+
+
+def heard(user: User, name: str) -> list[Counter[str]]:
+    """Return what each of the two ranks has heard."""
+    return [Counter((user.directory / f"{name}.{rank}").read_text().split()) for rank in (0, 1)]
+
+
+def signal_when_ready(user: User, name: str, *words: str) -> None:
+    """Have Slurm signal, or cancel, a job whose ranks are both ready."""
+    ranks = [user.directory / f"{name}.{rank}" for rank in (0, 1)]
+    until(lambda: all(rank.exists() and rank.stat().st_size for rank in ranks), f"{name} to be ready")
+    user.cluster.run(["scancel", *words, "--name", name], user=user.name, check=True)
+
+
+def test_the_program_gets_every_signal(user: User) -> None:
+    limited = ("srun", "lines", "torchrun", "mpirun")
+    for launch in limited:
+        submitted(user, launch, "limit", signal="USR2@35")
+    by_hand(user, "limit")
+    for launch in LAUNCHES:
+        submitted(user, launch, "cancel")
+        submitted(user, launch, "notice")
+    by_hand(user, "cancel")
+    for name in (*(f"{launch}-limit" for launch in limited), "hand-limit"):
+        signal_when_ready(user, name, "--signal", "USR1")
+    for name in (*(f"{launch}-cancel" for launch in LAUNCHES), "hand-cancel"):
+        signal_when_ready(user, name)
+    user.hpcdist("wait", *(f"{launch}-{way}-1" for launch in LAUNCHES for way in ("cancel", "notice")))
+    user.cluster.wait_idle()
+    got = {
+        name: heard(user, name) for name in sorted({path.stem for path in user.directory.glob("*-*.[01]")})
+    }
+    for way in ("limit", "cancel"):  # one by srun is the same by hand
+        assert (got[f"srun-{way}"], got[f"lines-{way}"]) == (got[f"hand-{way}"],) * 2, got
+    missing = {name: _missing(name, ranks) for name, ranks in got.items() if not name.startswith("hand")}
+    assert not any(missing.values()), (missing, got)
+
+
+def _missing(name: str, ranks: list[Counter[str]]) -> list[set[str]]:
+    """Return what each rank has not heard of what it should have, once at least.
+
+    Signals that Slurm sends to steps reach the ranks of an mpirun on other nodes only, whoever starts it.
+    """
+    launch, way = name.split("-")
+    wanted = {"ready", "TERM"}
+    if way == "limit":
+        wanted |= {"USR2"} if launch == "mpirun" else {"USR1", "USR2"}
+    elif way == "notice":
+        wanted |= set() if launch == "torchrun" else {"USR1"}
+    if launch != "mpirun":  # which kills a second after TERM, whoever starts it
+        wanted |= {"saved"}
+    return [found for rank in ranks if (found := wanted - {*rank})]
