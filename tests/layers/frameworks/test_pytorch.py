@@ -142,7 +142,7 @@ def test_one_torchrun_a_node_starts_a_process_a_gpu(tmp_path: Path) -> None:
 
 
 def test_what_fails_under_torchrun_is_recorded_and_ends_the_others(tmp_path: Path) -> None:
-    """One that ends well is waited for: rank 0 may write a last checkpoint for minutes, whatever WaitTime says."""
+    """One that ends well is waited for: rank 0 may write a last checkpoint for minutes."""
     plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=environment(3, each=TWO_GPUS))
     assert {"--kill-on-bad-exit=1", "--wait=0"} <= {*words(plan)}
     files = [

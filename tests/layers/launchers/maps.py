@@ -149,7 +149,7 @@ def processes(launch: Launch) -> Seats:
 
 
 def srun(launch: Launch) -> Seats:
-    """srun(1): --ntasks-per-node in blocks or planes, or --distribution=arbitrary by a file with a host a task.
+    """srun(1): --ntasks-per-node in blocks or planes, or --distribution=arbitrary by a file of hosts.
 
     The components of a heterogeneous job follow each other (srun(1), --het-group).
     """
