@@ -20,7 +20,8 @@ class SubmitRequest(NamedTuple):
     goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
     in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``: as
     in `Record`, and ``file``; ``there``: the folder of all runs there. ``changes``: the options with which
-    the experiment is read, as command-line words. ``mark``: what else tells it from a submission of the same experiment.
+    the experiment is read, as command-line words. ``mark``: what else tells it from a submission of the same
+    experiment.
     """
 
     name: str
