@@ -141,6 +141,25 @@ def test_jobs_that_ask_for_no_more_get_their_gpus_share_of_a_node(
 
 
 @pytest.mark.parametrize(
+    ("partition", "nodes", "part"),
+    [
+        ("gpu", 2, "of each node: 16 of 16 CPUs, 4 of 4 GPUs, 64000 of 64000 MiB of memory"),
+        ("cpu", 1, "of each node: 32 of 32 CPUs, 128000 of 128000 MiB of memory"),
+    ],
+)
+def test_whole_nodes_of_init_are_whole(
+    partition: str, nodes: int, part: str, tmp_path: Path, hpcdist: Hpcdist
+) -> None:
+    generated("slurm", tmp_path)
+    site = ("--site", str(tmp_path / "here.yaml"))
+    size = ("--nodes", str(nodes), "--partition", partition, "--framework", "mpi")
+    made = hpcdist("init", "-y", *site, *size, "-o", "x.yml")
+    assert (made.code, made.err) == (0, "")
+    shown = hpcdist("plan", "x.yml", *site)
+    assert (shown.err, part in shown.out.splitlines()) == ("", True)
+
+
+@pytest.mark.parametrize(
     ("words", "old", "new"),
     [
         (("scontrol", "show", "config"), "select/cons_tres", "select/linear"),
