@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Planned
-from hpcdist.pipelines import looking
+from hpcdist.pipelines import looking, references, store
 from hpcdist.pipelines.looking import Node
 from hpcdist.pipelines.planning import ending_orphans
 from hpcdist.pipelines.store import Stored
@@ -23,7 +23,7 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import continuing, replanning
-from hpcdist.sweeps.replanning import NO_CHANGES
+from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 
 
 def resume(stored: Stored, services: Services, output: Output) -> list[Run]:
@@ -45,6 +45,43 @@ def resume(stored: Stored, services: Services, output: Output) -> list[Run]:
     names = {node.name for node in again}
     whole = {node.name for node in again if names & {other for other, _ in node.needs}}
     return [_one(node.run, services, output, whole=node.name in whole) for node in again if node.run]
+
+
+def with_outputs(run: Run, changes: Changes) -> Changes:
+    """Return changes of an operation with the paths of the outputs that they name; of other runs, the same.
+
+    Raises:
+        ConfigError: if one is not of an operation before it, or is written in another way.
+    """
+    name, _, own = run.record.operation.partition("/")
+    stored = store.find(run.directory.path.parent, name) if name else None
+    if stored is None:
+        return changes
+    runs, before = stored.runs(), _before(stored, own)
+
+    def outputs(other: str) -> str:
+        if other in before and other in runs:
+            return str(runs[other].directory.outputs)
+        hint = f"it needs {comma_list(before)}" if before else "it needs none"
+        message = f"{name}/{own} does not need {other}, and so cannot use its outputs"
+        raise ConfigError(Problem(message, hint=hint))
+
+    def filled(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        if wrong := [*references.problems([text for _, text in pairs])]:
+            raise ConfigError(*(problem._replace(path=()) for problem in wrong))
+        return tuple((key, str(references.filled(text, outputs, {}))) for key, text in pairs)
+
+    return changes._replace(params=filled(changes.params), settings=filled(changes.settings))
+
+
+def _before(stored: Stored, name: str) -> list[str]:
+    """Return the operations that end before this one begins, in the order of the file."""
+    found, left = set[str](), [name]
+    while left:
+        more = {need for need, _ in stored.needs.get(left.pop(), ())} - found
+        found |= more
+        left += more
+    return [other for other in stored.needs if other in found]
 
 
 def _again(nodes: Sequence[Node]) -> list[Node]:

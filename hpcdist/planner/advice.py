@@ -18,6 +18,7 @@ from hpcdist.planner import container_choice, gpu_shares, launch_advice, qos_adv
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
+from hpcdist.planner.node_parts import why_no_memory
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
 from hpcdist.schedulers import AdvisingScheduler, schedulers
@@ -57,7 +58,7 @@ def _unused(
     if job.request.qos not in site.qos:
         yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
     yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
-    yield from dict.fromkeys(found for kind in groups for found in gpu_shares.advice(*kind, site))
+    yield from dict.fromkeys(found for kind in groups for found in gpu_shares.advice(*kind, site, job))
     yield from dict.fromkeys(_memory(groups, site, job))
 
 
@@ -156,21 +157,14 @@ def _groups_of(kinds: Sequence[Replica], job: PreparedJob) -> Iterator[tuple[Rep
 def _is_counted(group: Group, site: Site) -> bool:
     """Whether it is known how much memory these nodes have, so that tasks are placed by it."""
     nodes = site.partitions[group.site_partition].nodes if group.site_partition in site.partitions else ()
-    return any(site.node_types[kind].memory for kind in ([group.node_type] if group.node_type else nodes))
+    kinds = [site.node_types[kind] for kind in ([group.node_type] if group.node_type else nodes)]
+    return any(kind.memory or kind.job_memory for kind in kinds)
 
 
 def _without_memory(site: Site, group: Group) -> str:
-    _, key = memory_in(site, group.site_partition)
     if group.all_memory:
         return f"{site.scheduler} takes a number, and how much a node has is not known; write the amount"
-    if key == "sge.memory":
-        return (
-            f"site {site.name} does not name the memory resource; write it as `sge.memory` in the site file"
-        )
-    if key == "directives.size":
-        return f"site {site.name} requests nodes by their type (`{key}`), which have what memory they have"
-    setting = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
-    return f"site {site.name} says `{setting}`; a job gets the site's default"
+    return why_no_memory(site, group)
 
 
 def _about_the_image(experiment: Experiment, job: PreparedJob) -> Iterator[Problem]:

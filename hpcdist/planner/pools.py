@@ -182,7 +182,7 @@ def _of_node_types(site: Site, name: str, partition: Partition) -> Iterator[Pool
             min_nodes=partition.min_nodes,
             gpus_unknown=node.gpus == "unknown",
             request_memory=memory_in(site, name)[0],
-            shared_memory=_shared_memory(node),
+            shared_memory=shared_memory(node),
             min_gpus=partition.min_gpus,
             max_gpus=partition.max_gpus,
             max_per_gpu=node.max_per_gpu,
@@ -195,7 +195,7 @@ def _memory(node: NodeType) -> int | None:
     return found.mib if found else None
 
 
-def _shared_memory(node: NodeType) -> int | None:
+def shared_memory(node: NodeType) -> int | None:
     """Return the memory that replicas share: where the site does not say, all but a sixteenth.
 
     Nobody gets all that is built in: of the 256 GB of Delta's nodes 240 (https://github.com/ncsa/eidolon/pull/504).
@@ -235,17 +235,33 @@ def need_of(replica: Replica, site: Site, pool: Pool) -> Need:
     which are next to each: of those), else one a task.
     CPUs and memory are shared evenly by the tasks; what cannot be shared stays idle.
     """
-    gpus = replica.gpus
-    share = pool.cpus * gpus // pool.gpus if pool.cpus and pool.gpus and gpus <= pool.gpus else 0
-    if pool.gpu_cpus and share:
-        share = min(share, gpus * min(map(len, cpus_of_each_gpu(pool.gpu_cpus))))
-    if pool.max_per_gpu and pool.max_per_gpu.cpus:
-        share = min(share, gpus * pool.max_per_gpu.cpus)
+    share = cpus_with(replica.gpus, pool)
     asked = replica.cpus or site.replica.cpus if pool.request_cpus or not share else None
     cpus = asked or share or replica.tasks
     memory = replica.memory or site.replica.memory
     each = max(1, cpus // replica.tasks)
-    return Need(replica.tasks, each * replica.tasks, gpus, memory.mib if memory else None)
+    return Need(replica.tasks, each * replica.tasks, replica.gpus, memory.mib if memory else None)
+
+
+def cpus_with(gpus: int, node: Pool | NodeType) -> int:
+    """Return the CPUs of a node that come with so many of its GPUs, 0 where that is not known."""
+    if not (gpus and node.cpus and isinstance(node.gpus, int) and gpus <= node.gpus):
+        return 0
+    limits = [node.cpus * gpus // node.gpus]
+    if node.gpu_cpus:
+        limits.append(gpus * min(map(len, cpus_of_each_gpu(node.gpu_cpus))))
+    if node.max_per_gpu and node.max_per_gpu.cpus:
+        limits.append(gpus * node.max_per_gpu.cpus)
+    return min(limits)
+
+
+def memory_with(gpus: int, node: NodeType) -> int:
+    """Return the MiB of a node that come with so many of its GPUs, 0 where that is not known."""
+    memory = shared_memory(node)
+    if not (gpus and memory and isinstance(node.gpus, int) and gpus <= node.gpus):
+        return 0
+    most = node.max_per_gpu and node.max_per_gpu.memory
+    return min(memory * gpus // node.gpus, most.mib * gpus if most else memory)
 
 
 def with_memory(need: Need, pool: Pool) -> Need:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from hpcdist.runs import accounting, endings
@@ -21,7 +21,7 @@ from hpcdist.schedulers.job import JobState, Status, split_id
 if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
-__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "folder_of", "of_events", "read", "with_accounting"]
+__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "folder_of", "kept", "of_events", "read"]
 
 UsageOf = Callable[[Run], Sequence[Usage]]
 
@@ -46,23 +46,38 @@ def read(
     log, if it was read.
     """
     events = report.run.directory.events() if events is None else events
+    plans = (run.directory.plan() for run in report.run.jobs)
+    logs, ends = report.run.by_job(events), (job.status for job in report.jobs)
+    return _of_jobs(report.run, zip(report.run.jobs, plans, logs, ends, strict=True), now, usage, hosts=hosts)
+
+
+def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:
+    """Return the attempts as `read` does, without their hosts, by what is kept of the run alone.
+
+    ``plan`` is that of its first job.
+    """
+    plans = chain([plan], (job.directory.plan() for job in run.later))
+    return _of_jobs(run, zip(run.jobs, plans, run.by_job(events), repeat(None)), now, None, hosts=False)
+
+
+def _of_jobs(
+    whole: Run,
+    jobs: Iterable[tuple[Run, StoredPlan, Sequence[Event], Status | None]],
+    now: float,
+    usage: UsageOf | None,
+    *,
+    hosts: bool,
+) -> tuple[Attempt, ...]:
+    """Return the attempts of jobs, each with its plan, its part of the event log and its status."""
     found: list[Attempt] = []
-    for run, job, log in zip(report.run.jobs, report.jobs, report.run.by_job(events), strict=True):
-        plan = run.directory.plan()
-        own: Iterable[Attempt] = _of_job(run, log, plan, now, job.status)
+    for run, plan, log, status in jobs:
+        own: Iterable[Attempt] = _of_job(run, log, plan, now, status)
         own = [*_with_hosts(run, plan, own)] if hosts else [*own]
-        found += with_accounting(run, plan, own, now, usage and usage(run))
-    if report.run.is_followed:  # a follower that has not started is none yet
+        measured = usage(run) if usage else accounting.read(run.directory) or ()
+        found += _with_usage(run, plan, own, now, measured)
+    if whole.is_followed:  # a follower that has not started is none yet
         found = [attempt for attempt in found if attempt.started is not None] or found[:1]
     return tuple(sorted(found, key=_order))
-
-
-def with_accounting(
-    run: Run, plan: StoredPlan, found: Sequence[Attempt], now: float, usage: Sequence[Usage] | None = None
-) -> tuple[Attempt, ...]:
-    """Return the attempts with what the accounting has of them, by default what is kept of it."""
-    usage = (accounting.read(run.directory) or ()) if usage is None else usage
-    return tuple(sorted(_with_usage(run, plan, found, now, usage), key=_order))
 
 
 def of_events(
@@ -115,12 +130,12 @@ def _with_usage(
     if not usage:
         yield from found
         return
-    kept = accounting.by_job(run, usage)
+    by_job = accounting.by_job(run, usage)
     for job, starts in _starts(found).items():
         for group, later in zip_longest(starts, starts[1:]):
             next_start = later[0].started if later else math.inf
             end = next_start if group[-1].ended is None else group[-1].ended
-            mine = [each for each in kept.get(job, ()) if each.started is not None or later is None]
+            mine = [each for each in by_job.get(job, ()) if each.started is not None or later is None]
             measured = _matching(mine, group[0].started, end or math.inf)
             own = measured or Usage()
             for attempt in group:

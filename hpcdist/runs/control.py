@@ -194,6 +194,7 @@ def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tu
         restart_of=request.restart_of,
         copy_of=request.copy_of,
         operation=request.operation,
+        file=request.file,
         remote=request.remote,
         there=f"{request.there}/{directory.name}" if request.remote else "",
     )

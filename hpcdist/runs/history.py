@@ -74,8 +74,8 @@ def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -
     from hpcdist.runs import attempts  # `list` alone has no use for it
 
     found = attempts.of_events(run, plan, events, now)
-    if run.record.ended and not run.later and any(attempt.gpu_seconds is None for attempt in found):
-        found = attempts.with_accounting(run, plan, found, now)
+    if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
+        found = attempts.kept(run, plan, events, now)
     seconds = [attempt.gpu_seconds for attempt in found]
     known = [each for each in seconds if each is not None]
     if plan.gpus_had is None or len(known) < len(seconds):

@@ -52,7 +52,7 @@ class JobStatuses:
         if _is_other(self.hints.get(None)) or _contradicts(status, self.hints.get(index)):
             return
         status = _with_components(status, self.hints.get(index))
-        final = status.state.is_final and not provisional
+        final = status.state.is_final and not provisional and status.state is not JobState.VANISHED
         (self.settled if final or _is_live(status) else self.hints)[index] = status
 
     def is_unresolved(self) -> bool:
@@ -83,6 +83,8 @@ class JobStatuses:
         if hint is not None and _explains(hint, ended):
             return hint._replace(exit_code=ended.exit_code)
         if hint is None or not hint.native or hint is self.settled.get(None):
+            return ended
+        if hint.state is JobState.VANISHED:  # it is over, and how is not for the batch system to say
             return ended
         return hint._replace(exit_code=ended.exit_code) if hint.state is ended.state else None
 

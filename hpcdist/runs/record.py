@@ -63,6 +63,7 @@ class Record(NamedTuple):
     later ones do again what those before it did not complete, so that their ends are not that of the run.
     ``restart_of``, ``copy_of``: the run whose experiment it was made from, of a copy with its outputs.
     ``operation``: which one of a pipeline it is: ``diamond-1/prep``.
+    ``file``: the user's file of which it was made, if that is its experiment alone.
     ``remote``: the name of the remote that has its jobs, and ``there`` its directory there; empty for this
     machine.
     """
@@ -88,6 +89,7 @@ class Record(NamedTuple):
     operation: str = ""
     remote: str = ""
     there: str = ""
+    file: str = ""
 
     def further(self, token: str, created_at: str, trials: str) -> Record:
         """Return the record of a further job of its run."""

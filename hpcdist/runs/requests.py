@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path
 
 from hpcdist.host import resources
 from hpcdist.host.command import Runner
@@ -37,7 +38,14 @@ def of(
         followed=restarts is not None and restarts.is_followed,
         changes=(*_with_site(made, options).changes,),
         mark=mark,
+        file=_file(made) if text in ("", made.document.text) else "",
     )
+
+
+def _file(made: Planned) -> str:
+    """Return the path of the file that the user wrote; empty for standard input and a command line."""
+    file = Path(made.document.file).absolute()
+    return str(file) if file.is_file() else ""
 
 
 def _with_site(made: Planned, options: ExperimentOptions) -> ExperimentOptions:

@@ -19,8 +19,9 @@ class SubmitRequest(NamedTuple):
     `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
     goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
     in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``: as
-    in `Record`; ``there``: the folder of all runs there. ``changes``: the options with which the experiment
-    is read, as command-line words. ``mark``: what else tells it from a submission of the same experiment.
+    in `Record`, and ``file``; ``there``: the folder of all runs there. ``changes``: the options with which
+    the experiment is read, as command-line words. ``mark``: what else tells it from a submission of the same
+    experiment.
     """
 
     name: str
@@ -41,6 +42,7 @@ class SubmitRequest(NamedTuple):
     there: str = ""
     changes: tuple[str, ...] = ()
     mark: str = ""
+    file: str = ""
 
     @property
     def digest(self) -> str:

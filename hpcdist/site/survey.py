@@ -10,7 +10,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from hpcdist.units import Walltime
 
@@ -87,7 +87,10 @@ class SkippedPartition(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What the batch system reported; ``sources``: the commands that list nodes and partitions."""
+    """What the batch system reported; ``sources``: the commands that list nodes and partitions.
+
+    ``memory``: the key of a node type that its memory is, ``job_memory`` where jobs can request all of it.
+    """
 
     scheduler: str
     title: str
@@ -98,6 +101,7 @@ class Survey(NamedTuple):
     failures: tuple[FailedCommand, ...] = ()
     skipped: tuple[SkippedPartition, ...] = ()
     warnings: tuple[str, ...] = ()
+    memory: Literal["memory", "job_memory"] = "memory"
 
 
 def kinds_of(nodes: Iterable[Node], *, constraints: bool = False) -> tuple[NodeKind, ...]:

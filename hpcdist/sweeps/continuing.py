@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import locks
 from hpcdist.loading import planning
@@ -195,6 +196,23 @@ def _begin(made: Planned, report: Report, services: Services, output: Output) ->
         spending.check(report.run.directory, events, made.plan.sweep, walltime)
     for problem in made.problems:
         output.note(str(problem))
+    if _is_edited(report.run):
+        name, others = (
+            report.run.name,
+            "`hpcdist submit` submits the file, `resume` takes changes by --set and -p",
+        )
+        output.note(
+            f"{report.run.record.file} differs from what was submitted, with which {name} goes on; {others}"
+        )
+
+
+def _is_edited(run: Run) -> bool:
+    """Whether the file of which the run was made has another text now; one that is gone has none."""
+    try:
+        text = source.read_bytes(run.record.file).decode("utf-8", "replace")
+    except ConfigError:
+        return False
+    return text.lstrip("\ufeff").splitlines() != replanning.text_of(run).splitlines()
 
 
 def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bool) -> Run:

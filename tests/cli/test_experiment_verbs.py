@@ -22,11 +22,11 @@ TRAIN: Final = """\
 framework: horovod
 params: {lr: 0.1}
 environment:
-  resources: {cpu: {limits: 4}, memory: {limits: 4Gi}, gpu: {limits: 2}}
+  resources: {cpu: {limits: 4}, memory: {limits: 7500}, gpu: {limits: 2}}
   replicas:
     n_workers: 2
     default_worker:
-      resources: {cpu: {limits: 4}, memory: {limits: 4Gi}, gpu: {limits: 2}}
+      resources: {cpu: {limits: 4}, memory: {limits: 7500}, gpu: {limits: 2}}
     worker:
       - {index: 1, resources: {cpu: {limits: 2}, memory: {limits: 1Gi}}}
 run: {cmd: "python train.py --lr={{ lr }}"}
@@ -102,11 +102,12 @@ def test_plan_prints_the_map(hpcdist: Hpcdist) -> None:
         "train on site toy: 5 tasks by srun, 2 nodes, 4 GPUs\n"
         f"{COST}"
         "nodes 0-1: partition gpu, big nodes\n"
+        "of the fullest node: 6 of 8 CPUs, 2 of 4 GPUs, 8524 of 15000 MiB of memory\n"
         "node  rank  role      cpus  gpus  memory\n"
-        "0     0     master    0-1   0     2048 MiB\n"
-        "0     1     master    2-3   1     2048 MiB\n"
-        "1     2     worker 0  0-1   0     2048 MiB\n"
-        "1     3     worker 0  2-3   1     2048 MiB\n"
+        "0     0     master    0-1   0     3750 MiB\n"
+        "0     1     master    2-3   1     3750 MiB\n"
+        "1     2     worker 0  0-1   0     3750 MiB\n"
+        "1     3     worker 0  2-3   1     3750 MiB\n"
         "1     4     worker 1  4-5   -     1024 MiB\n"
     )
 
@@ -176,7 +177,7 @@ def test_plan_as_json_has_the_cost_and_each_task(hpcdist: Hpcdist) -> None:
         "local_rank": 1,
         "cpus": [2, 3],
         "gpus": [1],
-        "memory": 2048,
+        "memory": 3750,
         "processes": 1,
         "devices": [1],
         "variables": {},
@@ -211,8 +212,8 @@ def test_explain_prints_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["site: toy"] == "--site"
     assert origins["name: train"] == "the name of train.yml"
     assert origins["walltime: 02:00:00"] == "--set batch.walltime"
-    assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:4"
-    assert origins["worker 0: ranks 2-3 on node 1, each 2 CPUs, 1 GPU, 2048 MiB"] == "train.yml:8"
+    assert origins["master: ranks 0-1 on node 0, each 2 CPUs, 1 GPU, 3750 MiB"] == "train.yml:4"
+    assert origins["worker 0: ranks 2-3 on node 1, each 2 CPUs, 1 GPU, 3750 MiB"] == "train.yml:8"
     assert origins["worker 1: rank 4 on node 1, 2 CPUs, 1024 MiB"] == "train.yml:10"
     assert origins["#SBATCH --time=02:00:00"] == "--set batch.walltime"
     assert origins["#SBATCH --partition=gpu"] == "site toy: partitions.gpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -14,6 +14,7 @@ import pytest
 from hpcdist.cli import main
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
+from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
 
 from .conftest import Hpcdist, run_real
@@ -130,3 +131,46 @@ def test_plans_are_read_only_where_they_are_shown(folder: Path, words: tuple[str
     for _ in range(4):
         made(folder / "runs")
     assert plans_read(lambda: main(["list", *words], standalone_mode=False)) == reads
+
+
+USED = Usage(
+    started=90.0, ended=190.0, elapsed=100, cpus=2, gpus=1, cpu_seconds=50.0, state=JobState.COMPLETED
+)
+
+
+def several(runs: Path, *jobs: Sequence[Usage], log: str, goes_on: bool = True) -> None:
+    """Make a run of these jobs, whose accounting is kept; jobs have the numbers 12, 13 and so on."""
+    directory = rundir.create(runs, "a")
+    ended = Status(JobState.COMPLETED, exit_code=0)
+    for number, usage in enumerate(jobs, 1):
+        own = directory._replace(number=number)
+        record = Record(
+            "a", "t", "x", "slurm", "d", "1970-01-01T00:00:00+00:00", Phase.SUBMITTED, str(11 + number)
+        )
+        more = {"jobs": len(jobs)} if number == 1 else {"goes_on": goes_on}
+        rundir.save(own, record._replace(ended=ended, **more))
+        data = [{**each._asdict(), "state": each.state.value} for each in usage]
+        directory.write(own.own("accounting.json"), json.dumps(data))
+    (directory.path / "events").write_text(log)
+
+
+ONE = "started {0} 90 0\nended {0} 190 0\n"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "log"),
+    [
+        ([[USED], [USED]], ONE.format(12) + ONE.format(13)),
+        ([[USED], []], ONE.format(12)),
+        ([[USED._replace(element=0), USED._replace(element=1)]], ONE.format("12_0") + ONE.format("12_1")),
+    ],
+    ids=["resumed", "a follower that never started", "array"],
+)
+def test_the_cost_of_several_jobs_is_the_sum_that_describe_has(
+    jobs: list[list[Usage]], log: str, folder: Path, hpcdist: Hpcdist
+) -> None:
+    several(folder / "runs", *jobs, log=log)
+    (row,) = json.loads(hpcdist("list", "--cost", "--json").out)
+    shown = json.loads(hpcdist("describe", "a-1", "--json").out)["cost"]
+    assert row["cost"]["elapsed_seconds"] == shown["elapsed_seconds"] == 100 * log.count("started")
+    assert row["cost"] == {key: value for key, value in shown.items() if key != "starts"}

@@ -66,6 +66,24 @@ def test_what_a_run_keeps_is_refused(real: Hpcdist, setting: str, wording: Wordi
     wording(done.err)
 
 
+def test_a_file_that_was_edited_since_is_named(real: Hpcdist) -> None:
+    text = "name: train\nrun: {cmd: exit 3}\nbatch: {site: local}\n"
+    file = Path("train.yml")
+    file.write_text(text)
+    assert real("submit", "train.yml", "--wait").code == 3
+    file.write_text(text.replace("exit 3", "exit 0"))
+    done = real("resume", "train-1")
+    said = (
+        f"note: {file.absolute()} differs from what was submitted, with which train-1 goes on; "
+        "`hpcdist submit` submits the file, `resume` takes changes by --set and -p\n"
+    )
+    assert (done.code, done.err) == (0, said)
+    assert real("wait", "train-1").code == 3
+    for unchanged in (lambda: file.write_text(text), file.unlink):
+        unchanged()
+        assert (real("resume", "train-1").err, real("wait", "train-1").code) == ("", 3)
+
+
 def test_cancel_names_the_job_that_lives(real: Hpcdist) -> None:
     Path("train.yml").write_text(
         "name: train\nrun: {cmd: '[ -e go ] && sleep 60; exit 3'}\nbatch: {site: local}\n"

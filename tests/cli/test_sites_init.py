@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,8 +18,12 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.loading.sites import load_site
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm
+from hpcdist.site.model import Site
 from hpcdist.site.survey import FailedCommand, Node, NodeKind, PartitionInfo, counts, kinds_of
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
+from tests.experiments import environment as environment_of
+from tests.experiments import resources as resources_of
+from tests.plans import planned
 from tests.wording import Wording
 
 from .conftest import Hpcdist
@@ -107,6 +111,79 @@ def test_what_slurm_shows_of_nodes_and_partitions(tmp_path: Path) -> None:
         PartitionInfo("all", {"a100": 2, "v100": 2, "cpu": 1}),
     )
     assert found.failures == ()
+
+
+def generated(scheduler: str, folder: Path) -> Site:
+    machine = login_node(folder, scheduler)
+    (folder / "here.yaml").write_text(site_text("here", run_survey(scheduler, machine), host_facts(machine)))
+    return load_site(folder / "here.yaml")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "replicas", "asked"),
+    [
+        ("slurm", environment_of(each=resources_of(gpu=1)), (1, 4, 1, 16000)),
+        ("slurm", environment_of(1, each=resources_of(gpu=4)), (2, 16, 4, 64000)),
+        ("slurm", environment_of(each=resources_of(gpu=1, cpu=2, memory=500)), (1, 2, 1, 500)),
+        ("slurm", environment_of(each=resources_of(cpu=8)), (1, 8, 0, 32000)),
+        ("slurm", environment_of(), (1, 1, 0, 4000)),
+        ("pbs", environment_of(each=resources_of(gpu=1)), (1, 2, 1, 4096)),
+        ("pbs", environment_of(1, each=resources_of(gpu=4)), (2, 8, 4, 16384)),
+        ("pbs", environment_of(), (1, 1, 0, 2048)),
+        ("lsf", environment_of(each=resources_of(gpu=1)), (1, 20, 1, None)),
+    ],
+)
+def test_jobs_that_ask_for_no_more_get_their_gpus_share_of_a_node(
+    scheduler: str, replicas: Any, asked: tuple[object, ...], tmp_path: Path
+) -> None:
+    (group,) = planned(generated(scheduler, tmp_path), environment=replicas).placement.groups
+    assert (group.nodes, group.cpus, group.gpus, group.memory) == asked
+
+
+@pytest.mark.parametrize(
+    ("partition", "nodes", "part"),
+    [
+        ("gpu", 2, "of each node: 16 of 16 CPUs, 4 of 4 GPUs, 64000 of 64000 MiB of memory"),
+        ("cpu", 1, "of each node: 32 of 32 CPUs, 128000 of 128000 MiB of memory"),
+    ],
+)
+def test_whole_nodes_of_init_are_whole(
+    partition: str, nodes: int, part: str, tmp_path: Path, hpcdist: Hpcdist
+) -> None:
+    generated("slurm", tmp_path)
+    site = ("--site", str(tmp_path / "here.yaml"))
+    size = ("--nodes", str(nodes), "--partition", partition, "--framework", "mpi")
+    made = hpcdist("init", "-y", *site, *size, "-o", "x.yml")
+    assert (made.code, made.err) == (0, "")
+    shown = hpcdist("plan", "x.yml", *site)
+    assert (shown.err, part in shown.out.splitlines()) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "new"),
+    [
+        (("scontrol", "show", "config"), "select/cons_tres", "select/linear"),
+        (("scontrol", "--oneliner", "show", "partition"), "OverSubscribe=NO", "OverSubscribe=EXCLUSIVE"),
+    ],
+)
+def test_jobs_with_whole_nodes_of_slurm_have_all_their_memory(
+    words: tuple[str, ...], old: str, new: str, tmp_path: Path
+) -> None:
+    file = ANSWERS["slurm"][" ".join(words)]
+    text = (TRANSCRIPTS / "slurm" / file).read_text().replace(old, new, 1 if "partition" in words else -1)
+    machine = login_node(tmp_path, "slurm", {words: text})
+    (tmp_path / "here.yaml").write_text(site_text("here", run_survey("slurm", machine), host_facts(machine)))
+    plan = planned(load_site(tmp_path / "here.yaml"), environment=environment_of(each=resources_of(gpu=1)))
+    assert {line.flag: line.value for line in plan.directives}["--mem"] == "0"
+
+
+def test_memory_that_slurm_keeps_for_the_system_is_not_requested(tmp_path: Path) -> None:
+    nodes = (TRANSCRIPTS / "slurm" / "nodes.22.05.8.txt").read_text()
+    kept = nodes.replace("RealMemory=64000", "RealMemory=64000 MemSpecLimit=4000")
+    survey = run_survey(
+        "slurm", login_node(tmp_path, "slurm", {("scontrol", "--oneliner", "show", "node"): kept})
+    )
+    assert [kind.memory for kind in survey.kinds] == [60000, 60000, 128000]
 
 
 @pytest.mark.parametrize(

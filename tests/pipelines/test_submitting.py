@@ -20,6 +20,8 @@ from hpcdist.pipelines.submitting import PipelineRequest
 from hpcdist.runs import control, finding
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
+from hpcdist.sweeps import continuing
+from hpcdist.sweeps.replanning import Changes
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import Killed, Queue
 from tests.wording import Wording
@@ -237,6 +239,34 @@ def test_resuming_leaves_out_what_is_not_needed_and_takes_what_waits_for_what_ru
     failed_first.queue.jobs |= dict.fromkeys(("102", "103", "104"), "CANCELLED")
     assert failed_first.resume(stored) == [f"diamond-1/{name}" for name in stored.needs]
     assert "#SBATCH --dependency=afternotok:105" in failed_first.script("diamond-1-repair-1", "job.2.sh")
+
+
+def test_an_operation_that_is_mended_may_name_the_outputs_of_those_it_needs(
+    person: Person, wording: Wording
+) -> None:
+    _, found = person.submit()
+    person.queue.jobs |= {"100": "COMPLETED", "101": "FAILED", "102": "FAILED", "103": "CANCELLED"}
+    text = "sort -n {{ ops.prep.outputs.path }}"
+
+    def changed(name: str, text: str) -> Changes:
+        return resuming.with_outputs(found[name], Changes((("data", text),), (("run.cmd", text),)))
+
+    own = changed("left", text)._replace(params=())
+    continuing.go_on(found["left"], person.queue.services, Output(), own)
+    assert f"sort -n {person.runs}/diamond-1-prep-1/outputs" in (
+        (person.runs / "diamond-1-left-1" / "job.2.sh").read_text()
+    )
+    sides = "{{ ops.prep.outputs.path }} {{ ops.left.outputs.path }} {{ params.size }} {{ size }}"
+    (param,) = changed("join", sides).params
+    outputs = [person.runs / f"diamond-1-{name}-1" / "outputs" for name in ("prep", "left")]
+    assert param == ("data", f"{outputs[0]} {outputs[1]} {{{{ params.size }}}} {{{{ size }}}}")
+    assert changed("prep", "plain") == Changes((("data", "plain"),), (("run.cmd", "plain"),))
+    refused = []
+    for name, text in (("left", "{{ ops.right.outputs.path }}"), ("left", "{{ ops.prep.outputs }}")):
+        with pytest.raises(ConfigError) as error:
+            changed(name, text)
+        refused.append(str(error.value))
+    wording("\n".join(refused))
 
 
 def test_what_a_batch_system_cannot_wait_for_is_refused_at_the_need(tmp_path: Path, wording: Wording) -> None:

@@ -59,4 +59,22 @@ def test_cpus_are_not_requested_where_gpus_bring_them() -> None:
     ) in warnings_of(plan)
 
 
+def test_less_than_gpus_bring_is_a_warning(wording: Wording) -> None:
+    nodes = site(
+        node_types={"g": {"cpus": 16, "job_memory": 64000, "gpus": 4}},
+        partitions={"gpu": {"nodes": {"g": 4}}},
+        request_memory="share",
+    )
+
+    def warned(**asked: Any) -> tuple[str, ...]:
+        plan = planned(nodes, environment=environment(each=resources(**asked)), batch={"walltime": "1h"})
+        return warnings_of(plan)
+
+    wording(warned(gpu=1, cpu=3, memory=15999))
+    assert warned(gpu=1, cpu=4, memory=16000) == warned(gpu=1) == warned(cpu=1, memory=500) == ()
+    alone = {"walltime": "1h", "exclusive": True}
+    section = environment(each=resources(gpu=4, cpu=1))
+    assert warnings_of(planned(nodes, environment=section, batch=alone)) == ()
+
+
 SIZES = ("--ntasks-per-node", "--cpus-per-task", "--gres")

@@ -21,7 +21,8 @@ def warned(*texts: str) -> tuple[str, ...]:
 
 def of(command: str, replicas: int = 2, gpus: int = 4, site: Site = TESTBED, framework: str = "mpi") -> Plan:
     """Return the plan of replicas that fill a node each."""
-    section = environment(replicas - 1, each=resources(cpu=gpus, gpu=gpus))
+    cpus = 4 * gpus if site.node_types else gpus
+    section = environment(replicas - 1, each=resources(cpu=cpus, gpu=gpus))
     batch = {"walltime": "1h"}
     return planned(site, framework=framework, run={"cmd": command}, environment=section, batch=batch)
 
@@ -72,7 +73,7 @@ def test_the_nodes_of_a_launch_can_be_those_of_the_job(command: str, wording: Wo
 
 
 def test_a_process_for_each_gpu_without_a_framework(wording: Wording) -> None:
-    section = environment(each=resources(cpu=4, gpu=4))
+    section = environment(each=resources(cpu=16, gpu=4))
     wording(warnings_of(planned(run={"cmd": "horovodrun -np 4 python t.py"}, environment=section)))
 
 

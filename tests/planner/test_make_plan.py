@@ -540,7 +540,10 @@ def of_gpu_type(wanted: str, partition: str) -> Plan:
     machine = site(node_types=kinds, partitions=nodes) if partition else site()
     return planned(
         machine,
-        environment={"resources": resources(cpu=1, gpu=1), "node_selector": {"gpu_type": wanted}},
+        environment={
+            "resources": resources(cpu=None if partition else 1, gpu=1),
+            "node_selector": {"gpu_type": wanted},
+        },
         batch={"walltime": "1h"} | ({"partition": partition} if partition else {}),
     )
 

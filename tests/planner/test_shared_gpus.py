@@ -17,7 +17,7 @@ from tests.sites import site
 from tests.tasks import task_wrapper
 from tests.wording import Wording
 
-TWO_GPUS = environment(each=resources(cpu=1, gpu=2))
+TWO_GPUS = environment(each=resources(cpu=4, gpu=2))
 NOTHING_SAYS = (
     "this job has 2 of the 4 GPUs of this node, and nothing says which: CUDA_VISIBLE_DEVICES is not set"
 )
@@ -68,7 +68,7 @@ def test_tasks_take_no_gpu_where_the_jobs_gpus_are_unknown(
 
 
 def test_a_job_that_has_all_of_a_node_takes_its_gpus(tmp_path: Path) -> None:
-    for plan in (plan_on(exclusive=True), plan_on(asked=environment(each=resources(cpu=1, gpu=4)))):
+    for plan in (plan_on(exclusive=True), plan_on(asked=environment(each=resources(cpu=8, gpu=4)))):
         assert warnings_of(plan) == ()
         assert seen(plan, tmp_path).startswith("0,1")
 

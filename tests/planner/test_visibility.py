@@ -26,7 +26,7 @@ from tests.tasks import DEVICES, told
 from tests.tiers import examples
 from tests.wording import Wording
 
-ONE_GPU = resources(cpu=1, gpu=1)
+ONE_GPU = resources(cpu=4, gpu=1)
 PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
 
 

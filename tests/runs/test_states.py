@@ -375,3 +375,26 @@ def test_the_state_of_an_array_explains_its_elements(run: Run, queue: Queue, cas
     shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
     (report,) = control.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == WHOLE[case]
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "end"),
+    [
+        ("0", "", (JobState.VANISHED, None)),
+        ("0", "started 7.head 1 0\nended 7.head 2 6\n", (JobState.FAILED, 6)),
+        ("0", "started 7.head 1 0\nended 7.head 2 0\n", (JobState.COMPLETED, 0)),
+        ("6", "", (JobState.FAILED, 6)),
+    ],
+)
+def test_how_a_shell_of_pbs_ended_is_what_its_script_wrote(
+    run: Run, queue: Queue, code: str, log: str, end: tuple[JobState, int | None]
+) -> None:
+    """PBS has 0 for a job of ``qsub -I``, whatever its shell returned."""
+    run.directory.write("events", log)
+    run = queue.services.update(run, scheduler="pbs", job_id="7.head")
+    said = f"Job Id: 7.head|job_state=F|interactive=True|Exit_status={code}|exec_host=n1/0|run_count=1"
+    shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
+    (report,) = control.status([run], queue.services._replace(runner=shell))
+    assert (report.status.state, report.status.exit_code) == end
+    kept = None if report.status.state is JobState.VANISHED else report.status
+    assert only_run(run.directory.path.parent).record.ended == kept

@@ -549,6 +549,22 @@ def test_reasons_of_an_exit(reason: str) -> None:
     assert status("RUN", "", f"{reason}: job killed").state is JobState.RUNNING
 
 
+def test_every_reason_of_the_manual_is_known() -> None:
+    """As https://www.ibm.com/docs/en/spectrum-lsf/10.1.0 lists them, and lsbatch.h of 10.1."""
+    manual = (
+        "ADMIN BUCKET_KILL CHKPNT CPULIMIT CSM_ALLOC CTRL_PID CWD_NOTEXIST DATA DEADLINE EXTERNAL_SIGNAL "
+        "FORCE_ADMIN FORCE_OWNER KUBE LOAD MC_RECALL MEMLIMIT ORPHAN_SYSTEM OTHER OWNER PREEMPT "
+        "PRE_EXEC_FAIL PROCESSLIMIT RC RC_RECLAIM REMOVE_HUNG_JOB REQUEUE_ADMIN REQUEUE_OWNER REQUEUE_RC RMS "
+        "RUNLIMIT SLURM SWAP THREADLIMIT UNKNOWN WINDOW ZOMBIE"
+    )
+    assert sorted(REASONS) == [f"TERM_{word}" for word in manual.split()]
+    ends = ("RC", "REQUEUE_RC", "ORPHAN_SYSTEM", "RMS", "EXTERNAL_SIGNAL", "NEW_IN_10_2")
+    assert [status("EXIT", "1", f"TERM_{word}: x").state for word in ends] == [
+        JobState.PREEMPTED, JobState.PREEMPTED, JobState.CANCELLED, JobState.NODE_FAIL, JobState.FAILED,
+        JobState.FAILED,
+    ]  # fmt: skip
+
+
 def test_unknown_exit_reason() -> None:
     assert status("EXIT", "1", "TERM_UNKNOWN: LSF cannot determine").state is JobState.FAILED
 

@@ -19,6 +19,8 @@ from hpcdist.plan.devices import devices
 from hpcdist.plan.folding import Gap, counted, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
+from hpcdist.planner.node_parts import part_of_node
+from hpcdist.schedulers import schedulers
 
 _MANY_CHARACTERS = 400
 """Longer values are truncated, such as TF_CONFIG for 2,000 workers; ``--json`` prints them whole."""
@@ -69,9 +71,8 @@ def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -
     search_plan.print_lines(made)
     costs.print_cost(made)
     _print_excluded(plan)
-    for group in plan.placement.groups:
-        if title := _title(group):
-            click.echo(title)
+    for line in _of_groups(made):
+        click.echo(line)
     shown = [*folding.shown(plan.placement)]
     numbers = {task.rank: devices(plan, task) for task in shown if isinstance(task, Task)}
     own = any(task.gpus != numbers[task.rank] for task in shown if isinstance(task, Task))
@@ -154,10 +155,26 @@ def _show_environment(title: str, environment: Mapping[str, str]) -> None:
         click.echo(f"  {name}={value[:_MANY_CHARACTERS]}{more}")
 
 
+def _of_groups(made: Planned) -> Iterator[str]:
+    """Yield the nodes of each group, and what the job has of each, where a batch system shares them out."""
+    is_batch_system = schedulers.get(made.machine.site.scheduler).is_batch_system
+    for group in made.plan.placement.groups:
+        if title := _title(group):
+            yield title
+        if is_batch_system:
+            yield _part(group, made)
+
+
 def _title(group: Group) -> str:
     kind = kind_of(group)
     why = "" if group.reason in _UNREMARKABLE else f" ({group.reason})"
     return f"{counted('node', group.node, group.nodes)}: {kind}{why}" if kind else ""
+
+
+def _part(group: Group, made: Planned) -> str:
+    alone = made.plan.request.exclusive
+    nodes = "each whole node" if alone else "each node" if group.even else "the fullest node"
+    return f"of {nodes}: {part_of_node(group, made.machine.site, exclusive=alone)}"
 
 
 def _row(task: Task | Gap, numbers: Mapping[int, tuple[int, ...]]) -> tuple[str, ...]:

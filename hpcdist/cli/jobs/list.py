@@ -139,12 +139,8 @@ def _cost(run: Run, now: float) -> Consumption:
     from hpcdist.runs import attempts
     from hpcdist.usage import cost
 
-    starts: list[Consumption] = []
-    for job, events in zip(run.jobs, run.by_job(run.directory.events()), strict=True):
-        plan = job.directory.plan()
-        found = attempts.of_events(job, plan, events, now)
-        starts += cost.starts(attempts.with_accounting(job, plan, found, now), plan, now)
-    return cost.total(starts)
+    plan = run.directory.plan()
+    return cost.total(cost.starts(attempts.kept(run, plan, run.directory.events(), now), plan, now))
 
 
 def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool, is_costed: bool) -> None:

@@ -44,6 +44,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         pipeline.resume(runs_dir, jobs, json=json)
         return
     run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
+    if run.record.operation and changes != NO_CHANGES:
+        from hpcdist.pipelines import resuming  # it reads pipelines
+
+        changes = resuming.with_outputs(run, changes)
     services, output = runs.services(voids=True), runs.added(run, json=json)
     if run.directory.plan().trials is None:
         continuing.go_on(run, services, output, changes)

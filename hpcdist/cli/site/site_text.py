@@ -51,7 +51,6 @@ def _lines(name: str, survey: Survey, host: HostFacts) -> Iterator[str]:
     yield "status: unverified"
     yield f"scheduler: {survey.scheduler}"
     yield from _sections(survey)
-    yield "replica: {cpus: 1} # default resources of a replica"
     yield from _unknown(
         "see the centre's documentation for the modules that jobs load and for variables such as NCCL's",
         "modules: []",
@@ -97,13 +96,13 @@ def _node_types(survey: Survey) -> Iterator[str]:
     yield "node_types:"
     for kind in survey.kinds:
         features = f" # features: {one_line(', '.join(kind.features))}" if kind.features else ""
-        yield f"  {_yaml(kind.name)}: {_yaml(_node_type(kind))}{features}"
+        yield f"  {_yaml(kind.name)}: {_yaml(_node_type(kind, survey.memory))}{features}"
 
 
-def _node_type(kind: NodeKind) -> dict[str, object]:
+def _node_type(kind: NodeKind, memory: str) -> dict[str, object]:
     known = {
         "cpus": kind.cpus,
-        "memory": kind.memory,
+        memory: kind.memory,
         "gpus": kind.gpus,
         "gpu_type": kind.gpu_type,
         "library": "rccl" if _AMD.fullmatch(kind.gpu_type or "") else None,
@@ -119,9 +118,10 @@ def _partitions(survey: Survey) -> Iterator[str]:
         return
     yield from _comment(f"`{survey.sources[1]}`")
     yield "partitions:"
+    shares = any((fact.key, fact.value) == ("request_memory", "share") for fact in survey.facts)
     for part in survey.partitions:
         remarks = f" # {one_line('; '.join(part.remarks))}" if part.remarks else ""
-        yield f"  {_yaml(part.name)}: {_yaml(_partition(part))}{remarks}"
+        yield f"  {_yaml(part.name)}: {_yaml(_partition(part, shares=shares))}{remarks}"
     yield from _left_out(survey)
 
 
@@ -129,11 +129,12 @@ def _left_out(survey: Survey) -> Iterator[str]:
     yield from (line for item in survey.skipped for line in _comment(f"left out: {item.name}: {item.why}"))
 
 
-def _partition(part: PartitionInfo) -> dict[str, object]:
+def _partition(part: PartitionInfo, *, shares: bool) -> dict[str, object]:
     known: dict[str, object] = {"nodes": dict(part.nodes)}
     known |= {"max_nodes": part.max_nodes} if part.max_nodes is not None else {}
     known |= {"max_walltime": str(part.max_walltime)} if part.max_walltime else {}
-    return known | ({"whole_nodes": True} if part.whole_nodes else {})
+    whole = {"whole_nodes": True} | ({"request_memory": True} if shares else {})
+    return known | (whole if part.whole_nodes else {})
 
 
 def _fabric(host: HostFacts) -> Iterator[str]:
@@ -182,8 +183,8 @@ def _sources(survey: Survey, host: HostFacts) -> Iterator[str]:
             keys.setdefault(fact.source, []).append(fact.key)
     yield "sources:"
     own = [fact.key for fact in survey.facts if not fact.source and fact.value is not None]
-    own += ["replica", "detect"] if host.variables or "." in host.host else ["replica"]
-    keys["defaults of hpcdist sites init"] = own
+    own += ["detect"] if host.variables or "." in host.host else []
+    keys |= {"defaults of hpcdist sites init": own} if own else {}
     for command, of in keys.items():
         source = {"where": f"{command} on {host.host}", "read": host.today, "of": of} | (
             {"by": "third party"} if of is own else {}

@@ -33,12 +33,16 @@ _STATES: Final = {
 _REASONS: Final = {
     JobState.TIMEOUT: "RUNLIMIT DEADLINE CPULIMIT",
     JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
-    JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL",
-    JobState.PREEMPTED: "PREEMPT LOAD WINDOW",
-    JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC",
+    # An orphan waits for what can no longer come.
+    JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL CHKPNT ORPHAN_SYSTEM",
+    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody that it starts anew.
+    JobState.PREEMPTED: "PREEMPT LOAD WINDOW RC RC_RECLAIM MC_RECALL REQUEUE_OWNER REQUEUE_ADMIN REQUEUE_RC",
+    JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC RMS SLURM CTRL_PID",
+    JobState.FAILED: "PROCESSLIMIT THREADLIMIT EXTERNAL_SIGNAL CWD_NOTEXIST PRE_EXEC_FAIL DATA KUBE "
+    "OTHER UNKNOWN",
 }
 REASONS: Final = {f"TERM_{word}": state for state, words in _REASONS.items() for word in words.split()}
-"""Why a job exited, where that is not the program's own failure."""
+"""Why a job exited; FAILED where the program, or what should have started it, did."""
 
 DROP: Final = ("BSUB_", "LSB_BJOBS_")
 """Variables that change what LSF's commands do or show: BSUB_QUIET hides the id of a new job."""

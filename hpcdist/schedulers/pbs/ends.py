@@ -57,6 +57,7 @@ _REASONS: Final = {
 }
 """PBS's own reasons, by Exit_status."""
 
+_SHELL: Final = Status(JobState.VANISHED, reason="PBS does not keep what a shell of qsub -I returned")
 _COUNT: Final = re.compile(r"(Queued|Running|Exiting):([0-9]+)")
 _HOLDERS: Final = {"u": "its owner", "o": "an operator", "s": "the system", "p": "its owner's wrong password"}
 
@@ -117,7 +118,8 @@ def _end(record: Attributes) -> Status:
         state = JobState.CANCELLED if code == _SIGNALLED + _TERM else JobState.FAILED
         return Status(state, exit_code=_shown(code, record), reason=f"killed by signal {code - _SIGNALLED}")
     failed = code or substate == _FAILED
-    return Status(JobState.FAILED if failed else JobState.COMPLETED, exit_code=_shown(code, record))
+    end = Status(JobState.FAILED if failed else JobState.COMPLETED, exit_code=_shown(code, record))
+    return _SHELL if not failed and record.get("interactive") == "True" else end
 
 
 def _is_out_of_time(record: Attributes) -> bool:

@@ -50,6 +50,7 @@ class PbsSurveyor:
             failures=answers.failures,
             skipped=skipped,
             warnings=tuple(_warnings(hosts)),
+            memory="job_memory",
         )
 
 
@@ -124,6 +125,7 @@ def _facts(
     shown = (f"sharing = {', '.join(sharing)}",) if sharing else ()
     yield Fact("whole_nodes", _is_exclusive(sharing) if sharing else None, str(NODES), shown, "true")
     silent = ("what experiments get that say none", *_defaults(server, offered))
+    yield Fact("request_memory", value="share")
     yield Fact("walltime", remarks=silent, example="01:00:00")
     typed = any("gpu_type" in _resources(vnode) for host in hosts for vnode in host)
     if typed:

@@ -71,13 +71,14 @@ class SlurmSurveyor:
                 _mpi(answers.text(MPI), config.get("MpiDefault", "")),
                 _default_partition(partitions),
                 whole_nodes,
-                _memory(config),
+                _memory(config, whole=bool(whole_nodes.value)),
                 _walltime_of_silent(partitions),
                 _how_gpus(kinds, answers.text(NODES)),
                 _account(config, answers.text(associations(user)), user),
             ),
             sources=(str(NODES), str(PARTITIONS)),
             failures=answers.failures,
+            memory="job_memory",
         )
 
 
@@ -97,11 +98,17 @@ def _nodes(text: str) -> Iterator[Node]:
             yield Node(
                 name=fields["NodeName"],
                 cpus=_number(fields.get("CPUTot", "")),
-                memory=_number(fields.get("RealMemory", "")),
+                memory=_memory_of_jobs(fields),
                 gpus=gpus,
                 gpu_type=gpu_type,
                 features=_words(fields.get("AvailableFeatures", "")),
             )
+
+
+def _memory_of_jobs(fields: Fields) -> int | None:
+    """Return the MiB that jobs can request of a node: MemSpecLimit is the system's (slurm.conf(5))."""
+    memory = _number(fields.get("RealMemory", ""))
+    return memory and memory - (_number(fields.get("MemSpecLimit", "")) or 0)
 
 
 def _gpus(gres: str) -> tuple[int, str | None]:
@@ -169,7 +176,8 @@ def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
     return Fact("whole_nodes", everywhere if partitions else None, str(PARTITIONS), remarks, "true")
 
 
-def _memory(config: Fields) -> Fact:
+def _memory(config: Fields, *, whole: bool) -> Fact:
+    """Return whether jobs ask for memory: a share of the node's, but where they have all that a node has."""
     parameters = config.get("SelectTypeParameters", "")
     if not parameters:
         return Fact("request_memory", None, str(CONFIG), example="false")
@@ -179,7 +187,9 @@ def _memory(config: Fields) -> Fact:
         return Fact("request_memory", value=False, source=str(CONFIG), remarks=tuple(remarks))
     defaults = [name for name in ("DefMemPerCPU", "DefMemPerNode") if _is_set(config, name)]
     remarks += [f"a job that asks for none gets {name}={config[name]} (MiB)" for name in defaults]
-    return Fact("request_memory", value=True, source=str(CONFIG), remarks=tuple(remarks))
+    return Fact(
+        "request_memory", value=True if whole else "share", source=str(CONFIG), remarks=tuple(remarks)
+    )
 
 
 def _walltime_of_silent(partitions: Sequence[Fields]) -> Fact:

@@ -18,7 +18,7 @@ ON_CPUS = (
 
 
 def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
-    plan = planned(framework="accelerate", environment=environment(1, each=resources(cpu=2, gpu=2)))
+    plan = planned(framework="accelerate", environment=environment(1, each=resources(cpu=8, gpu=2)))
     names = ("MASTER_ADDR", "WORLD_SIZE", "RANK", "LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
     seen = [[variables.get(name) for name in names] for variables in told(plan, tmp_path)]
     assert [own[:4] for own in seen] == [["node0", "4", str(rank), str(rank)] for rank in range(4)]

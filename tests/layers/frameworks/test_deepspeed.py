@@ -15,7 +15,7 @@ ORIGIN = Origin("framework", "deepspeed")
 
 
 def test_a_process_a_gpu_with_the_variables_of_pytorch(tmp_path: Path) -> None:
-    plan = planned(framework="deepspeed", environment=environment(2, each=resources(cpu=2, gpu=2)))
+    plan = planned(framework="deepspeed", environment=environment(2, each=resources(cpu=8, gpu=2)))
     names = (
         "MASTER_ADDR",
         "MASTER_PORT",

@@ -14,7 +14,7 @@ ORIGIN = Origin("framework", "jax")
 
 
 def test_one_process_a_replica_with_all_its_gpus(tmp_path: Path) -> None:
-    plan = planned(framework="jax", environment=environment(2, each=resources(cpu=2, gpu=2)))
+    plan = planned(framework="jax", environment=environment(2, each=resources(cpu=8, gpu=2)))
     assert place_of_each(plan, tmp_path) == [
         ["node0:20000", "3", "0", "0,1", "100,101"],
         ["node0:20000", "3", "1", "0,1", "102,103"],

@@ -10,7 +10,7 @@ BOTH = pytest.mark.parametrize("framework", ["mpi", "chainermn"])
 
 @BOTH
 def test_a_task_a_gpu_over_mpi(framework: str) -> None:
-    plan = planned(framework=framework, environment=environment(1, each=resources(cpu=4, gpu=2)))
+    plan = planned(framework=framework, environment=environment(1, each=resources(cpu=8, gpu=2)))
     assert [task.gpus for task in plan.placement.tasks] == [(0,), (1,), (2,), (3,)]
     assert plan.launch.needs_pmi
     assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())

@@ -20,7 +20,7 @@ from tests.sites import shipped_site, site
 from tests.tasks import task_wrapper, told
 
 ORIGIN = Origin("framework", "pytorch")
-TWO_GPUS = resources(cpu=4, gpu=2)
+TWO_GPUS = resources(cpu=8, gpu=2)
 TORCHRUN = {"launch": "torchrun"}
 NAMES = {
     *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
@@ -53,9 +53,9 @@ ALL = ",".join(map(str, range(100, 600)))
 def test_without_launch_a_replica_is_one_process_whatever_its_gpus(tmp_path: Path) -> None:
     plan = planned(framework="pytorch", environment=environment(2, each=TWO_GPUS))
     assert of_pytorch(plan, tmp_path) == [
-        rank("0 3 0 0 2 100,101 4"),
-        rank("1 3 0 0 2 102,103 4"),
-        rank("2 3 1 0 1 100,101 4"),
+        rank("0 3 0 0 2 100,101 8"),
+        rank("1 3 0 0 2 102,103 8"),
+        rank("2 3 1 0 1 100,101 8"),
     ]
     assert words(plan)[-2:] == WRAPPED
     assert not plan.launch.needs_pmi
@@ -68,10 +68,10 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
     section = environment(1, each=TWO_GPUS)
     plan = planned(framework="pytorch", pytorch={"launch": "env"}, environment=section)
     assert of_pytorch(plan, tmp_path) == [
-        rank(f"0 4 0 0 4 {ALL} 2"),
-        rank(f"1 4 0 1 4 {ALL} 2"),
-        rank(f"2 4 0 2 4 {ALL} 2"),
-        rank(f"3 4 0 3 4 {ALL} 2"),
+        rank(f"0 4 0 0 4 {ALL} 4"),
+        rank(f"1 4 0 1 4 {ALL} 4"),
+        rank(f"2 4 0 2 4 {ALL} 4"),
+        rank(f"3 4 0 3 4 {ALL} 4"),
     ]
     assert (words(plan)[-2:], warnings_of(plan)) == (WRAPPED, ())
 
@@ -80,8 +80,8 @@ def test_launch_env_is_a_process_a_gpu(tmp_path: Path) -> None:
     "data",
     [
         {"environment": environment(1, each=resources(cpu=4, gpu=1))},
-        {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=4)},
-        {"environment": environment(1, each=resources(cpu=4, gpu=4), processes_per_replica=2)},
+        {"environment": environment(1, each=resources(cpu=16, gpu=4), processes_per_replica=4)},
+        {"environment": environment(1, each=resources(cpu=16, gpu=4), processes_per_replica=2)},
         {"environment": environment(1, each=TWO_GPUS), "pytorch": TORCHRUN},
     ],
 )
@@ -134,7 +134,7 @@ def test_one_torchrun_a_node_starts_a_process_a_gpu(tmp_path: Path) -> None:
     section = environment(3, each=TWO_GPUS)
     plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
     assert torchrun_words(plan) == rendezvous(2, "--nproc-per-node=4")
-    own = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": "100,101,102,103"}
+    own = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "100,101,102,103"}
     assert of_pytorch(plan, tmp_path) == [
         own | {"PET_LOCAL_ADDR": "node0", "PET_NODE_RANK": "0"},
         own | {"PET_LOCAL_ADDR": "node1", "PET_NODE_RANK": "1"},
@@ -162,7 +162,7 @@ def test_on_uneven_nodes_each_torchrun_is_told_how_many_it_starts(tmp_path: Path
     section = environment(2, each=TWO_GPUS)
     plan = planned(framework="pytorch", pytorch=TORCHRUN, environment=section)
     assert torchrun_words(plan) == rendezvous(2)
-    threads = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "2"}
+    threads = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "4"}
     assert of_pytorch(plan, tmp_path) == [
         threads
         | {"CUDA_VISIBLE_DEVICES": "100,101,102,103", "PET_NPROC_PER_NODE": "4"}

@@ -45,12 +45,12 @@ def test_ray_may_open_many_files() -> None:
 
 
 def test_a_task_a_node_which_has_the_cpus_and_gpus_of_its_replicas(tmp_path: Path) -> None:
-    plan = planned(framework="ray", environment=environment(2, each=resources(cpu=2, gpu=2)))
+    plan = planned(framework="ray", environment=environment(2, each=resources(cpu=8, gpu=2)))
     found = [
         (item["HPCDIST_NODE"], item["HPCDIST_CPUS"], item["HPCDIST_GPUS"], item["RAY_ADDRESS"])
         for item in told(plan, tmp_path)
     ]
-    assert found == [("0", "4", "0,1,2,3", "node0:20000"), ("1", "2", "0,1", "node0:20000")]
+    assert found == [("0", "16", "0,1,2,3", "node0:20000"), ("1", "8", "0,1", "node0:20000")]
     assert (plan.completion.required_roles, plan.rendezvous.by_address, warnings_of(plan)) == (
         ("master",),
         True,
