@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from hpcdist.errors import Problem
 from hpcdist.host.command import Command, Completed
 from hpcdist.remotes import answers, failures, program
-from hpcdist.remotes.answers import Incomplete, Section
+from hpcdist.remotes.answers import Incomplete, Malformed, Section
 from hpcdist.remotes.connection import Connection
 from hpcdist.remotes.failures import Unreachable
 
@@ -28,26 +28,37 @@ class Channel(NamedTuple):
     connection: Connection
 
     def call(
-        self, lines: Sequence[str], timeout: float, needs: Sequence[str] = (), data: Path | None = None
+        self,
+        lines: Sequence[str],
+        timeout: float,
+        order: str,
+        needs: Sequence[str] = (),
+        data: Path | None = None,
     ) -> list[Section]:
         """Run these lines there and return what they printed; the data follow them on stdin.
 
         A session that ssh lost is begun again, so what the lines do must be done once at most by itself.
-        ``needs``: as `program.request`.
+        ``order``: as `answers.read`; ``needs``: as `program.request`.
 
         Raises:
-            Unreachable: if no complete answer came.
+            Unreachable: if no complete answer in this order came.
         """
         pauses = [*_PAUSES]
         while True:
             sent = program.request(lines, needs)
             done, output = self._session(sent, timeout, data)
             try:
-                return answers.read(output, sent.mark)
+                return answers.read(output, sent.mark, order)
+            except Malformed as error:
+                raise self.malformed(str(error)) from error
             except Incomplete as error:
                 if done.returncode != _SSH_FAILED or not pauses:
                     raise Unreachable(self._problem(done, error)) from error
             self.connection.sleep(pauses.pop(0))
+
+    def malformed(self, where: str) -> Unreachable:
+        """Return the error of an answer in another form than what was asked for."""
+        return Unreachable(failures.malformed(self.connection.name, self.connection.host, where))
 
     def _session(self, sent: program.Request, timeout: float, data: Path | None) -> tuple[Completed, bytes]:
         with tempfile.TemporaryDirectory(prefix="hpcdist-") as folder:

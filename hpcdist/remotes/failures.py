@@ -10,6 +10,7 @@ from hpcdist.errors import Problem, SchedulerError
 from hpcdist.runs.rundir import Run
 
 _MOST: Final = 200
+_HEAD: Final = 60
 
 
 class Unreachable(SchedulerError):  # noqa: N818 - what it is, not a mistake
@@ -104,6 +105,13 @@ def broken(name: str, code: int, errors: str) -> Problem:
     why = f": {shown(errors)}" if shown(errors) else ""
     hint = "its login node may have ended it: try again later"
     return Problem(f"what runs on {name} ended with exit code {code} before its end{why}", hint=hint)
+
+
+def malformed(name: str, host: str, where: str) -> Problem:
+    """Return the problem of an answer in another form than what was asked for."""
+    message = f"the answer of {name} cannot be read ({shown(where)[:_HEAD]!r})"
+    hint = f"something there prints into it or cuts it: does `ssh {host} true` print nothing? try again later"
+    return Problem(message, hint=hint)
 
 
 def unwritten(name: str, errors: str) -> Problem:
