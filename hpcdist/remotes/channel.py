@@ -18,6 +18,9 @@ from hpcdist.remotes.failures import Unreachable
 _PAUSES: Final = (0.5, 2.0, 5.0)
 """Seconds before a request is sent again whose answer was cut off."""
 
+MOST: Final = 1 << 27
+"""Bytes of an answer."""
+
 _SSH_FAILED: Final = 255
 """The exit code of ssh for its own failures (ssh(1))."""
 
@@ -27,18 +30,19 @@ class Channel(NamedTuple):
 
     connection: Connection
 
-    def call(
+    def call(  # noqa: PLR0913, PLR0917 - what is sent, and what may come back
         self,
         lines: Sequence[str],
         timeout: float,
         order: str,
         needs: Sequence[str] = (),
         data: Path | None = None,
+        most: int = MOST,
     ) -> list[Section]:
         """Run these lines there and return what they printed; the data follow them on stdin.
 
         A session that ssh lost is begun again, so what the lines do must be done once at most by itself.
-        ``order``: as `answers.read`; ``needs``: as `program.request`.
+        ``order``: as `answers.read`; ``needs``: as `program.request`; ``most``: bytes of the answer.
 
         Raises:
             Unreachable: if no complete answer in this order came.
@@ -46,7 +50,7 @@ class Channel(NamedTuple):
         pauses = [*_PAUSES]
         while True:
             sent = program.request(lines, needs)
-            done, output = self._session(sent, timeout, data)
+            done, output = self._session(sent, timeout, data, most)
             try:
                 return answers.read(output, sent.mark, order)
             except Malformed as error:
@@ -60,7 +64,9 @@ class Channel(NamedTuple):
         """Return the error of an answer in another form than what was asked for."""
         return Unreachable(failures.malformed(self.connection.name, self.connection.host, where))
 
-    def _session(self, sent: program.Request, timeout: float, data: Path | None) -> tuple[Completed, bytes]:
+    def _session(
+        self, sent: program.Request, timeout: float, data: Path | None, most: int
+    ) -> tuple[Completed, bytes]:
         with tempfile.TemporaryDirectory(prefix="hpcdist-") as folder:
             stdin, stdout = Path(folder, "in"), Path(folder, "out")
             with stdin.open("wb") as file:
@@ -68,8 +74,12 @@ class Channel(NamedTuple):
                 if data:
                     with data.open("rb") as rest:
                         shutil.copyfileobj(rest, file)
-            command = Command((), stdin=stdin, stdout=stdout, timeout=timeout, keep_environment=("LC_ALL",))
+            command = Command(
+                (), stdin=stdin, stdout=stdout, timeout=timeout, keep_environment=("LC_ALL",), most=most
+            )
             done = self.connection.session(sent.line, command)
+            if stdout.exists() and stdout.stat().st_size > most:
+                raise Unreachable(failures.endless(self.connection.name, most))
             return done, stdout.read_bytes() if stdout.exists() else b""
 
     def _problem(self, done: Completed, error: Incomplete) -> Problem:

@@ -100,6 +100,12 @@ def slow(name: str, seconds: float) -> Problem:
     return Problem(message, hint="its login node or your network may be slow now: try again later")
 
 
+def endless(name: str, most: int) -> Problem:
+    """Return the problem of an answer that is longer than any that was asked for."""
+    hint = "what a login shell there prints may have no end: log in and look"
+    return Problem(f"the answer of {name} has more than {most >> 20} MiB, and was not read", hint=hint)
+
+
 def broken(name: str, code: int, errors: str) -> Problem:
     """Return the problem of a program that ended in its middle, as by a limit of the login node."""
     why = f": {shown(errors)}" if shown(errors) else ""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.remotes import answers, failures, mirror, program, runner
+from hpcdist.remotes import answers, channel, failures, mirror, program, runner
 from hpcdist.remotes.answers import Answers, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.remotes.mirror import Seen
@@ -105,12 +105,15 @@ def _asked(
                 lines.append(program.call("hpcdist_void", runner.claim(run)))
             lines.append(program.call("hpcdist_claimed", number, runner.claim(run)))
     # After the queries: the files of a job that has ended then are complete.
-    lines += ['hpcdist_print now "$(date +%s)"', program.known(_sizes(runs))]
-    for number, run in enumerate(_directories(runs)):
+    own = _directories(runs)
+    room = program.ROOM // len(own)
+    lines += ['hpcdist_print now "$(date +%s)"', program.known(_sizes(runs), room=room)]
+    for number, run in enumerate(own):
         since = mirror.seen(run).since
         lines.append(f"({program.call('hpcdist_changed', number, run.record.there, since)})")
     order = _ORDER.format(answers.COMPLETED, len(commands))
-    sections = there.channel.call(lines, _TIMEOUT, order, runner.needs(commands[:1]))
+    most = channel.MOST + program.ROOM + len(own) * program.PART
+    sections = there.channel.call(lines, _TIMEOUT, order, runner.needs(commands[:1]), most=most)
     _check_runs(there, sections, runs)
     return sections
 
@@ -155,7 +158,9 @@ def _keep(
         elif section.kind == "file":
             _, offset, length, size, name = section.words.split(" ", 4)
             left = max(0, int(size) - int(offset) - int(length))
-            problem = _written(runs[section.run], name, int(offset), section.data, trusted=trusted)
+            problem = None
+            if section.data:  # else there was no room for it
+                problem = _written(runs[section.run], name, int(offset), section.data, trusted=trusted)
             problems += filter(None, [problem])
             behind |= {section.run} if problem or left else set()
             came, missing = came + len(section.data), missing + (0 if problem else left)

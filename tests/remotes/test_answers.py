@@ -9,9 +9,10 @@ import pytest
 
 from hpcdist.errors import HpcdistError
 from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import fetching, looking, sending
+from hpcdist.remotes import fetching, looking, mirror, program, sending
 from hpcdist.remotes.channel import Channel
 from hpcdist.remotes.fetching import Version
+from hpcdist.remotes.runner import RemoteRunner
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services, Unanswered
 from hpcdist.testing import FakeShell
@@ -170,3 +171,24 @@ def test_a_good_answer_is_taken(tmp_path: Path) -> None:
     assert there._replace(channel=far.channel(far.Far(sections[:2]), tmp_path)).run(
         Command(("a",))
     ) == Completed(Command(("a",)), 0, "all")
+
+
+def test_a_file_for_which_there_was_no_room_is_left_as_it_is(tmp_path: Path) -> None:
+    """It is asked for again, and all that is larger than what came with it."""
+    [run] = far.runs(tmp_path, 1)
+    (run.directory.path / "events").write_text("old")
+    full = b"x" * program.PART
+    first = [NOW, (f"file 0 0 {len(full)} {len(full)} logs/a", full), ("file 0 0 0 1 events", b"")]
+    shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
+    looking.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES)
+    assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (0, "old")
+    shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
+    looking.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES, whole=True)
+    assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (1_800_000_000, "y")
+
+
+def test_an_answer_without_an_end_is_not_read(tmp_path: Path, wording: Wording) -> None:
+    made = far.channel(far.Far([("out", b"x" * 2_000_000)]), tmp_path)
+    with pytest.raises(HpcdistError) as caught:
+        made.call([], 1, "out ", most=1 << 20)
+    wording(str(caught.value))
