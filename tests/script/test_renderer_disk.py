@@ -96,7 +96,7 @@ def test_the_exit_code_is_right_where_the_end_cannot_be_written(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_run_directory_that_is_a_link(tmp_path: Path, is_there: bool) -> None:
+def test_a_run_directory_that_is_a_link(tmp_path: Path, *, is_there: bool) -> None:
     """Nothing is made where it leads to."""
     if is_there:
         (tmp_path / "elsewhere").mkdir()
