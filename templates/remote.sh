@@ -3,7 +3,7 @@
 # Answers stand behind lines that begin with $hpcdist_mark, a random word: what a login shell prints is ignored.
 
 exec 4>&1
-: "${hpcdist_mark:?}" "${hpcdist_most:=0}" "${hpcdist_program:=}"
+: "${hpcdist_mark:?}" "${hpcdist_most:=0}" "${hpcdist_room:=0}" "${hpcdist_program:=}"
 
 hpcdist_print() { printf '\n%s %s\n' "$hpcdist_mark" "$*"; }
 
@@ -231,7 +231,8 @@ hpcdist_found() {
     -o -type f "$@" -print
 }
 
-# RUN FILE: print a file from the byte on that hpcdist_known names, $hpcdist_most bytes at most.
+# RUN FILE: print a file from the byte on that hpcdist_known names, $hpcdist_most bytes at most; nothing of it where
+# $hpcdist_room is used up.
 hpcdist_part() {
   hpcdist_size=$(wc -c <"$2" 2>/dev/null) || return 0
   hpcdist_size=$((hpcdist_size))
@@ -240,6 +241,8 @@ hpcdist_part() {
   hpcdist_length=$((hpcdist_size - hpcdist_from))
   [ "$hpcdist_length" -gt 0 ] || return 0
   [ "$hpcdist_length" -le "$hpcdist_most" ] || hpcdist_length=$hpcdist_most
+  [ "$hpcdist_room" -gt 0 ] || hpcdist_length=0
+  hpcdist_room=$((hpcdist_room - hpcdist_length))
   hpcdist_print file "$1" "$hpcdist_from" "$hpcdist_length" "$hpcdist_size" "$2"
   tail -c "+$((hpcdist_from + 1))" "$2" | head -c "$hpcdist_length"
 }

@@ -167,7 +167,10 @@ def test_what_the_wheel_says_of_itself(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         about = {name.rpartition("/")[2]: name for name in wheel.namelist() if ".dist-info/" in name}
         text = wheel.read(about["METADATA"]).decode()
-        assert wheel.read(about["entry_points.txt"]) == b"[console_scripts]\nhpcdist = hpcdist.cli:program\n"
+        assert (
+            wheel.read(about["entry_points.txt"])
+            == b"[console_scripts]\nhpcdist = hpcdist.__main__:program\n"
+        )
     assert sorted(EXTRA.findall(text)) == [
         ("horovod", "all"),
         ("horovod", "horovod"),
@@ -203,7 +206,7 @@ def zipped(wheel: Path, place: Path) -> Path:
     """Make a zipapp of the wheel, whose dependencies stay where they are: msgspec is C."""
     with ZipFile(wheel) as whole:
         whole.extractall(place / "app")  # noqa: S202 - built here
-    zipapp.create_archive(place / "app", place / "hpcdist.pyz", main="hpcdist.cli:program")
+    zipapp.create_archive(place / "app", place / "hpcdist.pyz", main="hpcdist.__main__:program")
     return place / "hpcdist.pyz"
 
 

@@ -18,8 +18,9 @@ from hpcdist.api.runs import Run, wait
 from hpcdist.api.values import text_of
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
+from hpcdist.loading import machine, recognition
 from hpcdist.loading import planning as loading
-from hpcdist.loading import recognition
+from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.nodes import suspects
 from hpcdist.pipelines import looking, planning, reading, store, submitting
@@ -109,7 +110,7 @@ class Pipeline:
         pipeline = reading.read(self._document, options)
         name = rundir.next_name(runs_dir, pipeline.name)
         expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
-        return planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
+        return planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir, machine.here()))
 
     def submit(
         self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
@@ -136,14 +137,16 @@ class Pipeline:
             reading.read(self._document, options), steps[0].made.plan.identity.site, options
         )
         stored, _ = submitting.submit(
-            request, where, services, partial(_plan, where),
+            request, where, services, partial(_plan, where, machine.here()),
             partial(remotes.submit, remote, where, services), Output(note=notes.append), again=again,
         )  # fmt: skip
         return PipelineRun(stored, stored.name, tuple(notes))
 
 
-def _plan(runs_dir: Path, options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
-    made = loading.plan_experiment(options, document=document, awaiting=awaiting)
+def _plan(
+    runs_dir: Path, find: Here, options: ExperimentOptions, document: Document, awaiting: Awaiting
+) -> Planned:
+    made = loading.plan_experiment(options, document=document, awaiting=awaiting, find=find)
     return suspects.avoided(made, runs_dir)
 
 

@@ -14,7 +14,7 @@ from hpcdist.errors import Place, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, xdg
 from hpcdist.loading import bash_syntax, machine, recognition
-from hpcdist.loading.machine import Machine
+from hpcdist.loading.machine import Here, Machine
 from hpcdist.loading.planning import (
     Awaiting,
     ExperimentOptions,
@@ -37,12 +37,14 @@ def planned(  # noqa: PLR0913 - as verbs need it
     saves: bool = False,
     awaiting: Awaiting | None = None,
     shown: bool = True,
+    find: Here | None = None,
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
     ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
     names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
     ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
+    ``find``: as of `machine.choose`.
 
     Raises:
         HpcdistError: with all errors and the warnings so far.
@@ -50,7 +52,7 @@ def planned(  # noqa: PLR0913 - as verbs need it
     if options.remote is not None and not options.site:
         options = options._replace(site=remote_of(options).site)
     awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=options.remote or "")
-    made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting))
+    made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting, find=find))
     if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
         from hpcdist.nodes import suspects  # nothing is known yet in a new folder
 

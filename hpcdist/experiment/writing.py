@@ -6,6 +6,7 @@ several lines is a literal block (``|``).
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,7 +69,7 @@ class _Writer:
         return write_it(node, path, indent, _model_in(kind))
 
     def _section(self, node: Any, path: Path, indent: str, model: type[Model] | None) -> Iterator[_Line]:
-        fields = {field.encode_name: field.type for field in msgspec.structs.fields(model)} if model else {}
+        fields = _fields(model) if model else {}
         for key in _in_order(node, fields, model.rest if model else ""):
             word, value, inside = _key(key), node[key], (*path, key)
             head = f"{indent}{word}:"
@@ -147,3 +148,9 @@ def _quoted(text: str) -> str:
     if text.isprintable() and "'" not in text and ('"' in text or "\\" in text):
         return f"'{text}'"
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+@functools.cache
+def _fields(model: type[Model]) -> Mapping[str, Any]:
+    """Return the type of each field: msgspec evaluates all annotations anew with each call."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(model)}

@@ -13,7 +13,8 @@ class Command(NamedTuple):
 
     ``drop_environment``: prefixes of variables that are removed from the environment, except those in
     ``keep_environment``; ``environment`` is added last; ``timeout`` is in seconds. ``stdin``: text, or the
-    file that is read. ``stdout``: the file that is written in place of the result's text.
+    file that is read. ``stdout``: the file that is written in place of the result's text. ``most``: the bytes
+    that it may print; one that prints more is killed.
     """
 
     argv: tuple[str, ...]
@@ -24,6 +25,7 @@ class Command(NamedTuple):
     cwd: str = ""
     timeout: float = 60.0
     stdout: Path | None = None
+    most: int = 1 << 27
 
     def __str__(self) -> str:
         return words.join(self.argv)

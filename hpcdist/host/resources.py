@@ -145,11 +145,21 @@ def site_file(name: str, folders: Iterable[Path]) -> Path:
     """
     if is_file_name(name):
         return _named_file(Path(name))
-    files = site_files(folders)
-    if name not in files:
-        hint = _local_file_hint(name) or did_you_mean(name, files)
-        raise ConfigError(Problem(f"there is no site {name!r}", hint=hint))
-    return files[name]
+    folders = [*folders]
+    if file := _by_name(name, folders):
+        return file
+    hint = _local_file_hint(name) or did_you_mean(name, site_files(folders))
+    raise ConfigError(Problem(f"there is no site {name!r}", hint=hint))
+
+
+def _by_name(name: str, folders: Iterable[Path]) -> Path | None:
+    """Return what `site_files` has of this name, without a look at the other files."""
+    names = (f"{name}.yaml", f"{name}.yml")
+    for folder in folders:
+        there = {file.name for file in folder.iterdir()} if folder.is_dir() else ()
+        if file := next((folder / each for each in names if each in there and _is_yaml(folder / each)), None):
+            return file
+    return None
 
 
 def is_file_name(site: str) -> bool:

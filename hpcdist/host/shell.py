@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from hpcdist.host.command import Command, Completed
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at how much a command has printed."""
 
 
 class Shell(NamedTuple):
@@ -25,7 +29,7 @@ class Shell(NamedTuple):
     environment: Mapping[str, str] = os.environ
 
     def run(self, command: Command) -> Completed:
-        """Run the command to its end, or to its timeout; then its process group is killed."""
+        """Run the command to its end, its timeout or its bound of bytes; then its process group is killed."""
         try:
             process = self._start(command)
         except OSError as error:
@@ -139,15 +143,36 @@ def _ended_with_parent(target: str, name: str) -> Iterator[None]:
 
 
 def _finish(process: subprocess.Popen[str], command: Command) -> Completed:
-    try:
-        out, err = process.communicate(_text_for(command), command.timeout)
-    except subprocess.TimeoutExpired:
-        out, err = _kill(process)
-        return Completed(command, 124, out, err, timed_out=True)
-    except BaseException:
-        _kill(process)
-        raise
-    return Completed(command, process.returncode, out or "", err)
+    end, text = time.monotonic() + command.timeout, _text_for(command)
+    while True:
+        left = end - time.monotonic()
+        try:
+            out, err = process.communicate(text, max(0.0, min(left, _LOOK)))
+        except subprocess.TimeoutExpired as sofar:
+            text = None  # it is being sent
+            if _printed(command, sofar.stdout, sofar.stderr) > command.most:
+                return _too_long(command, *_kill(process))
+            if left <= 0:
+                out, err = _kill(process)
+                return Completed(command, 124, out, err, timed_out=True)
+        except BaseException:
+            _kill(process)
+            raise
+        else:
+            if _printed(command, out, err) > command.most:
+                return _too_long(command, out or "", err)
+            return Completed(command, process.returncode, out or "", err)
+
+
+def _printed(command: Command, *texts: str | bytes | None) -> int:
+    return sum(map(len, filter(None, texts))) + (command.stdout.stat().st_size if command.stdout else 0)
+
+
+def _too_long(command: Command, out: str, err: str) -> Completed:
+    """Return the result of a command that printed too much, as one that was killed."""
+    message = f"it printed more than {command.most / (1 << 20):g} MiB, and was ended"
+    errors = f"{err[: command.most]}\n{message}".strip()
+    return Completed(command, -signal.SIGKILL, out[: command.most], errors)
 
 
 def _kill(process: subprocess.Popen[str]) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -40,20 +40,40 @@ class Search(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def choose(
+Here = Callable[[Sequence[Path]], Machine]
+"""Returns this machine's site, among the files of these folders."""
+
+
+def here(environment: Mapping[str, str] = os.environ) -> Here:
+    """Return what finds this machine's site, once for the same folders."""
+    found: dict[tuple[Path, ...], Machine] = {}
+
+    def find(folders: Sequence[Path]) -> Machine:
+        key = (*folders,)
+        if key not in found:
+            found[key] = detected_site(search(folders, environment), environment)
+        return found[key]
+
+    return find
+
+
+def choose(  # noqa: PLR0913, PLR0917 - where a site may be named, and how it is found
     option: str | None,
     folders: Sequence[Path],
     own: Preferences,
     in_file: tuple[str | None, Place | None] = (None, None),
     environment: Mapping[str, str] = os.environ,
+    find: Here | None = None,
 ) -> Machine:
     """Return the site that the user names (`explicit_site`), else this machine's (`detected_site`).
+
+    ``find``: what has found that before; it is `here` of this environment.
 
     Raises:
         ConfigError: when there is no site of that name, its file is invalid, or several sites match.
     """
     named = explicit_site(option, folders, own, in_file, environment)
-    return named or detected_site(search(folders, environment), environment)
+    return named or (find or here(environment))(folders)
 
 
 def explicit_site(

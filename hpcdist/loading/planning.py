@@ -121,10 +121,12 @@ def plan_experiment(
     environment: Mapping[str, str] = os.environ,
     document: Document | None = None,
     awaiting: Awaiting = _without_runs,
+    find: machine.Here | None = None,
 ) -> Planned:
     """Load the experiment, choose the site and make the plan.
 
     ``document``: the contents of a file that does not exist yet. ``awaiting``: `runs.awaited.resolved`.
+    ``find``: as of `machine.choose`.
 
     Raises:
         ConfigError: when the experiment, the site file or the user's config is invalid.
@@ -133,7 +135,7 @@ def plan_experiment(
     own = preferences.read(environment)
     loaded = load.checked(native(options, document))
     with preceded_by(loaded.problems):
-        chosen = _machine(options, loaded, own, environment)
+        chosen = _machine(options, loaded, own, environment, find)
     so_far = (*loaded.problems, *chosen.problems, *_unknown_sites(own, chosen, options, environment))
     loaded = _named(preferences.with_defaults(loaded, own, chosen.site))
     document = loaded.document
@@ -233,13 +235,17 @@ def _located(problem: Problem, document: Document) -> Problem:
 
 
 def _machine(
-    options: ExperimentOptions, loaded: Loaded, own: Preferences, environment: Mapping[str, str]
+    options: ExperimentOptions,
+    loaded: Loaded,
+    own: Preferences,
+    environment: Mapping[str, str],
+    find: machine.Here | None,
 ) -> Machine:
     """Return the chosen site; without a batch system, with a launcher that is installed."""
     batch = loaded.experiment.batch
     in_file = (batch.site, loaded.document.place(("batch", "site")))
     folders = resources.site_folders(options.site_path, environment)
-    chosen = machine.choose(options.site, folders, own, in_file, environment)
+    chosen = machine.choose(options.site, folders, own, in_file, environment, find)
     if batch.launcher_name:
         return chosen
     return machine.with_working_launcher(chosen, loaded.experiment.framework, environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -39,7 +40,13 @@ def load_site(file: Path) -> Site:
     Raises:
         ConfigError: with all of its problems.
     """
-    document = source.load(file)
+    return _site(source.read_text(file), source.name(file))
+
+
+@functools.lru_cache(maxsize=8)
+def _site(text: str, file: str) -> Site:
+    """Return the site of a text: the operations of a pipeline name the same one again and again."""
+    document = source.parse(text, file)
     site = load_model(Site, document)
     problems = [document.locate(problem) for problem in problems_in(site)]
     if problems:

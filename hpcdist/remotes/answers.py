@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -12,6 +13,25 @@ _NOT_FOUND: Final = 127
 
 _KILLED: Final = 137
 """The exit code of a command that was killed there, as after its time."""
+
+_MOST: Final = 1 << 20
+"""Sections of one answer."""
+
+_NUMBER: Final = "[0-9]{1,18}"
+_CODE: Final = "[0-9]{1,3}|void"
+_HEADS: Final = {
+    "now": "[0-9]{1,10}|%s",  # a date without %s prints it
+    "file": f"(?:{_NUMBER} ){{4}}[^\\0\\n]+",
+    "gone": f"(?:{_NUMBER})?",
+    "claimed": f"(?:{_NUMBER})?",
+    "answer": f"{_NUMBER} (?:{_CODE})?",
+    "errors": _NUMBER,
+    "err": _CODE,
+    "folder": r"[0-9]{1,9} /[^\0]*",
+}
+"""The words of the heads of sections, as ``templates/remote.sh`` prints them."""
+
+_ANY: Final = r"[^\0]*"
 
 
 class Section(NamedTuple):
@@ -26,6 +46,12 @@ class Section(NamedTuple):
         """The contents as text."""
         return self.data.decode("utf-8", "backslashreplace")
 
+    @property
+    def run(self) -> int:
+        """The number of the run of which this is; -1 where the head has none."""
+        number = self.words.partition(" ")[0]
+        return int(number) if number else -1
+
 
 class Incomplete(ValueError):  # noqa: N818 - what it is
     """The answer has no beginning or no end: ``began`` is whether the program ran at all."""
@@ -36,12 +62,27 @@ class Incomplete(ValueError):  # noqa: N818 - what it is
         self.began = began
 
 
-def read(output: bytes, mark: str) -> list[Section]:
+class Malformed(ValueError):  # noqa: N818 - what it is
+    """The answer has another form than what was asked for."""
+
+
+def read(output: bytes, mark: str, order: str = _ANY) -> list[Section]:
     """Return the sections between the beginning and the end.
 
+    ``order``: a pattern of the kinds of all sections, each with a space behind it.
+
     Raises:
-        Incomplete: if one of them is missing.
+        Incomplete: if the beginning or the end is missing.
+        Malformed: if a head or the order is another one; with the first that is.
     """
+    sections = _read(output, mark)
+    kinds = "".join(f"{section.kind} " for section in sections)
+    if not re.fullmatch(order, kinds):
+        raise Malformed(kinds.strip())
+    return sections
+
+
+def _read(output: bytes, mark: str) -> list[Section]:
     begin = f"\n{mark} begin\n".encode()
     _, found, rest = (b"\n" + output).partition(begin)
     if not found:
@@ -50,6 +91,8 @@ def read(output: bytes, mark: str) -> list[Section]:
     for section in _sections(b"\n" + rest, f"\n{mark} ".encode()):
         if section.kind == "end":
             return sections
+        if len(sections) >= _MOST:
+            raise Malformed(f"more than {_MOST} sections")
         sections.append(section)
     raise Incomplete(output, began=True)
 
@@ -62,6 +105,8 @@ def _sections(rest: bytes, mark: bytes) -> Iterator[Section]:
         if end < 0:
             return
         kind, _, words = rest[position + len(mark) : end].decode("utf-8", "surrogateescape").partition(" ")
+        if not re.fullmatch(_HEADS.get(kind, _ANY), words):
+            raise Malformed(f"{kind} {words}")
         start = end + 1
         position = rest.find(mark, end if kind != "file" else start + _length(words))
         if kind == "file" and position != start + _length(words):
@@ -71,12 +116,15 @@ def _sections(rest: bytes, mark: bytes) -> Iterator[Section]:
 
 def _length(words: str) -> int:
     """Return the bytes of a file's part: its head is the run, the offset, the length, the size, the name."""
-    _, _, length, *_ = (*words.split(" "), "", "", "")
-    return int(length) if length.isdecimal() else 0
+    return int(words.split(" ", 3)[2])
+
+
+COMPLETED: Final = "out err "
+"""The order of the sections of one command."""
 
 
 def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[Completed]:
-    """Return the results of these commands, each of which printed its output, then its errors."""
+    """Return the results of these commands, each of which printed ``COMPLETED``."""
     texts = [section for section in sections if section.kind in {"out", "err"}]
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return [

@@ -10,6 +10,7 @@ from hpcdist.errors import Problem, SchedulerError
 from hpcdist.runs.rundir import Run
 
 _MOST: Final = 200
+_HEAD: Final = 60
 
 
 class Unreachable(SchedulerError):  # noqa: N818 - what it is, not a mistake
@@ -99,11 +100,24 @@ def slow(name: str, seconds: float) -> Problem:
     return Problem(message, hint="its login node or your network may be slow now: try again later")
 
 
+def endless(name: str, most: int) -> Problem:
+    """Return the problem of an answer that is longer than any that was asked for."""
+    hint = "what a login shell there prints may have no end: log in and look"
+    return Problem(f"the answer of {name} has more than {most >> 20} MiB, and was not read", hint=hint)
+
+
 def broken(name: str, code: int, errors: str) -> Problem:
     """Return the problem of a program that ended in its middle, as by a limit of the login node."""
     why = f": {shown(errors)}" if shown(errors) else ""
     hint = "its login node may have ended it: try again later"
     return Problem(f"what runs on {name} ended with exit code {code} before its end{why}", hint=hint)
+
+
+def malformed(name: str, host: str, where: str) -> Problem:
+    """Return the problem of an answer in another form than what was asked for."""
+    message = f"the answer of {name} cannot be read ({shown(where)[:_HEAD]!r})"
+    hint = f"something there prints into it or cuts it: does `ssh {host} true` print nothing? try again later"
+    return Problem(message, hint=hint)
 
 
 def unwritten(name: str, errors: str) -> Problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -32,6 +33,8 @@ _HOURS: Final = 86400.0
 _DIGITS: Final = 9
 """Those of a second that file systems have."""
 
+_VERSION: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,11})(?:\.([0-9]*))? (.*)", re.DOTALL)
+
 Progress = Callable[[int], object]
 """Is called with the number of bytes that have come."""
 
@@ -54,20 +57,17 @@ def listing(channel: Channel, run: Run) -> dict[str, Version]:
         Outdated: if the run's directory is not there any more.
         Unreachable: without an answer.
     """
-    [section] = channel.call([program.call("hpcdist_outputs", run.record.there)], _TIMEOUT)
+    [section] = channel.call([program.call("hpcdist_outputs", run.record.there)], _TIMEOUT, "(out|gone) ")
     if section.kind == "gone":
         raise Outdated(failures.gone(run))
     return {name: version for name, version in _versions(section.data) if _is_inside(name)}
 
 
 def _versions(data: bytes) -> Iterator[tuple[str, Version]]:
-    for line in data.split(b"\0"):
-        size, _, rest = line.partition(b" ")
-        time, _, name = rest.partition(b" ")
-        seconds, _, parts = time.partition(b".")
-        if size.isdigit() and seconds.isdigit():
-            changed = int(seconds + parts[:_DIGITS].ljust(_DIGITS, b"0"))
-            yield os.fsdecode(name).removeprefix("./"), Version(int(size), changed)
+    for found in filter(None, map(_VERSION.fullmatch, data.split(b"\0"))):
+        size, seconds, parts, name = found.groups(b"")
+        changed = int(seconds + parts[:_DIGITS].ljust(_DIGITS, b"0"))
+        yield os.fsdecode(name).removeprefix("./"), Version(int(size), changed)
 
 
 def _is_inside(name: str) -> bool:
@@ -197,8 +197,11 @@ def _piece(channel: Channel, run: Run, name: str, begun: int) -> tuple[bytes, Ve
         program.known({}, most=_PART),
         f"cd {quote(run.record.there)}/outputs && {program.call('hpcdist_piece', f'./{name}', begun)}",
     ]
-    sections = channel.call(lines, _TIMEOUT)
-    data = b"".join(section.data for section in sections if section.kind == "file")
+    sections = channel.call(lines, _TIMEOUT, "(file )?(version )?")
+    pieces = [section for section in sections if section.kind == "file"]
+    if any(piece.words.split(" ")[1] != str(begun) for piece in pieces):
+        raise channel.malformed(f"{pieces[0].kind} {pieces[0].words}")
+    data = b"".join(piece.data for piece in pieces)
     versions = [version for one in sections if one.kind == "version" for _, version in _versions(one.data)]
     return data, versions[0] if versions else None
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.remotes import answers, failures, mirror, program, runner
+from hpcdist.remotes import answers, channel, failures, mirror, program, runner
 from hpcdist.remotes.answers import Answers, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.remotes.mirror import Seen
@@ -22,11 +22,13 @@ from hpcdist.runs.states import GRACE, age
 from hpcdist.schedulers import schedulers
 
 _TIMEOUT: Final = 120.0
+_ORDER: Final = "(?:{}){{{}}}(?:claimed |answer errors )*now (?:gone |file )*"
 
 
 class Kept(NamedTuple):
-    """What one look has brought: the most bytes that are left of one file, and why others did not come."""
+    """What one look has brought: the bytes that came, those that are left, and why others did not come."""
 
+    came: int
     left: int
     problems: tuple[Problem, ...] = ()
 
@@ -57,9 +59,9 @@ def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole:
         Unreachable: without an answer; with the age of the last one.
     """
     kept = _pulled(there, runs, services)
-    for _ in range(math.ceil(kept.left / program.PART) if whole else 0):
-        if kept.left:
-            kept = _pulled(there, runs, services)
+    rounds = math.ceil(kept.left / program.PART) if whole else 0
+    while rounds and kept.left and kept.came >= program.PART:  # else a size there is not what comes
+        kept, rounds = _pulled(there, runs, services), rounds - 1
     if kept.problems:
         raise Outdated(*kept.problems)
 
@@ -103,11 +105,30 @@ def _asked(
                 lines.append(program.call("hpcdist_void", runner.claim(run)))
             lines.append(program.call("hpcdist_claimed", number, runner.claim(run)))
     # After the queries: the files of a job that has ended then are complete.
-    lines += ['hpcdist_print now "$(date +%s)"', program.known(_sizes(runs))]
-    for number, run in enumerate(_directories(runs)):
+    own = _directories(runs)
+    room = program.ROOM // len(own)
+    lines += ['hpcdist_print now "$(date +%s)"', program.known(_sizes(runs), room=room)]
+    for number, run in enumerate(own):
         since = mirror.seen(run).since
         lines.append(f"({program.call('hpcdist_changed', number, run.record.there, since)})")
-    return there.channel.call(lines, _TIMEOUT, runner.needs(commands[:1]))
+    order = _ORDER.format(answers.COMPLETED, len(commands))
+    most = channel.MOST + program.ROOM + len(own) * program.PART
+    sections = there.channel.call(lines, _TIMEOUT, order, runner.needs(commands[:1]), most=most)
+    _check_runs(there, sections, runs)
+    return sections
+
+
+def _check_runs(there: RemoteRunner, sections: Iterable[Section], runs: Sequence[Run]) -> None:
+    """Refuse an answer about runs of which nothing was asked.
+
+    Raises:
+        Unreachable: always then.
+    """
+    own = dict.fromkeys(("claimed", "answer", "errors"), len(runs))
+    own |= dict.fromkeys(("gone", "file"), len(_directories(runs)))
+    for section in sections:
+        if section.kind in own and not 0 <= section.run < own[section.kind]:
+            raise there.channel.malformed(f"{section.kind} {section.words}")
 
 
 def _directories(runs: Sequence[Run]) -> list[Run]:
@@ -127,24 +148,26 @@ def _keep(
     runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float], *, trusted: bool
 ) -> Kept:
     """Write what came into the mirrors; what is left or could not be written is asked for again."""
-    at, most, behind = 0, 0, set[int]()
+    at, came, missing, behind = 0, 0, 0, set[int]()
     problems: list[Problem] = []
     for section in sections:
         if section.kind == "now" and section.words.isdecimal():
             at = int(section.words)
         elif section.kind == "gone":
-            problems.append(failures.gone(runs[int(section.words)]))
+            problems.append(failures.gone(runs[section.run]))
         elif section.kind == "file":
-            number, offset, length, size, name = section.words.split(" ", 4)
-            run, left = runs[int(number)], int(size) - int(offset) - int(length)
-            problem = _written(run, name, int(offset), section.data, trusted=trusted)
+            _, offset, length, size, name = section.words.split(" ", 4)
+            left = max(0, int(size) - int(offset) - int(length))
+            problem = None
+            if section.data:  # else there was no room for it
+                problem = _written(runs[section.run], name, int(offset), section.data, trusted=trusted)
             problems += filter(None, [problem])
-            behind |= {int(number)} if problem or left else set()
-            most = max(most, 0 if problem else left)
+            behind |= {section.run} if problem or left else set()
+            came, missing = came + len(section.data), missing + (0 if problem else left)
     for place, run in enumerate(runs):
         with suppress(OSError):
             mirror.save_seen(run.directory, Seen(mirror.seen(run).there if place in behind else at, now()))
-    return Kept(most, tuple(problems))
+    return Kept(came, missing, tuple(problems))
 
 
 def _written(run: Run, name: str, offset: int, data: bytes, *, trusted: bool) -> Problem | None:
@@ -163,7 +186,7 @@ def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services
     for section in sections:
         if section.kind == "answer":
             number, _, code = section.words.partition(" ")
-            run = runs[int(number)]
+            run = runs[section.run]
             if code == runner.VOID:
                 why = "its submission was cut off before the batch system was called"
                 services.try_update(run, phase=Phase.REFUSED, message=why)
@@ -172,7 +195,7 @@ def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services
                 _accept(run, done, services)
         elif section.kind == "claimed":  # it may make a job yet: its time begins again
             at = timestamp(services.now())
-            run, again = runs[int(section.words)], {"submitted_at": at, "clock": services.host}
+            run, again = runs[section.run], {"submitted_at": at, "clock": services.host}
             services.try_update(run, phase=Phase.SUBMITTING, **again)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -104,5 +105,7 @@ def write(directory: RunDirectory, name: str, offset: int, data: bytes, *, trust
         flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.open(path.name, flags, dir_fd=handle)
         with os.fdopen(file, "wb") as stream:
+            if offset > os.fstat(file).st_size:
+                raise OSError(errno.EINVAL, "a part that came begins behind the end of what is here")
             stream.seek(offset)
             stream.write(data)

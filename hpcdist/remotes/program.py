@@ -21,6 +21,9 @@ from hpcdist.words import Raw, quote
 PART: Final = 1 << 22
 """Bytes of a file that come at once; more come with the next look."""
 
+ROOM: Final = 1 << 26
+"""Bytes of files that come with one look, and for each run a part more."""
+
 
 class Request(NamedTuple):
     """A program with the word that marks its answers."""
@@ -94,8 +97,11 @@ def command(given: Command, first: str = "") -> str:
     return "hpcdist_command() (\n" + "\n".join(lines) + "\n)"
 
 
-def known(sizes: Mapping[str, int], most: int = PART) -> str:
-    """Return the function that prints how much of a file is here already; ``most``: bytes of one part."""
+def known(sizes: Mapping[str, int], most: int = PART, room: int = ROOM) -> str:
+    """Return the function that prints how much of a file is here already.
+
+    ``most``: bytes of one part; ``room``: those of a run after which no other part of it is begun.
+    """
     cases = [f"{quote(name)}) echo {size} ;;" for name, size in sizes.items() if size]
-    head = (f"hpcdist_most={most}", 'hpcdist_known() { case "$1" in')
+    head = (f"hpcdist_most={most} hpcdist_room={room}", 'hpcdist_known() { case "$1" in')
     return "\n".join([*head, *cases, "*) echo 0 ;;", "esac; }"])

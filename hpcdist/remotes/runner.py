@@ -24,6 +24,8 @@ _FOUND: Final = """[ -n "$(type -P "$1")" ] && exec "$@"; exec bash -lc 'exec "$
 VOID: Final = "void"
 """In place of an exit code: the submission was given up before the batch system was called."""
 
+_STARTED: Final = f"{answers.COMPLETED}|claimed |unwritten "
+
 
 class RemoteRunner(NamedTuple):
     """Runs commands on a remote.
@@ -44,7 +46,9 @@ class RemoteRunner(NamedTuple):
     def run(self, command: Command) -> Completed:
         """Run the command there; without an answer, it fails with the reason."""
         try:
-            sections = self.channel.call(self.lines(command), command.timeout + _LATER, needs([command]))
+            sections = self.channel.call(
+                self.lines(command), command.timeout + _LATER, answers.COMPLETED, needs([command])
+            )
         except Unreachable as error:
             return Completed(command, 255, stderr=str(error))
         return answers.completed(sections, [command])[0]
@@ -73,7 +77,7 @@ class RemoteRunner(NamedTuple):
         once = program.call("hpcdist_once", claim(run), "hpcdist_command")
         try:
             lines = [program.command(moved, self.python), once]
-            sections = self.channel.call(lines, command.timeout + _LATER, needs([command]))
+            sections = self.channel.call(lines, command.timeout + _LATER, _STARTED, needs([command]))
         except Unreachable as error:
             raise SubmissionUnknown(*error.problems) from error
         return self._started(run, command, sections)

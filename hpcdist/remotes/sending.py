@@ -47,7 +47,7 @@ def make_folder(channel: Channel, directory: str, name: str) -> RunsFolder:
     line = f"hpcdist_make_folder {program.path(directory)} {quote(slug(name))}"
     if variable:
         line = f'if [ "${{{variable}-}}" ]; then {line}; else hpcdist_print unset; fi'
-    words = _words(channel.call([line], _TIMEOUT, needs))
+    words = _words(channel.call([line], _TIMEOUT, "((unset|unwritten|open|folder) )?", needs))
     if "unset" in words:
         hint = f"write the path itself as `remotes.{remote}.directory` in your config"
         raise ConfigError(Problem(f"${variable} is not set on {remote}", hint=hint))
@@ -78,7 +78,7 @@ def _sent(channel: Channel, run: Run, line: str, wanted: Callable[[Path], bool])
         archive = Path(work, "run.tar")
         _pack(run, archive, wanted)
         timeout = _TIMEOUT + archive.stat().st_size / _SLOWEST
-        words = _words(channel.call([line], timeout, data=archive))
+        words = _words(channel.call([line], timeout, "(received|taken|unwritten) ", data=archive))
     remote = channel.connection.name
     if "taken" in words:
         message = f"there is another run {run.name} on {remote}, which was made just now"
@@ -111,7 +111,7 @@ def begin_with(channel: Channel, source: str, run: Run) -> None:
         Unreachable: without an answer.
     """
     line = program.call("hpcdist_begin_with", source, run.record.there)
-    words = _words(channel.call([line], _COPYING))
+    words = _words(channel.call([line], _COPYING, "(copied|unwritten) "))
     if "copied" not in words:
         raise ConfigError(failures.unwritten(channel.connection.name, words.get("unwritten", "")))
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import signal
-import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Final, NamedTuple, TypeVar
 
 from hpcdist.errors import ConfigError, Problem
+from hpcdist.host import alarm
 from hpcdist.runs import events, logs, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
@@ -101,26 +98,10 @@ def _number(pattern: re.Pattern[str], line: str, otherwise: Otherwise) -> float 
 def _in_time(items: Iterable[tuple[int, str]], file: Path, seconds: float) -> Iterator[tuple[int, str]]:
     left = iter(items)
     while block := [*islice(left, _LINES)]:
-        with _limit(file, seconds):
+        with alarm.within(seconds, lambda: _late(file)):
             yield from ((rank, line[:_LONGEST]) for rank, line in block)
 
 
-@contextmanager
-def _limit(file: Path, seconds: float) -> Iterator[None]:
-    """Raise an error when what is inside takes too long; only the main thread can be interrupted."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        hint = "make them simpler: a repetition inside a repetition can take for ever"
-        raise ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _late(file: Path) -> ConfigError:
+    hint = "make them simpler: a repetition inside a repetition can take for ever"
+    return ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))

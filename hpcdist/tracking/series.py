@@ -54,23 +54,48 @@ Part = tuple[Key, tuple[int, ...], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""
 
 
-def read(directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECONDS) -> Metrics:
+MOST: Final = 100_000
+"""Series of one run: each costs about 2 KB, however few points it has."""
+
+
+class _Room:
+    """Which series there is room for: those that come first, whichever attempts they go on in."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._keys = most, set[Key]()
+        self.remarks: tuple[str, ...] = ()
+
+    def has(self, key: Key) -> bool:
+        """Return whether a series is one of those."""
+        if key not in self._keys:
+            if len(self._keys) >= self._most:
+                kept = "those that came first are kept"
+                self.remarks = (f"it recorded more than {self._most} series of metrics: {kept}",)
+                return False
+            self._keys.add(key)
+        return True
+
+
+def read(
+    directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECONDS, most: int = MOST
+) -> Metrics:
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
     its values hold, and those of earlier attempts are left out; so where a step goes back in one file. Values
-    without a step are counted. ``seconds``: what a thousand lines of the output may take.
+    without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``: series
+    that are read.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     parts: list[Part] = []
     others: list[tuple[str, Entry]] = []
-    losses, first = Losses(), files.first_of(directory)
+    losses, first, room = Losses(), files.first_of(directory), _Room(most)
     for file in files.recorded(directory, losses, first):
-        parts += _parts(file, _entries(file, losses), others)
+        parts += _parts(file, _entries(file, losses), others, room)
     for more in (
-        _written(directory, others, losses.unread),
+        _written(directory, others, losses.unread, room),
         _printed(output.found(directory, plan, seconds), directory, losses),
     ):
         known = {key for key, *_ in parts}
@@ -79,7 +104,7 @@ def read(directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECO
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = continued(series.get(key), points)
-    return Metrics(series, others, losses.damaged, (*losses.unread,))
+    return Metrics(series, others, losses.damaged, (*losses.unread, *room.remarks))
 
 
 def _named(part: Part, first: Callable[[str], tuple[str, int]]) -> Part:
@@ -112,9 +137,12 @@ def _entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
         losses.unread.append(unread(file.path, error))
 
 
-def _written(directory: RunDirectory, others: list[tuple[str, Entry]], unread: list[str]) -> Iterator[Part]:
+def _written(
+    directory: RunDirectory, others: list[tuple[str, Entry]], unread: list[str], room: _Room
+) -> Iterator[Part]:
     for number, each in enumerate(written.found(directory, unread)):
-        yield from _parts(Recorded(each.job, (0, number), each.rank, directory.path), each.entries, others)
+        file = Recorded(each.job, (0, number), each.rank, directory.path)
+        yield from _parts(file, each.entries, others, room)
 
 
 def _printed(found: Iterator[output.Found], directory: RunDirectory, losses: Losses) -> Iterator[Part]:
@@ -128,23 +156,27 @@ def _printed(found: Iterator[output.Found], directory: RunDirectory, losses: Los
         losses.unread.append(unread(directory.logs, error))
 
 
-def _parts(file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]]) -> Iterator[Part]:
-    for name, points in _by_name(entries, file.job, others).items():
+def _parts(
+    file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]], room: _Room
+) -> Iterator[Part]:
+    for name, points in _by_name(file, entries, others, room).items():
         yield Key(file.job, name, file.rank), file.attempt, points.times[0], points
 
 
-def _by_name(entries: Iterable[Entry], job: str, others: list[tuple[str, Entry]]) -> dict[str, Points]:
-    """Return the points of each metric; append the entries without metrics to ``others``."""
+def _by_name(
+    file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]], room: _Room
+) -> dict[str, Points]:
+    """Return the points of each metric with room; append the entries without metrics to ``others``."""
     found: dict[str, Points] = {}
     for entry in entries:
         if not entry.metrics:
-            others.append((job, entry))
+            others.append((file.job, entry))
         at, step = entry.at, entry.step
         if type(step) is not float:
             step = math.nan
         for name, value in entry.metrics.items():
             number = value if type(value) is float else _NOT_FINITE.get(str(value))
-            if number is not None:
+            if number is not None and (name in found or room.has(Key(file.job, name, file.rank))):
                 add(found, name, (step, number, at))
     return found
 

@@ -9,10 +9,10 @@ hpcdist_open_run() {
   export HPCDIST_JOB_DIR=$HPCDIST_RUN_DIR/jobs/$HPCDIST_JOB_ID
   export HPCDIST_OUTPUTS=$HPCDIST_RUN_DIR/outputs${trial:+/$trial} HPCDIST_CHECKPOINTS=$HPCDIST_RUN_DIR/checkpoints${trial:+/$trial}
   [[ ${hpcdist[trials]:-} && ! -e $HPCDIST_JOB_DIR ]] || again=1
+  [[ ! -e $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR ]] || hpcdist_check_own "$HPCDIST_RUN_DIR" # before anything is made there
   (umask 077 && exec mkdir -p "$HPCDIST_JOB_DIR" "$HPCDIST_RUN_DIR/logs" "$HPCDIST_RUN_DIR/python" "$HPCDIST_OUTPUTS" "$HPCDIST_CHECKPOINTS") ||
     hpcdist_fail "cannot write to $HPCDIST_RUN_DIR on $(uname -n); is it on a file system that the nodes share, and not full?"
-  [[ -O $HPCDIST_RUN_DIR && ! -L $HPCDIST_RUN_DIR && -O $HPCDIST_JOB_DIR ]] ||
-    hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
+  hpcdist_check_own "$HPCDIST_RUN_DIR" "$HPCDIST_JOB_DIR"
   [[ ! ${hpcdist[number]:-} || ${hpcdist[packed]:-} ]] || hpcdist_open_trial_log
   [[ ${hpcdist[shell]:-} ]] || hpcdist_call_if_there "output_${hpcdist[scheduler]}"
   if [[ ! ${hpcdist[packed]:-} ]]; then
@@ -27,6 +27,13 @@ hpcdist_open_run() {
   hpcdist_read_limits
   hpcdist_log_event started "$hpcdist_restarts" || hpcdist_unwritten
   trap hpcdist_finish EXIT
+}
+hpcdist_check_own() {
+  local folder
+  for folder; do
+    [[ -O $folder && ! -L $folder ]] ||
+      hpcdist_fail "$HPCDIST_RUN_DIR is not your own: another user could change what this job runs; submit it from a folder that only you can write to"
+  done
 }
 # An untrapped signal ends this script with the exit code of an earlier command: 0 is the program's, or unknown. A subshell that
 # gets one between its fork and bash's reset of traps comes here as well (bash 5.2, trap_handler and termsig_handler).

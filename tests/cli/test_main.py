@@ -18,6 +18,7 @@ from hpcdist.cli.messages import error_boundary, one_line
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
+from tests.docs.pages import CHECKOUT
 from tests.slurm.process import until
 from tests.wording import Wording
 
@@ -314,6 +315,36 @@ def test_ctrl_c_leaves_the_job_alone(
     assert "running" in real("status").out
     assert real("cancel", "ranks-1").code == 0
     assert real("wait", "ranks-1").code == 143
+
+
+PROGRAMS = (("-m", "hpcdist"), ("-c", "from hpcdist.__main__ import program; program()"))
+"""How Python starts the command line, the second as the script that pip installs."""
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=["-m", "script"])
+def test_ctrl_c_while_python_imports_is_an_exit_code(
+    words: tuple[str, str], tmp_path: Path, ctrl_c: None
+) -> None:
+    del ctrl_c
+    (tmp_path / "click.py").write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
+    paths = os.pathsep.join(map(str, (tmp_path, CHECKOUT)))
+    with subprocess.Popen(
+        [sys.executable, *words, "list"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        until((tmp_path / "begun").exists, "it to import click")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert (process.returncode, said) == (130, "")
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=["-m", "script"])
+def test_however_it_is_started_it_is_the_command_line(words: tuple[str, str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, *words, "--version"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hpcdist, version {__version__}\n"
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -131,3 +133,22 @@ def test_a_report_of_a_pipeline_is_one_page_of_its_runs(tmp_path: Path, hpcdist:
     assert done.code == 0, done.err
     page = (tmp_path / "page.html").read_text()
     assert [run.name for run in found.values() if run.name not in page] == []
+
+
+def calls(hpcdist: Hpcdist, operations: int) -> dict[str, int]:
+    """Return how often what each operation could do again was done for the `check` of so many."""
+    rows = [{"name": f"o{number}", "run": {"cmd": "true"}} for number in range(operations)]
+    Path("many.yml").write_text(json.dumps({"kind": "pipeline", "name": "many", "operations": rows}))
+    profile = cProfile.Profile()
+    assert profile.runcall(hpcdist, "check", "many.yml").code == 0
+    counted = dict.fromkeys(("search", "_yaml_files", "problems_in", "get_class_annotations"), 0)
+    for (_, _, name), (count, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        if name in counted:
+            counted[name] += count
+    return counted
+
+
+def test_what_is_the_same_for_all_operations_is_done_once(hpcdist: Hpcdist) -> None:
+    """The site of 5,000 was searched for among all site files 5,000 times."""
+    calls(hpcdist, 1)
+    assert calls(hpcdist, 12) == calls(hpcdist, 2)

@@ -31,7 +31,7 @@ ELSEWHERE: Final = {
     "pipx install .": ("tests/test_wheel.py", "pip into an empty environment, which is what pipx does"),
     "uv tool install .": ("tests/test_wheel.py", "does it with the wheel"),
     "pip install --no-deps --target app .": ("tests/test_wheel.py", "makes such an archive"),
-    "python -m zipapp app -m hpcdist.cli:program -o hpcdist.pyz": ("tests/test_wheel.py", "and runs it"),
+    "python -m zipapp app -m hpcdist.__main__:program -o hpcdist.pyz": ("tests/test_wheel.py", "and runs it"),
     "pip install '.[pyslurm]'": ("tests/standins/pyslurm", "what PyPI has fits no Slurm of the tests"),
     "pip install '.[mpi]'": ("tools/setup", "installs extras in this way"),
     "hpcdist submit first.yml --follow": ("tests/docs/test_commands.py", "a real test at the end runs it"),

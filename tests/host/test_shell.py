@@ -171,3 +171,28 @@ def test_a_command_of_ours_ends_with_us_however_we_end(tmp_path: Path) -> None:
     process.kill()
     until((tmp_path / "told").exists, "the command to get TERM")
     process.wait(60)
+
+
+PRINTS = "while :; do printf '%010000d' 0; done"
+
+
+@pytest.mark.parametrize("where", ["", ">&2"])
+def test_what_prints_without_an_end_is_ended(where: str) -> None:
+    done = Shell().run(Command(("bash", "-c", f"{PRINTS} {where}"), most=1 << 20, timeout=600))
+    assert (done.returncode, done.timed_out) == (-signal.SIGKILL, False)
+    assert len(done.stdout) <= 1 << 20
+    assert done.stderr.endswith("it printed more than 1 MiB, and was ended")
+
+
+def test_what_fills_a_file_without_an_end_is_ended(tmp_path: Path) -> None:
+    command = Command(("bash", "-c", PRINTS), most=1 << 20, timeout=600, stdout=tmp_path / "out")
+    done = Shell().run(command)
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, "it printed more than 1 MiB, and was ended")
+
+
+def test_what_ends_by_itself_and_was_too_long_is_so_too(tmp_path: Path) -> None:
+    """A file of the answer is no larger than what whoever reads it expects."""
+    command = Command(("head", "-c", "2000000", "/dev/zero"), most=1 << 20)
+    assert not Shell().run(command).ok
+    assert not Shell().run(command._replace(stdout=tmp_path / "out")).ok
+    assert Shell().run(command._replace(stdout=tmp_path / "out", most=2_000_000)).ok

@@ -299,3 +299,19 @@ def test_a_run_goes_on_once_however_often_it_is_told_to(shell: str, tmp_path: Pa
     assert ((run / "events").read_text(), (run / "cancelled").exists()) == (f"{event}\n", True)
     [cut] = answered(line, shell=shell, data=data[:700])
     assert (cut.kind, sorted(path.name for path in run.glob(".*"))) == ("unwritten", [])
+
+
+def test_a_look_brings_as_much_as_there_is_room_for_and_names_what_is_left(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for name in "abc":
+        (tmp_path / "logs" / name).write_text("1234567")
+    known = {"0/logs/a": 2, "0/logs/b": 3}
+    found = [
+        section.words.split(" ")[1:]
+        for section in answered(
+            program.known(known, 4, room=5), program.call("hpcdist_changed", 0, tmp_path, "")
+        )
+    ]
+    sizes = {name: (offset, size) for offset, _, size, name in found}
+    assert sizes == {"logs/a": ("2", "7"), "logs/b": ("3", "7"), "logs/c": ("0", "7")}
+    assert sorted(int(length) for _, length, _, _ in found) == [0, 4, 4]

@@ -95,12 +95,16 @@ def test_the_exit_code_is_right_where_the_end_cannot_be_written(tmp_path: Path, 
     assert said in done.stderr.splitlines()
 
 
-def test_a_run_directory_that_is_a_link(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_run_directory_that_is_a_link(tmp_path: Path, *, is_there: bool) -> None:
+    """Nothing is made where it leads to."""
+    if is_there:
+        (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to("elsewhere")
     done = job(tmp_path, run={"cmd": "touch ran"})
     assert (done.returncode, (tmp_path / "ran").exists()) == (86, False)
     assert f"hpcdist: {tmp_path}/run is not your own" in done.stderr
+    assert [*tmp_path.rglob("elsewhere/*")] == []
 
 
 # Starts tasks as on two nodes, of which the second sees other files; it gives the highest code, as srun does.

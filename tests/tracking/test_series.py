@@ -193,3 +193,19 @@ def test_strange_numbers(tmp_path: Path, what: str) -> None:
     points = found.series.get(Key("7", "m", 0))
     assert (dict(zip(points.steps, points.values, strict=True)) if points else None) == expected
     assert found.damaged == (expected is None)
+
+
+def test_of_a_run_with_more_names_than_there_is_room_for_the_first_are_kept(tmp_path: Path) -> None:
+    """Each name costs memory, whatever it has: a program may make one of every step."""
+    for number, names in ((0, ("a", "b")), (1, ("c", "a", "d"))):
+        wrote(
+            tmp_path, f"7/{number}.0/rank-0", *(line(step=number, metrics={name: number}) for name in names)
+        )
+    wrote(tmp_path, "7/0.0/rank-1", line(step=0, metrics={"a": 1}))
+    found = series.read(RunDirectory(tmp_path), RunDirectory(tmp_path).plan(), most=3)
+    assert {key: [*points.values] for key, points in found.series.items()} == {
+        Key("7", "a", 0): [0, 1],
+        Key("7", "b", 0): [0],
+        Key("7", "a", 1): [1],
+    }
+    assert found.warnings == ("it recorded more than 3 series of metrics: those that came first are kept",)

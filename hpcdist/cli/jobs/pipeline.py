@@ -16,6 +16,8 @@ from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned, remote_or_here
 from hpcdist.cost.rates import number
 from hpcdist.documents.tree import Document
+from hpcdist.loading import machine
+from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.looking import Node
@@ -41,13 +43,15 @@ def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path
     name = rundir.next_name(runs_dir, pipeline.name)
     remote = remote_or_here(options)
     expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
-    steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir))
+    steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir, machine.here()))
     print_problems(dict.fromkeys(problem for step in steps for problem in step.made.problems))
     return steps
 
 
-def _plan(runs_dir: Path, options: ExperimentOptions, document: Document, awaiting: Awaiting) -> Planned:
-    return planned(options, document, runs_dir=runs_dir, awaiting=awaiting, shown=False)
+def _plan(
+    runs_dir: Path, find: Here, options: ExperimentOptions, document: Document, awaiting: Awaiting
+) -> Planned:
+    return planned(options, document, runs_dir=runs_dir, awaiting=awaiting, shown=False, find=find)
 
 
 def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, quiet: bool) -> None:
@@ -125,7 +129,7 @@ def submit(  # noqa: PLR0913 - one argument an option
     output = Output(note=note) if json else Output(_print_run, note)
     try:
         stored, found = submitting.submit(
-            request, runs_dir, services, partial(_plan, runs_dir),
+            request, runs_dir, services, partial(_plan, runs_dir, machine.here()),
             partial(remotes.submit, remote, runs_dir, services), output, again=again,
         )  # fmt: skip
     except control.Interrupted:

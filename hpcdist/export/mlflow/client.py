@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Problem, ServiceError
 from hpcdist.experiment.repository import without_credentials
+from hpcdist.host import alarm
 
 _DEFAULTS: Final = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
@@ -31,7 +34,14 @@ _LOGIN: Final = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or M
 _AGAIN: Final = "export again when it answers: what is there is not sent twice"
 
 
-def connect(uri: str) -> Any:
+_SECONDS: Final = 600.0
+"""What one call may take, whose requests MLflow bounds only between two bytes of an answer."""
+
+_SLOWEST: Final = 20_000
+"""Bytes a second that a connection has at least."""
+
+
+def connect(uri: str) -> Bounded:
     """Return a client of MLflow, which has not called the server yet.
 
     Raises:
@@ -51,14 +61,54 @@ def connect(uri: str) -> Any:
     from mlflow.exceptions import MlflowException
 
     try:
-        return MlflowClient(tracking_uri=uri, registry_uri=uri)
-    except MlflowException as error:
+        return Bounded(MlflowClient(tracking_uri=uri, registry_uri=uri), uri)
+    except (MlflowException, ValueError) as error:
         message = f"MLflow does not take {uri}: {_one_line(error):.200}"
         raise ConfigError(Problem(message, hint="give the address of a server: http://HOST:5000")) from None
 
 
 class NoAnswer(ServiceError):  # noqa: N818 - there is no answer
     """The server does not answer; what else is asked of it would wait as long."""
+
+
+class _Late(BaseException):
+    """No error that MLflow's client would take for one of a request."""
+
+
+class Bounded:
+    """MLflow's client, whose calls have a bound in time, and raise MLflow's errors and ours alone.
+
+    ``seconds``: of one call; of a file that is sent it has what that takes besides.
+    """
+
+    def __init__(self, client: Any, uri: str, seconds: float = _SECONDS) -> None:
+        self._client, self._uri, self._seconds = client, uri, seconds
+
+    def log_artifact(self, run_id: str, path: str, folder: str) -> Any:
+        """Send a file, as MLflow's client."""
+        seconds = self._seconds + Path(path).stat().st_size / _SLOWEST
+        return self._call(self._client.log_artifact, seconds, run_id, path, folder)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of MLflow's client."""
+        return partial(self._call, getattr(self._client, name), self._seconds)
+
+    def _call(self, method: Callable[..., Any], seconds: float, *words: Any, **named: Any) -> Any:
+        from mlflow.exceptions import MlflowException
+        from requests.exceptions import RequestException
+
+        try:
+            with alarm.within(seconds, _Late):
+                return method(*words, **named)
+        except _Late:
+            problem = Problem(f"MLflow at {self._uri}: no whole answer in {seconds:g} s", hint=_AGAIN)
+            raise NoAnswer(problem) from None
+        except (MlflowException, RequestException, ServiceError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever its client makes of an answer in no form
+            why = f"{type(error).__name__}: {_one_line(error)}"
+            message = f"MLflow at {self._uri}: its answer cannot be read: {why:.200}"
+            raise ServiceError(Problem(message, hint="is it a server of MLflow?")) from None
 
 
 @contextmanager

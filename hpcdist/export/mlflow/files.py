@@ -49,7 +49,7 @@ class Store:
         }
         if not own:
             return 0, 0, []
-        _check_reachable(self._uri, self._place)
+        check_reachable(self._uri, self._place)
         before = self._sent()
         new = {path for path in own if before.get(path) != own[path]}
         count, odd = self._send_artifacts(new & self._item.artifacts.keys())
@@ -75,7 +75,7 @@ class Store:
             file = Path(self._client.download_artifacts(self._run_id, _LIST, folder))
             try:
                 found = json.loads(file.read_bytes())
-            except ValueError:
+            except (ValueError, RecursionError):
                 return {}
         return found if isinstance(found, dict) else {}
 
@@ -142,15 +142,18 @@ def _identity(artifact: Artifact) -> str:
     return artifact.sha256 or f"{artifact.bytes} bytes"
 
 
-def _check_reachable(uri: str, place: str) -> None:
+def check_reachable(uri: str, place: str) -> None:
     """Refuse to write files of a server into a folder of this machine.
 
     A server without ``--serve-artifacts`` names a folder of its own, and MLflow's client would write there.
 
     Raises:
-        ServiceError: if it is not here.
+        ServiceError: if it is not here, or no place at all.
     """
-    scheme, _, path, _, _ = urlsplit(place)
+    try:
+        scheme, _, path, _, _ = urlsplit(place)
+    except ValueError:
+        raise ServiceError(Problem(f"the server keeps files in {place:.200}, which is no place")) from None
     is_folder = urlsplit(uri).scheme in ("http", "https") and scheme in ("", "file")
     if is_folder and not any(folder.is_dir() for folder in [*Path(unquote(path)).parents][:2]):
         hint = "start it with `mlflow server --serve-artifacts`"
