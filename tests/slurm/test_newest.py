@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.config import USERS
-from tests.slurm.test_shapes import SHAPES, all_land_as_planned
+from tests.slurm.test_shapes import SHAPES, all_land_as_planned, needs, shape
 from tests.slurm.users import User
 
 pytestmark = pytest.mark.real
+
+FOUR = shape(needs(cpu=8), 7)
+"""Tasks on nodes of both switches."""
 
 
 @pytest.fixture(scope="module", params=[])
@@ -24,14 +28,22 @@ def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with Cluster.boot(tmp_path_factory.mktemp("newer"), release=release, topology=topology) as cluster:
         directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
         os.chown(directory, USERS["hu1"], USERS["hu1"])
+        site = yaml.safe_load((CHECKOUT / "site_configs" / "testbed.yaml").read_text())
+        site |= {"name": "newer", "launchers": {}}  # these packages have no PMIx
+        (directory / "newer.yaml").write_text(yaml.safe_dump(site))
         yield User(cluster, directory)
 
 
 @pytest.mark.parametrize("newer", [("sid", "tree")], indirect=True, ids=" ".join)
 def test_two_shapes(newer: User) -> None:
-    names = ("two-a-node", "five-gpus-uneven")
-    shapes = {name: {"framework": "pytorch", "environment": SHAPES[name]} for name in names}
-    all_land_as_planned(newer, shapes, "srun", exclusive=True)
+    shapes = {
+        name: {"framework": "pytorch", "environment": environment}
+        for name, environment in (
+            ("two-on-each-of-four", FOUR),
+            ("five-gpus-uneven", SHAPES["five-gpus-uneven"]),
+        )
+    }
+    all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
 
 
 @pytest.mark.extended
@@ -46,4 +58,4 @@ def test_shapes(newer: User) -> None:
         name: {"framework": "pytorch", "pytorch": {"launch": "env"}, "environment": environment}
         for name, environment in SHAPES.items()
     }
-    all_land_as_planned(newer, shapes, "srun", exclusive=True)
+    all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
