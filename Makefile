@@ -54,6 +54,6 @@ lint: ## Check style, types and shell scripts
 	mypy
 	shellcheck .ci/run tools/*
 
-clean: ## Remove generated files; the Horovod wheel stays in ~/.cache/hpcdist
+clean: ## Remove generated files; the Horovod wheel and the newer Slurms stay in ~/.cache/hpcdist
 	rm -rf .venv .frameworks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

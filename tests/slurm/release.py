@@ -25,7 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def folder(release: str) -> Path:
     """Return where `tools/setup` has unpacked a release."""
-    return CHECKOUT / ".frameworks" / f"slurm-{release}"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "hpcdist" / "slurm" / release
 
 
 def become(settings: Settings) -> None:

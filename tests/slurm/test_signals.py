@@ -133,9 +133,20 @@ def test_the_program_gets_every_signal(user: User) -> None:
         name: heard(user, name) for name in sorted({path.stem for path in user.directory.glob("*-*.[01]")})
     }
     for way in ("limit", "cancel"):  # one by srun is the same by hand
-        assert (got[f"srun-{way}"], got[f"lines-{way}"]) == (got[f"hand-{way}"],) * 2, got
+        assert [*map(times, (got[f"srun-{way}"], got[f"lines-{way}"]))] == [times(got[f"hand-{way}"])] * 2, (
+            got
+        )
     missing = {name: _missing(name, ranks) for name, ranks in got.items() if not name.startswith("hand")}
     assert not any(missing.values()), (missing, got)
+
+
+def times(ranks: list[Counter[str]]) -> list[dict[str, int]]:
+    """Return how often each rank has heard each signal.
+
+    At a limit Slurm sends TERM twice, of which a process that has not yet handled the first gets one.
+    """
+    assert all(rank["TERM"] in {1, 2} for rank in ranks)
+    return [{**rank, "TERM": 1} for rank in ranks]
 
 
 def _missing(name: str, ranks: list[Counter[str]]) -> list[set[str]]:
