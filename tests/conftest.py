@@ -8,6 +8,7 @@ mechanism on fewer frameworks, sites, examples or sizes: `make test` runs those 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -60,9 +61,13 @@ def only_real(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files without real tests unread where only those are asked for: each worker would read them."""
-    if only_real(config) and collection_path.match("test_*.py"):
+    """Leave files unread that have no test of those asked for, real or not: each worker would read them."""
+    if not collection_path.match("test_*.py"):
+        return None
+    if only_real(config):
         return "pytest.mark.real" not in collection_path.read_text() or None
+    if config.option.markexpr.startswith("not real"):
+        return bool(WHOLLY_REAL.search(collection_path.read_text())) or None
     return None
 
 
@@ -70,6 +75,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files | None
     """Have real tests run file by file; of others a worker takes whichever comes next."""
     return Files(config, log) if only_real(config) else None
 
+
+WHOLLY_REAL: Final = re.compile(r"(?m)^pytestmark = .*pytest\.mark\.real")
 
 COLLECTED: Final = pytest.StashKey[list[str]]()
 """The names of all tests that were found, before any was deselected by its mark."""

@@ -205,6 +205,7 @@ def test_bash_and_shellcheck_have_nothing_to_say_on_a_script(*, is_sample: bool)
     shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES if (machine(name) in sample) == is_sample))
 
 
+@pytest.mark.extended
 def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
     whole = tmp_path / "whole.sh"
     whole.write_text(f"{rendered(CASES['heterogeneous.testbed'])}\n{runtime(template_folders())}")

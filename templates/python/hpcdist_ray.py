@@ -96,8 +96,9 @@ class _Node:
         self.passes_on = os.environ.pop("HPCDIST_PASS_ON", "")
 
     def leave(self, number: int, _: Any) -> None:
-        """Leave a signal to the program, which gets it too; but TERM and HUP may have come to this one alone."""
-        if self.passes_on and number in (signal.SIGTERM, signal.SIGHUP) and self.program and self.program.poll() is None:
+        """Leave a signal to the program, which gets it too; but TERM and HUP may have come here alone."""
+        alone = self.passes_on and number in (signal.SIGTERM, signal.SIGHUP)
+        if alone and self.program and self.program.poll() is None:
             self.program.send_signal(number)
 
     def end(self, number: int, frame: Any) -> None:

@@ -178,6 +178,7 @@ def test_what_cannot_be_called() -> None:
     assert [*hpcdist.find_runs()] == []
 
 
+@pytest.mark.extended
 def test_another_python_is_named() -> None:
     plan = functions.plan_of(len, ([],), HERE, sys.executable)
     plan = Plan(plan._made, plan._options, {**plan._beside, "call.txt": f"2.7 {'x'}"})

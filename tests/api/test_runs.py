@@ -104,6 +104,7 @@ def test_several_threads() -> None:
     assert (ends, logs) == ([DONE] * 8, [str(number) for number in range(8)])
 
 
+@pytest.mark.extended
 def test_several_threads_that_submit_one_experiment() -> None:
     """None of them completes what another one is submitting: as many runs and jobs as submissions."""
     experiment = small("true")

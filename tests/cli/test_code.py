@@ -56,6 +56,7 @@ def test_a_snapshot_is_run_and_described(real: Hpcdist, project: Path) -> None:
     assert f"commit        {found['commit']}\n" in real("describe", "version-1").out
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"commit": 7, "dirty": 1, "branch": {}}', "[" * 9999])
 def test_a_damaged_record_of_the_code_is_not_shown(real: Hpcdist, project: Path, text: str) -> None:
     real("submit", "here.yml", "--wait")

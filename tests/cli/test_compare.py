@@ -51,6 +51,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+@pytest.mark.extended
 def test_runs_beside_each_other(runs: Path, hpcdist: Hpcdist) -> None:
     shown = hpcdist("compare", "--runs-dir", str(runs))
     assert (shown.code, shown.err) == (0, "")

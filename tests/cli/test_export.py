@@ -32,6 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+@pytest.mark.extended
 def test_every_file_at_once(runs: Path, hpcdist: Hpcdist) -> None:
     words = ("--csv", "all.csv", "-o", "model.tar", "--tensorboard", "tb", "--runs-dir", str(runs))
     done = hpcdist("export", "train-*", *words)

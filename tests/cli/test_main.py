@@ -285,6 +285,7 @@ def test_a_full_disk_is_reported(folder: Path) -> None:
     assert done.returncode == 74
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("words", "last"),
     [

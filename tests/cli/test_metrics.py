@@ -58,6 +58,7 @@ def metrics(run: Path, hpcdist: Hpcdist) -> Metrics:
     return partial(hpcdist, "metrics", "train-1", "--runs-dir", str(run.parent))
 
 
+@pytest.mark.extended
 def test_a_table_with_the_last_attempt_where_there_are_two(metrics: Metrics) -> None:
     shown = metrics()
     assert (shown.code, shown.err) == (0, "")

@@ -43,6 +43,7 @@ def checked(hpcdist: Hpcdist) -> tuple[int, dict[str, str | None]]:
     return shown.code, {one["path"]: one["check"] for one in json.loads(shown.out)}
 
 
+@pytest.mark.extended
 def test_outputs_and_what_became_of_them(outputs: Path, hpcdist: Hpcdist) -> None:
     shown = hpcdist("outputs", "train-1")
     assert (shown.code, shown.err) == (0, "")

@@ -45,6 +45,7 @@ def test_without_a_command_it_reads_its_input(real: Hpcdist, folder: Path) -> No
     )
 
 
+@pytest.mark.extended
 def test_it_is_not_the_submission_of_the_experiment(real: Hpcdist, folder: Path) -> None:
     digests = set()
     for words in (

@@ -45,6 +45,7 @@ def sourced(folder: Path) -> None:
     (folder / "sites" / "toy.yaml").write_text(f"{TOY}sources:\n{pages}")
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("sourced")
 def test_list_of_old_pages(hpcdist: Hpcdist) -> None:
     result = hpcdist("sites", "list", *PATH, "--old", "240")

@@ -118,7 +118,7 @@ INDENTATION = "check the indentation, quotes and brackets in this line and above
         "a: 1\nb: \x07",
         "a: \ud800",
         pytest.param("a: " + "[" * (MAX_DEPTH + 1), id="nested too deeply"),
-        pytest.param("a: [" + "a," * 100_000 + "]", id="100000 values"),
+        pytest.param("a: [" + "a," * 100_000 + "]", id="100000 values", marks=pytest.mark.extended),
         # A colon, or the space after it, is missing.
         "name: x\nframework\n\n# c\nrun: {cmd: a}",
         "name: x\nrun:\n  cmd: a\nbatch\n",

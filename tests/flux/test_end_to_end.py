@@ -176,6 +176,7 @@ def test_the_launch_is_tried_again(user: User) -> None:
     assert (done.returncode, log.count("try\n")) == (0, 2), log
 
 
+@pytest.mark.extended
 def test_a_failed_job_cannot_be_waited_for(user: User) -> None:
     assert user.hpcdist("submit", write(user, "exit 3"), "--wait").returncode == 3
     job = user.hpcdist("status", "exp-1", "--json").stdout.split('"job_id": "')[1].partition('"')[0]
@@ -211,6 +212,7 @@ def test_limits_of_queues(user: User, batch: Mapping[str, Any], said: str) -> No
     assert (done.returncode, user.submitted(), said in done.stderr) == (5, 0, True), done.stderr
 
 
+@pytest.mark.extended
 def test_a_job_that_flux_has_forgotten_is_not_called_over(user: User) -> None:
     assert user.hpcdist("submit", write(user, "exit 0")).returncode == 0
     while "COMPLETED" not in user.run("flux", "jobs", "-a", "--json").stdout:
@@ -225,6 +227,7 @@ def test_a_job_that_flux_has_forgotten_is_not_called_over(user: User) -> None:
     assert (done.returncode, done.stderr) == (5, f"{told}{job}: unknown job id; {hint}\n")
 
 
+@pytest.mark.extended
 def test_an_answer_that_was_lost_leads_to_no_second_job(user: User) -> None:
     done = user.hpcdist("submit", write(user, "sleep 60"), env={"FAKE_FLUX_SILENCE": "1"})
     assert (done.returncode, user.submitted()) == (0, 1)

@@ -95,6 +95,7 @@ def test_junk_is_reported_in_sentences(data: dict[str, Any], form: str) -> None:
     assert error is None or all(problem.message for problem in error.problems)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("form", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
 @examples(60)
 @given(st.data())

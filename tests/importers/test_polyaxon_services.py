@@ -59,6 +59,7 @@ def test_a_kind_that_is_none_is_named(kind: str, wording: Wording) -> None:
     wording(str(caught.value))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("key", "text"),
     [

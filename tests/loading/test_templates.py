@@ -189,6 +189,7 @@ DEEP = "".join(
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "template",
     [

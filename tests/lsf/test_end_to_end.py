@@ -183,6 +183,7 @@ def test_a_pending_job(user: User) -> None:
     assert user.reported()["state"] == "cancelled"
 
 
+@pytest.mark.extended
 def test_the_time_limit(tmp_path: Path) -> None:
     user = a_user(tmp_path, quick())
     user.write("trap 'echo warned' USR1; while :; do sleep 0.05; done", batch={"signal": "USR1@120"})

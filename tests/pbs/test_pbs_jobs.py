@@ -149,6 +149,7 @@ def test_trials_of_a_search(person: Person, values: list[int], pack: str) -> Non
     ]
 
 
+@pytest.mark.extended
 def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person) -> None:
     """PBS gives the array the code of the element that ended last, 0 here."""
     file = person.write("sweep", "sleep $PBS_ARRAY_INDEX; exit $((7 * (PBS_ARRAY_INDEX == 0)))", array="0-1")
@@ -157,6 +158,7 @@ def test_an_array_ends_with_the_code_of_its_first_failed_element(person: Person)
     assert record(person, "sweep-1") == {"job": "1000[].fakepbs", "state": "failed", "exit_code": 7}
 
 
+@pytest.mark.extended
 def test_an_array_of_which_one_element_was_deleted_did_not_end_well(person: Person) -> None:
     output(person.hpcdist("submit", person.write("sweep", UNTIL_GO, array="0-1")))
     directory = person.directory / "runs" / "sweep-1"
@@ -175,6 +177,7 @@ def test_an_array_of_one_element(person: Person) -> None:
     assert "element 5\n" in output(person.hpcdist("logs", "one-1"))
 
 
+@pytest.mark.extended
 def test_a_job_waits_for_another(person: Person) -> None:
     output(person.hpcdist("submit", person.write("first", "sleep 1; exit 1")))
     output(person.hpcdist("submit", person.write("never", "true", dependency="1000")))

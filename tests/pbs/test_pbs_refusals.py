@@ -17,6 +17,7 @@ GOLDEN = CHECKOUT / "tests" / "golden"
 BAD, NO_RESOURCE, NO_QUEUE, NO_ATTRIBUTE = 166, 187, 170, 154
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [

@@ -30,6 +30,7 @@ ONE_GPU = resources(cpu=4, gpu=1)
 PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("framework", ["horovod", "mpi", "chainermn", "deepspeed", "lightning", "accelerate"])
 def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, framework: str) -> None:
     plan = planned(framework=framework, environment=environment(5, each=ONE_GPU))

@@ -41,6 +41,7 @@ def test_a_line_of_output_is_what_a_terminal_shows(line: str, shown: str) -> Non
     assert text.of_terminal(line) == shown
 
 
+@pytest.mark.extended
 @given(
     st.recursive(
         st.none() | st.text() | st.integers(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)

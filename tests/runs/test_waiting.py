@@ -69,6 +69,7 @@ def test_a_pause_is_a_tenth_of_the_time_waited(waited: float, local: bool, pause
     assert pause_after(waited, local=local) == pytest.approx(pause)
 
 
+@pytest.mark.extended
 def test_a_long_job_is_queried_once_a_minute(tmp_path: Path) -> None:
     story = Story(lambda at: RUNNING if at < 7200 else "100|COMPLETED|None|hpcdist:t\n")
     run = a_run(tmp_path)
@@ -79,6 +80,7 @@ def test_a_long_job_is_queried_once_a_minute(tmp_path: Path) -> None:
     assert all(later - at <= max(1, at / 10) + 0.01 for at, later in pairwise(story.asked))
 
 
+@pytest.mark.extended
 def test_an_end_in_the_event_log_ends_the_pause(tmp_path: Path) -> None:
     events = {3000.0: "started 100 3000 0\n", 5000.0: "ended 100 5000 0\n"}
     story = Story(lambda at: RUNNING if at < 5030 else "100|COMPLETED|None|hpcdist:t\n", events)

@@ -86,6 +86,7 @@ def test_whoever_is_gone_is_not_waited_for(folder: Path) -> None:
     assert not lock.exists()
 
 
+@pytest.mark.extended
 def test_whoever_still_fetches_is_waited_for(folder: Path) -> None:
     (folder / "run/image.lock").mkdir()
     job = started(folder, 1)

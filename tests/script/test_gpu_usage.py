@@ -89,6 +89,7 @@ def rows(folder: Path) -> list[list[str]]:
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "text", "lines", "gpus"),
     [

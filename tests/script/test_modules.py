@@ -66,6 +66,7 @@ def test_one_that_is_being_written_is_replaced_and_never_written_to(tmp_path: Pa
     assert place.stat().st_ino == number
 
 
+@pytest.mark.extended
 def test_each_of_many_jobs_in_one_directory_finds_whole_ones(tmp_path: Path) -> None:
     code = f"import {', '.join(MODULES)}; print('whole')"
     script(tmp_path, f"{sys.executable} -B -c {shlex.quote(code)}")

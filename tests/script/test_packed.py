@@ -137,6 +137,7 @@ def test_a_failing_trial_leaves_the_others_and_its_code_is_the_jobs(tmp_path: Pa
     assert log.read_text().endswith(f"hpcdist: trial 2 failed on {os.uname().nodename} (exit code 5)\n")
 
 
+@pytest.mark.extended
 def test_each_trial_is_run_again_as_often_as_the_file_says(tmp_path: Path) -> None:
     cmd = "echo $N ${HPCDIST_TRACKING##*/} >>ran; (($N == 1)) || [[ $HPCDIST_TRACKING == */0.1 ]]"
     assert ended(job(tmp_path, cmd, 2, 1, environment={"max_restarts": 3}))[0] == 0
@@ -144,6 +145,7 @@ def test_each_trial_is_run_again_as_often_as_the_file_says(tmp_path: Path) -> No
     assert events(tmp_path)["restarted", 2, "1"] == 1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["TERM", "INT", "XCPU"])
 def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_path: Path, name: str) -> None:
     process = job(tmp_path, WAIT, 4)
@@ -160,6 +162,7 @@ def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_pat
     assert (ran, names(tmp_path, "again")) == (["1 1.0 1 1", "2 1.0 1 1", "3 0.0 0 0", "4 0.0 0 0"], [])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("environment", [{}, {"restart": {"on": ["failure"]}}])
 def test_a_trial_that_ends_well_after_term_has_not_ended(tmp_path: Path, environment: dict[str, Any]) -> None:
     """Many programs end so without having finished, and a trial has no other word than this one."""

@@ -105,6 +105,7 @@ def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
         assert found_of(variables, environ) == environ
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("suffix", "resolve", "answer", "address"),
     [
@@ -395,6 +396,7 @@ exit {code}
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("code", ["0", "$code"])
 @pytest.mark.parametrize(
     "job",

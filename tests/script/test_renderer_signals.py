@@ -60,6 +60,7 @@ def test_exit_code_0_after_term_is_marked_in_the_event_log(tmp_path: Path, name:
     assert (code, events(tmp_path)) == (0, [("started", "0"), ("terminated", "0"), ("ended", "0")])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["VTALRM", "PROF", "IO", "PWR"])
 def test_a_signal_that_nobody_expects_is_an_unknown_end(tmp_path: Path, name: str) -> None:
     code = signalled(tmp_path, name, run={"cmd": "echo ready; sleep 1"})

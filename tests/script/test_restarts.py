@@ -57,6 +57,7 @@ def test_a_program_that_fails_runs_again_until_it_ends_well(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("cmd", "restart", "attempts", "why"),
     [
@@ -101,6 +102,7 @@ def test_a_metric_with_a_quote_in_its_name_is_counted(tmp_path: Path) -> None:
 TRACKED = 'python3 -c "import hpcdist_tracking as at; at.log_metrics(step=STEP, loss=0.5, best=1)"'
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("step", "files", "attempts"),
     [("5", "touch $HPCDIST_OUTPUTS/log.$HPCDIST_ATTEMPT", 3), ("$HPCDIST_ATTEMPT", ":", 4), ("5", ":", 3)],

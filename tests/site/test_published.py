@@ -184,7 +184,7 @@ def test_a_mistake_names_the_site_file_and_the_key() -> None:
 
 
 def test_torchrun_where_the_published_example_has_it() -> None:
-    entry = ENTRY | {"example": "pytorch", "settings": {"--rdzv-backend=c10d": None}}
+    entry = ENTRY | {"example": "pytorch", "settings": {"--rdzv-backend=static": None}}
     assert [*mistakes(site(published=[entry | {"launch": "torchrun"}]))] == []
     assert len([*mistakes(site(published=[entry]))]) == 1
     assert problems(launch="torchrun", settings={"A=1": None}) == [

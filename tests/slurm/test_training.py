@@ -41,8 +41,11 @@ def test_quickstart(user: User) -> None:
     assert metrics["ranks"] == 2
 
 
+OTHERS = ("mpirun", "horovodrun", "horovodrun-mpi")
+
+
 @pytest.mark.parametrize(
-    "launcher", ["srun", "mpirun", "horovodrun", pytest.param("horovodrun-mpi", marks=pytest.mark.extended)]
+    "launcher", ["srun", *(pytest.param(name, marks=pytest.mark.extended) for name in OTHERS)]
 )
 def test_horovod_on_two_nodes(user: User, launcher: str) -> None:
     run = trains(

@@ -30,6 +30,7 @@ from tests.tiers import examples
 PLAN = planned(framework="tensorflow", environment=environment(1, ps=1))
 
 
+@pytest.mark.extended
 @examples(40)
 @given(crowds=jobs(), data=st.data())
 def test_every_task_is_told_where_all_are(
