@@ -41,11 +41,14 @@ def test_quickstart(user: User) -> None:
     assert metrics["ranks"] == 2
 
 
-OTHERS = ("mpirun", "horovodrun", "horovodrun-mpi")
-
-
 @pytest.mark.parametrize(
-    "launcher", ["srun", *(pytest.param(name, marks=pytest.mark.extended) for name in OTHERS)]
+    "launcher",
+    [
+        "srun",
+        pytest.param("mpirun", marks=pytest.mark.extended),
+        pytest.param("horovodrun", marks=pytest.mark.extended),
+        pytest.param("horovodrun-mpi", marks=pytest.mark.extended),
+    ],
 )
 def test_horovod_on_two_nodes(user: User, launcher: str) -> None:
     run = trains(
