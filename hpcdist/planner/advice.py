@@ -14,7 +14,7 @@ from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import container_choice, gpu_shares, launch_advice, qos_advice
+from hpcdist.planner import container_choice, gpu_shares, launch_advice, lost_variables, qos_advice
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
@@ -28,7 +28,7 @@ from hpcdist.site.model import Site
 
 def advice(experiment: Experiment, site: Site, job: PreparedJob, choice: LaunchChoice) -> Iterator[Problem]:
     """Yield what the user should know before submitting."""
-    for text in launch_advice.advice(job, site, choice.launch):
+    for text in (*launch_advice.advice(job, site, choice.launch), *lost_variables.advice(job)):
         yield warning(text, ("run", "cmd"))
     yield from _about_the_site(experiment, site, job)
     yield from _array_size(site, job)
