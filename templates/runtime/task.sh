@@ -165,6 +165,7 @@ hpcdist_set_task_env() {
   mapfile -t -s "$node" -n 1 planned <"$HPCDIST_JOB_DIR/nodes"
   # Slurm's name of a node may differ from its own; horovodrun passes on the first node's SLURMD_NODENAME.
   read -r here </proc/sys/kernel/hostname
+  HOSTNAME=$here # a launcher passes on that of the node where it runs
   [[ ${planned[0]} == localhost || ${here%%.*} == "${planned[0]%%.*}" || ${SLURMD_NODENAME:-?} == "${planned[0]}" ]] ||
     hpcdist_fail_task "this is $here, the plan has this rank on ${planned[0]:-no node}; the launcher placed tasks in an order of its own"
   export HPCDIST_RANK=$rank HPCDIST_SIZE=${hpcdist[tasks]} HPCDIST_LOCAL_RANK=$((local_rank + slot)) HPCDIST_LOCAL_SIZE=$local_size

@@ -96,6 +96,11 @@ def test_gpus_of_the_whole_node_for_each_task(tmp_path: Path) -> None:
     assert [variables["CUDA_VISIBLE_DEVICES"] for variables in each] == ["4,5", "4,5"]
 
 
+def test_a_task_knows_the_name_of_its_own_node(tmp_path: Path) -> None:
+    [variables, *_] = told(planned(framework="pytorch", environment=environment(1)), tmp_path, HOSTNAME="n1")
+    assert variables["HOSTNAME"] == os.uname().nodename
+
+
 def test_gpus_that_the_launcher_gave_stay(tmp_path: Path) -> None:
     section = environment(1, each=resources(gpu=1))
     plan = planned(shipped_site("frontier"), framework="pytorch", batch={"account": "A"}, environment=section)
