@@ -182,6 +182,12 @@ hpcdist_first_answer() {
 }
 # Prints which nodes of this job, or of list $1, are down.
 down_slurm() { timeout 60 sinfo -h -N -n "${1:-$SLURM_JOB_NODELIST}" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
+# Prints the nodes by which a launcher that no task's failure explains may have ended.
+lost_slurm() {
+  local bad
+  bad=$(down_slurm)
+  [[ ! $bad ]] || echo "hpcdist: by Slurm's word these nodes are not well: ${bad//$'\n'/ }" >&2
+}
 # Prints why this job is being ended, if it is: tasks get TERM before this script does, or alone when the grace time begins.
 # A job that is to make room runs until that is over; one that was cancelled does not. Each component of a heterogeneous job
 # has a record of its own.

@@ -357,6 +357,21 @@ squeue() { echo n9; }
 
 
 @pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ("n1 allocated\nn2 down*\nn3 idle*\n", "hpcdist: by Slurm's word these nodes are not well: n2 n3\n"),
+        ("n1 allocated\n", ""),
+        ("", ""),
+    ],
+)
+def test_nodes_are_named_where_no_task_says_why_the_launcher_ended(
+    tmp_path: Path, states: str, expected: str
+) -> None:
+    (tmp_path / "states").write_text(states)
+    assert said(tmp_path, "timeout() { cat states; }; SLURM_JOB_NODELIST=n[1-3] lost_slurm") == (0, expected)
+
+
+@pytest.mark.parametrize(
     ("own", "expected"),
     [
         (
