@@ -78,6 +78,8 @@ hpcdist_send() {
     kill -s "$1" -- "-$hpcdist_program" 2>/dev/null
   elif [[ ${hpcdist[launcher]} == horovodrun?(-elastic) ]]; then
     hpcdist_signal_by_ssh "$1"
+    # An elastic one would start others in their place.
+    [[ $1 != TERM || ! ${hpcdist[elastic]:-} ]] || kill -s TERM "$hpcdist_program" 2>/dev/null
   else
     kill -s "$1" "$hpcdist_program" 2>/dev/null
   fi
