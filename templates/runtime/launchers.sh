@@ -151,8 +151,7 @@ hpcdist_signal_by_ssh() {
     if [[ $node == localhost || ${node%%.*} == "${here%%.*}" ]]; then
       hpcdist_signal_ranks "$1" "$HPCDIST_JOB_DIR"
     else
-      printf -v text %q "$text"
-      ssh -o BatchMode=yes -o ConnectTimeout=10 "$node" "bash -c $text" &
+      ssh -o BatchMode=yes -o ConnectTimeout=10 "$node" bash -s <<<"$text" & # whatever the login shell is
     fi
   done </dev/null >/dev/null 2>&1
 }
