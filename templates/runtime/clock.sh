@@ -64,6 +64,8 @@ hpcdist_notify() {
   [[ $1 != TERM ]] || hpcdist_got_term=1
   if [[ $1 == TERM ]] && hpcdist_starts_by_srun; then
     for _ in {1..10}; do ! timeout 60 scancel -s TERM "$(hpcdist_slurm_id)" || break; sleep 5; done </dev/null >/dev/null 2>&1 &
+  elif [[ $1 == USR[12] && ${hpcdist[launcher]} == flux ]]; then
+    hpcdist_signal_flux "$1" # Flux, which passes these on, did not send it
   else
     hpcdist_send "$1"
   fi

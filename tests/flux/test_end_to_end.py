@@ -140,13 +140,29 @@ def test_more_nodes_than_there_are_is_told(user: User) -> None:
 
 def test_the_time_limit_and_the_signal_before_it(user: User) -> None:
     command = "trap 'echo saved; exit 0' USR1; sleep 60 & wait"
-    file = write(user, command, batch={"walltime": "3s", "signal": "USR1@1"})
+    file = write(user, command, batch={"walltime": "14s", "signal": "USR1@6"})
     done = user.hpcdist("submit", file, "--wait")
     log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
     assert (done.returncode, sorted(re.findall(r"\d: saved", log))) == (
         0,
         ["0: saved", "1: saved", "2: saved", "3: saved"],
     )
+
+
+def test_the_notice_before_the_time_limit_reaches_the_program(user: User) -> None:
+    each = {"resources": {"cpu": {"requests": 8}}}
+    section = each | {
+        "replicas": {"n_workers": 3, "default_worker": each},
+        "restart": {"notice": "6s", "max": 0},
+    }
+    command = "trap 'echo saved; exit 0' USR1; sleep 60 & wait"
+    file = write(user, command, environment=section, batch={"walltime": "16s"})
+    done = user.hpcdist("submit", file, "--wait")
+    log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
+    assert (done.returncode, sorted(re.findall(r"\d: saved", log))) == (
+        0,
+        ["0: saved", "1: saved", "2: saved", "3: saved"],
+    ), log
 
 
 @pytest.mark.extended
