@@ -1,8 +1,10 @@
-"""The commands that start programs inside running jobs; those of LSF and Flux are by their manuals alone."""
+"""The commands that start programs inside running jobs; those of LSF are by its manuals alone."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +24,12 @@ OPTIONS = (
 STEP = [*OPTIONS, "uname", "-n"]
 
 
-def argv(name: str, nodes: Nodes, *, terminal: bool = False) -> list[tuple[str, ...]]:
+def argv(
+    name: str, nodes: Nodes, words: tuple[str, ...] = ("uname", "-n"), *, terminal: bool = False
+) -> list[tuple[str, ...]]:
     scheduler = schedulers.get(name)
     assert isinstance(scheduler, StartsInside)
-    return [command.argv for command in scheduler.inside(nodes, ("uname", "-n"), terminal=terminal)]
+    return [command.argv for command in scheduler.inside(nodes, words, terminal=terminal)]
 
 
 def test_slurm_starts_one_step_on_all_nodes() -> None:
@@ -48,12 +52,29 @@ def test_a_step_of_a_component_names_its_place_in_the_job() -> None:
         ("slurm", True, ("srun", "--jobid=12", *OPTIONS, "--pty", "uname", "-n")),
         ("lsf", True, ("lsrun", "-P", "-m", "n1", "uname", "-n")),
         ("lsf", False, ("lsrun", "-m", "n1", "uname", "-n")),
-        ("flux", False, ("flux", "proxy", "12", "flux", "exec", "--quiet", "--rank=0,3", "uname", "-n")),
         ("local", False, ("uname", "-n")),
     ],
 )
 def test_the_first_command(name: str, terminal: bool, expected: tuple[str, ...]) -> None:  # noqa: FBT001
     assert argv(name, TWO, terminal=terminal)[0] == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "tcsh"])
+def test_flux_proxy_hands_one_line_to_the_users_shell(shell: str, tmp_path: Path) -> None:
+    """As Flux does: it joins its words by spaces."""
+    odd = "$(touch evil) 'b' !e\n ä"
+    flux = tmp_path / "flux"
+    flux.write_text('#!/bin/bash\nprintf "%s|" "$@"\n')
+    flux.chmod(0o755)
+    [(program, verb, job, *words)] = argv("flux", TWO, ("echo", odd))
+    assert (program, verb, job) == ("flux", "proxy", "12")
+    done = subprocess.run(
+        [shell, "-c", " ".join(words)],
+        cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"exec|--quiet|--rank=0,3|echo|{odd}|", "")
+    assert [*tmp_path.iterdir()] == [flux]
 
 
 @pytest.mark.parametrize("name", ["pbs", "sge"])

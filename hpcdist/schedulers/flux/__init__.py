@@ -14,7 +14,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import ById, Listing
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.inside import Nodes, line_of
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.plain import Plain
 
@@ -158,12 +158,12 @@ class Flux(Plain):
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.
 
-        The source is the manual alone: flux-proxy(1), flux-exec(1).
+        flux proxy joins its words by spaces, and hands them to the user's shell here (src/cmd/builtin/proxy.c).
         """
         del terminal
         ranks = ",".join(map(str, nodes.numbers))
-        argv = ("flux", "proxy", nodes.job, "flux", "exec", "--quiet", f"--rank={ranks}", *words)
-        yield Command(argv, keep_environment=("LC_ALL",))
+        line = line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
+        yield Command(("flux", "proxy", nodes.job, line), keep_environment=("LC_ALL",))
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
