@@ -158,7 +158,7 @@ class Flux(Plain):
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.
 
-        flux proxy joins its words by spaces, and hands them to the user's shell here (src/cmd/builtin/proxy.c).
+        flux proxy joins its words by spaces for the user's shell on this machine (src/cmd/builtin/proxy.c).
         """
         del terminal
         ranks = ",".join(map(str, nodes.numbers))
