@@ -161,7 +161,7 @@ def slurm_conf(settings: Settings) -> str:
             "AccountingStorageTRES=gres/gpu",
             "AccountingStoreFlags=job_comment",
         ]
-    if settings.topology:
+    if settings.topology in {"tree", "block"}:  # flat is the default, and has another name before 25.05
         lines.append(f"TopologyPlugin=topology/{settings.topology}")
     lines += [node.line(settings.address(node.name)) for node in settings.nodes]
     return "\n".join([*lines, *partitions(settings.nodes), ""])

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.real
 
 FOUR = shape(needs(cpu=8), 7)
 """Tasks on nodes of both switches."""
+IN_BLOCKS = ("one-task", "two-cpu-tasks", "four-gpus-one-node", "two-on-each-of-four")
+"""The plug-in for blocks gives no job two nodes of different blocks, only one, or both blocks."""
 
 
 @pytest.fixture(scope="module", params=[])
@@ -54,8 +56,10 @@ def test_two_shapes(newer: User) -> None:
     ids=" ".join,
 )
 def test_shapes(newer: User) -> None:
+    is_block = newer.cluster.settings.topology == "block"
     shapes = {
         name: {"framework": "pytorch", "pytorch": {"launch": "env"}, "environment": environment}
-        for name, environment in SHAPES.items()
+        for name, environment in (SHAPES | {"two-on-each-of-four": FOUR}).items()
+        if not is_block or name in IN_BLOCKS
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
