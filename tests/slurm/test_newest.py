@@ -59,7 +59,7 @@ def test_shapes(newer: User) -> None:
     is_block = newer.cluster.settings.topology == "block"
     shapes = {
         name: {"framework": "pytorch", "pytorch": {"launch": "env"}, "environment": environment}
-        for name, environment in (SHAPES | {"two-on-each-of-four": FOUR}).items()
+        for name, environment in {**SHAPES, "two-on-each-of-four": FOUR}.items()
         if not is_block or name in IN_BLOCKS
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
