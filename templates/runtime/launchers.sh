@@ -118,25 +118,19 @@ prepare_flux() {
   [[ ${hpcdist[gpu_variable]:-CUDA_VISIBLE_DEVICES} == CUDA_VISIBLE_DEVICES ]] || unset CUDA_VISIBLE_DEVICES
 }
 start_flux() {
-  local hpcdist_pid hpcdist_code hpcdist_last=127 # all other names stay those of the program
+  local hpcdist_program hpcdist_code=127 # all other names stay those of the program
   "$@" &
-  hpcdist_pid=$!
+  hpcdist_program=$!
   trap 'hpcdist_signal_flux TERM' TERM
   trap 'hpcdist_signal_flux HUP' HUP
-  trap 'hpcdist_heard=1' ALRM USR1 USR2
-  while :; do
-    hpcdist_heard=
-    wait "$hpcdist_pid"
-    hpcdist_code=$?
-    # 127: it was gone before this wait, and an earlier one returned its exit code.
-    ((hpcdist_code == 127 && hpcdist_last != 127)) || hpcdist_last=$hpcdist_code
-    [[ $hpcdist_heard ]] || return "$hpcdist_last"
-  done
+  trap 'hpcdist_signal=passed' ALRM USR1 USR2
+  hpcdist_wait_for_program
+  return "$hpcdist_code"
 }
 # A signal to flux run would end it and leave its tasks running: this signals the tasks. Flux itself passes on USR1 and USR2.
 hpcdist_signal_flux() {
   local job
-  hpcdist_heard=1
+  hpcdist_signal=$1
   for job in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$job"; done 2>/dev/null
 }
 
