@@ -26,7 +26,7 @@ class _Loss(NamedTuple):
     instead: str = ""
 
 
-_IMAGE: Final = "name the image by `environment.image` or `build.image`, and hpcdist starts the container"
+_IMAGE: Final = "name the image by `build: {image: ...}`, and hpcdist starts the container"
 _SANDBOXES: Final = _Loss(
     frozenset({"exec", "run", "shell"}),
     by=frozenset({"-e", "--cleanenv", "-C", "--containall"}),

@@ -31,6 +31,11 @@ def said(command: str, workers: int = 1, **data: Any) -> list[str]:
         ("apptainer exec --nv --cleanenv x.sif python t.py", "apptainer exec --cleanenv", LEAVE),
         ("singularity run -C x.sif t.py", "singularity run -C", LEAVE),
         ("podman run x python t.py", "podman run", "add `--env-host`"),
+        (
+            "docker run --rm x python t.py",
+            "docker run",
+            "name the image by `build: {image: ...}`, and hpcdist starts the container",
+        ),
         ("sudo python t.py", "sudo", "let the program run as yourself"),
         ("bash -c 'nix-shell --pure --run t.py'", "nix-shell --pure", LEAVE),
     ],
