@@ -171,6 +171,29 @@ def test_what_failed_is_prepared_again(tree: Path) -> None:
     assert said(tree, "once test echo prepared").startswith("prepared\n")
 
 
+def test_where_unstable_cannot_be_unpacked_stable_has_the_newest_slurm(tree: Path) -> None:
+    text = said(
+        tree,
+        """\
+export XDG_CACHE_HOME=$PWD/cache
+apt_need() { :; }
+debootstrap() { stat -c '%a' "$4" && mkdir "$4/bin" && { [[ $3 != sid ]] || ! echo 'munge is broken' >&2; }; }
+reaching() { "${@:2}" >&2 || die "apt could not do it: $2"; }
+newest
+ls cache/hpcdist/slurm""",
+    )
+    assert text.splitlines() == [
+        "trixie",
+        f"tools/setup: preparing {tree}/cache/hpcdist/slurm/sid",
+        "755",
+        "munge is broken",
+        "tools/setup: apt could not do it: debootstrap",
+        "tools/setup: Debian's unstable cannot be unpacked today: its stable has the newest Slurm then",
+        f"tools/setup: preparing {tree}/cache/hpcdist/slurm/trixie",
+        "755",
+    ]
+
+
 def test_pieces_of_a_line_are_prepared_side_by_side(tree: Path) -> None:
     pieces = (
         "pieces() { echo one other; echo last; }\n"

@@ -29,6 +29,11 @@ def folder(release: str) -> Path:
     return Path(cache) / "hpcdist" / "slurm" / release
 
 
+def newest() -> str:
+    """Return the release with the newest Slurm; Debian's unstable cannot be unpacked on every day."""
+    return next(release for release in ("sid", "trixie") if folder(release).exists())
+
+
 def become(settings: Settings) -> None:
     """Make it the root of this process's mount namespace, with the paths that the cluster shares in it."""
     layers = Path("/mnt")  # of this namespace

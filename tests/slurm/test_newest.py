@@ -12,6 +12,7 @@ import yaml
 
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.config import USERS
+from tests.slurm.release import newest
 from tests.slurm.test_shapes import SHAPES, all_land_as_planned, needs, shape
 from tests.slurm.users import User
 
@@ -27,6 +28,7 @@ IN_BLOCKS = ("one-task", "two-cpu-tasks", "four-gpus-one-node", "two-on-each-of-
 def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """Somebody on a cluster with the Slurm of a release, and with a topology."""
     release, topology = request.param
+    release = newest() if release == "newest" else release
     with Cluster.boot(tmp_path_factory.mktemp("newer"), release=release, topology=topology) as cluster:
         directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
         os.chown(directory, USERS["hu1"], USERS["hu1"])
@@ -36,7 +38,7 @@ def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield User(cluster, directory)
 
 
-@pytest.mark.parametrize("newer", [("sid", "tree")], indirect=True, ids=" ".join)
+@pytest.mark.parametrize("newer", [("newest", "tree")], indirect=True, ids=" ".join)
 def test_two_shapes(newer: User) -> None:
     shapes = {
         name: {"framework": "pytorch", "environment": environment}
