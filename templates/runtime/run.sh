@@ -74,10 +74,10 @@ hpcdist_wait_for_program() {
   done
 }
 # The task that failed first is the cause, and its exit code is the job's: a launcher may return that of a task
-# it killed, or none. Tasks that TERM ended are the cause only if the job got it.
+# it killed, or none. Tasks that TERM ended are the cause only if the job got it, or if no launcher has told of a failure.
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
-  [[ -e $failure || -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]] || failure+=.TERM
+  [[ -e $failure || ($hpcdist_code != 0 && -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-}) ]] || failure+=.TERM
   if hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
     hpcdist_code=$code
     case ${text:+told}$hpcdist_code in

@@ -60,6 +60,8 @@ hpcdist_run_task() {
     : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK" ||
       hpcdist_fail_task "cannot write to $HPCDIST_ENDED, where the job looks for tasks that ended well; is the disk full?"
   fi
+  # A launcher kills the other tasks when one has failed. After TERM they may be saving: the job's script reads the file.
+  [[ ! ${hpcdist_ended_by:-} || ! -s $HPCDIST_FAILURE.TERM ]] || hpcdist_code=0
   exit "$hpcdist_code"
 }
 # Launchers signal the whole process group, so the program gets it, and this shell only waits for its exit code. But slurmstepd

@@ -88,6 +88,7 @@ class Cluster:
         proctrack: str = "",
         release: str = "",
         topology: str = "",
+        kill_wait: int = 5,
         share: Sequence[Path] = (),
     ) -> Cluster:
         """Boot a cluster that keeps its files in `directory`, and return when all its nodes are idle.
@@ -106,7 +107,8 @@ class Cluster:
         directory.chmod(0o755)
         shared = tuple(path.resolve() for path in (CHECKOUT, directory, *share))
         root = folder(release) if release else Path("/")
-        settings = Settings(directory.resolve(), shared, tuple(nodes), accounting, proctrack, root, topology)
+        place = directory.resolve()
+        settings = Settings(place, shared, tuple(nodes), accounting, proctrack, root, topology, kill_wait)
         settings.save()
         if accounting:
             database.fetch(settings)

@@ -54,6 +54,8 @@ class Settings:
     """The folder with the system that runs the cluster: this machine's, or another release's."""
     topology: str = ""
     """The plug-in that knows how nodes are connected: "flat", "tree" or "block"; Slurm's default if empty."""
+    kill_wait: int = 5
+    """How many seconds after TERM Slurm kills; it is 30 by default."""
 
     @property
     def database(self) -> Path:
@@ -75,7 +77,7 @@ class Settings:
         nodes = tuple(Node(**{**node, "features": tuple(node["features"])}) for node in raw["nodes"])
         shared = tuple(map(Path, raw["shared"]))
         return cls(
-            directory, shared, nodes, raw["accounting"], raw["proctrack"], Path(raw["root"]), raw["topology"]
+            **{**raw, "directory": directory, "shared": shared, "nodes": nodes, "root": Path(raw["root"])}
         )
 
     def address(self, name: str) -> str:
@@ -143,7 +145,7 @@ def slurm_conf(settings: Settings) -> str:
         "SlurmdTimeout=10",
         "MessageTimeout=5",
         "InactiveLimit=0",
-        "KillWait=5",
+        f"KillWait={settings.kill_wait}",
         "MinJobAge=300",
         "JobRequeue=1",
         # Only jobs of partitions of a lower tier, which a test makes.

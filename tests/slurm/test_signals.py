@@ -30,7 +30,7 @@ def hear(number, frame):
     global end
     heard.write(signal.Signals(number).name[3:] + "\\n")
     if number == signal.SIGTERM:
-        end = min(end, time.time() + 2)
+        end = min(end, time.time() + (float(sys.argv[2]) if rank == "0" else 0))
 
 for name in ("USR1", "USR2", "TERM"):
     signal.signal(signal.Signals["SIG" + name], hear)
@@ -40,7 +40,7 @@ while time.time() < end:
 heard.write("saved\\n")
 sys.exit(3)
 """
-"""What saves for two seconds when it gets TERM: less than Slurm's KillWait."""
+"""What ends when it gets TERM: rank 0 when it has saved for some seconds, the other one at once."""
 
 TWO: Final = {
     "resources": {"cpu": {"requests": 1}},
@@ -56,7 +56,7 @@ LAUNCHES: Final[dict[str, dict[str, Any]]] = {
 BY_HAND: Final = """\
 #!/bin/bash
 #SBATCH -p a100 -N 2 -n 2 --ntasks-per-node 1 -c 1 --mem 500 -t 1 -J {name} -o {name}.out --signal=USR2@35
-srun {program} {name}
+srun {program} {name} 2
 """
 
 
@@ -72,7 +72,8 @@ srun {program} {name}
 )
 def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """Somebody on a cluster that finds the processes of jobs in one of two ways."""
-    with Cluster.boot(tmp_path_factory.mktemp("signals"), proctrack=request.param) as cluster:
+    place = tmp_path_factory.mktemp("signals")
+    with Cluster.boot(place, proctrack=request.param, kill_wait=10) as cluster:
         directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
         os.chown(directory, USERS["hu1"], USERS["hu1"])
         (directory / "hear.py").write_text(HEAR)
@@ -82,9 +83,11 @@ def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def submitted(user: User, launch: str, way: str, **batch: Any) -> None:
     name = f"{launch}-{way}"
     more = dict(LAUNCHES[launch])
-    program = f"{PYTHON} hear.py {user.directory}/{name}"
+    # By -K srun gives the other ranks KillWait, not the whole time of the notice, when one has ended.
+    program = f"{PYTHON} hear.py {user.directory}/{name} {12 if way == 'notice-by-TERM' else 2}"
     batch |= {"partition": "a100", "walltime": "1m", **more.pop("batch", {})}
-    restart = {"restart": {"notice": "30s", "max": 0}} if way == "notice" else {}
+    signal = {"notice": None, "notice-by-TERM": "TERM"}
+    restart = {"restart": {"notice": "30s", "max": 0, "signal": signal[way]}} if way in signal else {}
     experiment = {
         "environment": TWO | restart,
         "run": {"cmd": f"cd .\n{program}\necho over" if launch == "lines" else program},
@@ -122,12 +125,14 @@ def test_the_program_gets_every_signal(user: User) -> None:
     for launch in LAUNCHES:
         submitted(user, launch, "cancel")
         submitted(user, launch, "notice")
+    submitted(user, "srun", "notice-by-TERM")
     by_hand(user, "cancel")
     for name in (*(f"{launch}-limit" for launch in limited), "hand-limit"):
         signal_when_ready(user, name, "--signal", "USR1")
     for name in (*(f"{launch}-cancel" for launch in LAUNCHES), "hand-cancel"):
         signal_when_ready(user, name)
     user.hpcdist("wait", *(f"{launch}-{way}-1" for launch in LAUNCHES for way in ("cancel", "notice")))
+    user.hpcdist("wait", "srun-notice-by-TERM-1")
     user.cluster.wait_idle()
     got = {
         name: heard(user, name) for name in sorted({path.stem for path in user.directory.glob("*-*.[01]")})
@@ -154,7 +159,7 @@ def _missing(name: str, ranks: list[Counter[str]]) -> list[set[str]]:
 
     Signals that Slurm sends to steps reach the ranks of an mpirun on other nodes only, whoever starts it.
     """
-    launch, way = name.split("-")
+    launch, way = name.split("-", 1)
     wanted = {"ready", "TERM"}
     if way == "limit":
         wanted |= {"USR2"} if launch == "mpirun" else {"USR1", "USR2"}
