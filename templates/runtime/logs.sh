@@ -23,12 +23,12 @@ hpcdist_open_log() {
 }
 
 # Writes a line into the log in which an attempt after the first begins, by which `hpcdist logs --attempt` finds it; also
-# into that of errors.
+# into that of errors. (Flux has a pipe for each also where both end in one file.)
 hpcdist_announce_attempt() {
   local line
   hpcdist_count_attempts
   ((HPCDIST_ATTEMPT > 0)) && [[ ! -e $hpcdist_attempts/over ]] || return 0
   line="hpcdist: attempt $HPCDIST_ATTEMPT begins (job $HPCDIST_JOB_ID)"
   echo "$line"
-  [[ /dev/fd/1 -ef /dev/fd/2 ]] || echo "$line" >&2
+  [[ ! ${hpcdist[error]:-} || /dev/fd/1 -ef /dev/fd/2 ]] || echo "$line" >&2
 }
