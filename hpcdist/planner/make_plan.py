@@ -67,7 +67,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     notes = (
         *advice(experiment, site, trial, choice),
         *accounts.advice(experiment, site, job.facts),
-        *packing.advice(trial, experiment),
+        *packing.advice(trial, experiment, site),
         *restarts.advice(trial, experiment, site),
         *choice.framework.advice(trial, experiment, site),
     )

@@ -89,7 +89,7 @@ def with_workers(job: PreparedJob, experiment: Experiment) -> PreparedJob:
     )
 
 
-def advice(job: PreparedJob, experiment: Experiment) -> Iterator[Problem]:
+def advice(job: PreparedJob, experiment: Experiment, site: Site) -> Iterator[Problem]:
     """Yield a warning where the time limit is that of several trials, and nobody asked for it."""
     pack, limit = job.sweep and job.sweep.pack, job.request.walltime
     if job.sweep and pack and limit and experiment.batch.pack is None and pack.rounds(job.sweep.trials) > 1:
@@ -97,7 +97,8 @@ def advice(job: PreparedJob, experiment: Experiment) -> Iterator[Problem]:
             f"the trials are packed ({pack.origin}): about {pack.rounds(job.sweep.trials)} run one after "
             f"another within the walltime, {limit}"
         )
-        hint = "write `batch: {pack: true}` if that is meant, or `pack: false` for a job each"
+        hint = "write `batch: {pack: true}` if that is meant, or "
+        hint += "`pack: false` for a job each" if has_arrays(site) else "a `walltime` for all of them"
         yield warning(message, ("hptuning",), hint)
 
 

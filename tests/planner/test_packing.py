@@ -68,7 +68,8 @@ def test_without_a_limit_every_trial_has_a_worker() -> None:
 
 def test_a_walltime_for_several_trials_in_a_row_warns_unless_packing_is_asked_for(wording: Wording) -> None:
     limit = {"walltime": "02:00:00"}
-    wording(text for text in warnings_of(of_trials(WHOLE, 200, 16, batch=limit)) if "packed" in text)
+    for site in (WHOLE, FLUX):
+        wording(text for text in warnings_of(of_trials(site, 200, 16, batch=limit)) if "packed" in text)
     quiet = (of_trials(WHOLE, batch=limit), of_trials(WHOLE, 200, 16, batch=limit | {"pack": True}))
     assert not any("packed" in text for plan in quiet for text in warnings_of(plan))
 
