@@ -121,7 +121,9 @@ EXIT_CODES: Final = {
     ExitCode.TIMEOUT: "the jobs have not ended within `wait --timeout`, as of timeout(1)",
     ExitCode.INTERRUPTED: "Ctrl-C",
     ExitCode.CLOSED_PIPE: "the reader of standard output has exited, such as `head`",
-    ExitCode.TERMINATED: "of a job: its program was asked to end, and returned 0 or was killed",
+    ExitCode.TERMINATED: (
+        "of a job: it ran out of time, or its program was asked to end, and returned 0 or was killed"
+    ),
 }
 """The meaning of each exit code."""
 

@@ -121,6 +121,8 @@ def test_following_ends_after_a_long_silence(folder: Path, capsys: pytest.Captur
         (Status(JobState.CANCELLED, exit_code=0), 1),
         (Status(JobState.OUT_OF_MEMORY, exit_code=137), 137),
         (Status(JobState.TIMEOUT, exit_code=143), 143),
+        (Status(JobState.TIMEOUT, exit_code=137), 143),
+        (Status(JobState.TIMEOUT), 143),
         (Status(JobState.NODE_FAIL), 1),
         (Status(JobState.UNSUBMITTED, reason="refused"), 5),
         (Status(JobState.UNKNOWN), 5),

@@ -242,9 +242,14 @@ def exit_code_of(report: Report) -> int:
 
 
 def exit_code(status: Status) -> int:
-    """Return the exit code of the job; 5 if the job or its end is unknown, 1 for a failure without a code."""
+    """Return the exit code of the job; 5 if the job or its end is unknown, 1 for a failure without a code.
+
+    143 for a job that ran out of time: batch systems show the program's code, 137, 142, 143 or none then.
+    """
     if status.state is JobState.COMPLETED:
         return status.exit_code or 0
     if status.state in (JobState.UNSUBMITTED, JobState.UNKNOWN, JobState.VANISHED):
         return SchedulerError.exit_code
+    if status.state is JobState.TIMEOUT:
+        return ExitCode.TERMINATED
     return status.exit_code or 1
