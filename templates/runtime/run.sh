@@ -78,7 +78,9 @@ hpcdist_wait_for_program() {
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
   [[ -e $failure || ($hpcdist_code != 0 && -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-}) ]] || failure+=.TERM
-  if hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
+  if [[ ${hpcdist[elastic]:-} ]] && hpcdist_status=$hpcdist_code hpcdist_find_lost && ((${#hpcdist_lost[@]})); then
+    echo "hpcdist: $(uname -n) cannot reach ${hpcdist_lost[*]} by ssh, by which horovodrun starts ranks there; let \`ssh NODE true\` work without a password, if the nodes are not down" >&2
+  elif hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
     hpcdist_code=$code
     case ${text:+told}$hpcdist_code in
     told*) echo "hpcdist: rank $rank on $host: $text" >&2 ;;

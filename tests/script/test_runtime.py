@@ -155,6 +155,29 @@ def test_an_elastic_job_finds_its_nodes(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "n0:2\n", "")
 
 
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_node_that_ssh_does_not_reach_is_the_cause_of_an_elastic_end(
+    tmp_path: Path, *, reached: bool
+) -> None:
+    """The ranks of the first node are ended then, and so are the first to fail."""
+    (tmp_path / "failure").write_text("143 0 n0\n")
+    line = """
+    ssh() { [[ "$*" == *" n0 true" ]] || REACHED; }
+    hpcdist_nodes=(n0 n1) hpcdist_code=1
+    hpcdist_find_cause 2>&1
+    echo "$hpcdist_code"
+    """.replace("REACHED", str(reached).lower())
+    plan = planned(LOCAL, framework="horovod", horovod={"elastic": {}}, environment=environment(1))
+    said = in_job(plan, tmp_path, line, HPCDIST_FAILURE=str(tmp_path / "failure"))
+    here = os.uname().nodename
+    assert said == (
+        "hpcdist: rank 0 on n0 was the first to end, killed by signal TERM\n143\n"
+        if reached
+        else f"hpcdist: {here} cannot reach n1 by ssh, by which horovodrun starts ranks there; "
+        "let `ssh NODE true` work without a password, if the nodes are not down\n1\n"
+    )
+
+
 def test_a_task_wrapper_that_could_not_be_made_is_no_empty_one(tmp_path: Path) -> None:
     """An empty one would end well, and the run would have completed without its program."""
     killed = "hpcdist_task_text() { kill -KILL $BASHPID; }; (hpcdist_write_task 2>&1 >/dev/null); echo $?"
