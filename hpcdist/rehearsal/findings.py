@@ -82,13 +82,29 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
     signal = next((one for one in attempts if one.kind == "notice" and one.endings), None)
     if signal is None:
         return
-    if (save := saved(attempts, written)) is None:
-        lost = "what it did since its last checkpoint is lost at each limit"
-        text = f"it saved nothing after {plan.signal}: {lost}"
-        yield Finding("warning", text)
-    elif save[1].ended - save[0] > plan.notice - last_before_term(plan.notice):
-        took = f"it saved {save[1].ended - save[0]:.0f} s after {plan.signal}"
+    yield from _of_signal(signal, saved(attempts, written), plan)
+
+
+def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Finding]:
+    """Yield what is wrong with how a program took the signal before a limit: it has to react itself."""
+    term = plan.notice - last_before_term(plan.notice)
+    went_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
+    lost = "what it did since its last checkpoint is lost at each limit"
+    if save is None and went_on:
+        text = (
+            f"{plan.signal} does not reach it, or it ignores that: it neither saved nor ended until TERM came"
+        )
+        yield Finding("wrong", f"{text}, and {lost}")
+    elif save is None:
+        yield Finding("warning", f"it saved nothing after {plan.signal}: {lost}")
+    elif (seconds := save[1].ended - save[0]) > term:
+        took = f"it saved {seconds:.0f} s after {plan.signal}"
         yield Finding("wrong", f"`notice` is too short: {took}, and TERM comes before that")
+    elif went_on:
+        text = (
+            f"it went on after {plan.signal} until TERM came: what it saved may be a checkpoint like others"
+        )
+        yield Finding("unknown", f"{text}; end it when it has saved, with a code that is not 0")
 
 
 def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
