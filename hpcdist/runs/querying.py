@@ -51,9 +51,21 @@ class JobStatuses:
         """Add an answer, unless it lags behind the queue, or is about another job with the same id."""
         if _is_other(self.hints.get(None)) or _contradicts(status, self.hints.get(index)):
             return
-        status = _with_components(status, self.hints.get(index))
+        status = self._with_whole_code(index, _with_components(status, self.hints.get(index)))
         final = status.state.is_final and not provisional and status.state is not JobState.VANISHED
         (self.settled if final or _is_live(status) else self.hints)[index] = status
+
+    @cached_property
+    def _logged(self) -> Mapping[int | None, Status]:
+        return endings.read(self.job, self.elements)[0]
+
+    def _with_whole_code(self, index: int | None, status: Status) -> Status:
+        """Return the status with the exit code that the script wrote; Slurm shows 137 as ``9:0`` (tried)."""
+        if not 0 < (status.exit_code or 0) < SIGNALLED or status.state is JobState.COMPLETED:
+            return status
+        whole = SIGNALLED + (status.exit_code or 0)
+        ended = self._logged.get(index)
+        return status._replace(exit_code=whole) if ended and ended.exit_code == whole else status
 
     def is_unresolved(self) -> bool:
         """Whether further queries are needed; the end of an array does not show how its elements ended."""
@@ -137,7 +149,10 @@ def _is_other(hint: Status | None) -> bool:
 
 
 def _contradicts(status: Status, hint: Status | None) -> bool:
-    return hint is not None and hint.state.is_final and status.state is not hint.state
+    """Whether an answer is of another start than the queue's; memory that ran out is one way to fail."""
+    if hint is None or not hint.state.is_final:
+        return False
+    return status.state not in {hint.state, JobState.OUT_OF_MEMORY if hint.state is JobState.FAILED else None}
 
 
 def _with_components(status: Status, hint: Status | None) -> Status:

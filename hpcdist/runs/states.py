@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,7 +13,7 @@ from hpcdist.errors import comma_list
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
-from hpcdist.runs.rundir import Phase, Run, timestamp
+from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, fold, split_id
@@ -110,11 +111,47 @@ def _of_scheduler(name: str, runs: Sequence[Run], services: Services) -> list[Re
         services = services.looking(live)
     services = services._replace(runner=with_deadline(services.runner, services.now))
     settled, answered = find_lost_jobs(runs, services)
-    jobs = [run.job for run in settled if run.job is not None and run.record.ended is None]
+    results = _query(name, settled, services)
+    if found := _by_tokens(name, settled, results, services):
+        settled = [found.get(run.directory, run) for run in settled]
+        results |= _query(name, found.values(), services)
+    return [_report(run, results, answered, services) for run in settled]
+
+
+def _query(name: str, runs: Iterable[Run], services: Services) -> dict[Job, QueryResults]:
+    jobs = [run.job for run in runs if run.job is not None and run.record.ended is None]
     results: dict[Job, QueryResults] = {}
     for batch in _batches(jobs):
         results |= dict.fromkeys(batch, query_jobs(schedulers.get(name), batch, services.runner))
-    return [_report(run, results, answered, services) for run in settled]
+    return results
+
+
+def _by_tokens(
+    name: str, runs: Iterable[Run], results: Mapping[Job, QueryResults], services: Services
+) -> dict[RunDirectory, Run]:
+    """Return the runs whose jobs have other ids than sbatch, or a wrapper of it, told, with the right ones.
+
+    A job is looked for by its token when the batch system does not list it, once.
+    """
+    missing = [
+        (run, job)
+        for run in runs
+        if (job := run.job)
+        and job in results
+        and not run.record.missing_since
+        and results[job].is_missing(job)
+    ]
+    own = find_tokens(schedulers.get(name), services)[0] if missing else {}
+    return {
+        run.directory: services.try_update(run, job_id=job_id)
+        for run, job in missing
+        if (job_id := own.get(run.record.token)) and _number(job_id) != _number(job.id)
+    }
+
+
+def _number(job_id: str) -> str:
+    """Return the id without the cluster or the server behind it."""
+    return re.split("[;.[]", job_id)[0]
 
 
 def find_lost_jobs(runs: Iterable[Run], services: Services) -> tuple[list[Run], frozenset[str]]:

@@ -51,6 +51,34 @@ def test_an_unknown_job_vanishes_after_a_grace_period(tmp_path: Path, run: Run, 
 
 
 @pytest.mark.parametrize(
+    ("steps", "state"),
+    [("", JobState.FAILED), ("100.0|OUT_OF_MEMORY|0:125|\n", JobState.OUT_OF_MEMORY)],
+    ids=["", "out of memory"],
+)
+def test_the_exit_code_is_the_whole_one_of_the_script(
+    run: Run, queue: Queue, steps: str, state: JobState
+) -> None:
+    """Slurm shows 137 as 9:0."""
+    (run.directory.path / "events").write_text("started 100 1700000000 0\nended 100 1700000009 137\n")
+    queue.jobs["100"] = "FAILED"
+    queue.accounting = f"100|FAILED|9:0|None\n{steps}"
+    assert state_of(run, queue) == Status(state, "FAILED", 137, "", "sacct")
+
+
+@pytest.mark.parametrize("others", [{}, {"777": "hpcdist:someone"}], ids=["nobody's", "another job's"])
+def test_a_job_whose_id_was_told_wrong_is_found_by_its_token(
+    tmp_path: Path, queue: Queue, others: Mapping[str, str]
+) -> None:
+    """As a wrapper of sbatch does that prints an id of its own."""
+    queue.programs["sbatch"] = lambda command: queue.sbatch(command)._replace(stdout="777\n")
+    run = control.submit(REQUEST, tmp_path, queue.services)
+    queue.tokens |= others
+    queue.jobs |= dict.fromkeys(others, "RUNNING")
+    assert (run.record.job_id, state_of(run, queue).state) == ("777", JobState.PENDING)
+    assert only_run(tmp_path).record.job_id == "100"
+
+
+@pytest.mark.parametrize(
     ("ahead", "lasted"),
     [
         pytest.param(7200, 0, id="the future"),

@@ -438,7 +438,6 @@ def test_sacct() -> None:
         "sacct",
         "-n",
         "-P",
-        "-X",
         "-j",
         "1,2,4,5,6,7,99",
         "-o",
@@ -461,6 +460,21 @@ def test_sacct() -> None:
         "5": Status(JobState.CANCELLED, "CANCELLED by 21001", None, "", "sacct"),
         "6": Status(JobState.COMPLETED, "COMPLETED", 0, "", "sacct"),
         "7": Status(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 137, "OutOfMemory", "sacct"),
+    }
+
+
+def test_memory_that_ran_out_in_the_last_step() -> None:
+    """As Slurm 22.05.8 answers, with ConstrainRAMSpace; the last line is made up."""
+    out = "1|FAILED|9:0|None\n1.batch|FAILED|9:0|\n1.0|OUT_OF_MEMORY|0:125|\n"
+    batch = "2|OUT_OF_MEMORY|0:125|None\n2.batch|OUT_OF_MEMORY|0:125|\n"
+    went_on = out.replace("1|", "3|", 1).replace("1.", "3.") + "3.1|FAILED|9:0|\n"
+    found = Sacct().read(
+        Completed(Command(("sacct",)), 0, out + batch + went_on), [job("1"), job("2"), job("3")]
+    )
+    assert found == {
+        "1": Status(JobState.OUT_OF_MEMORY, "FAILED", 9, "", "sacct"),
+        "2": Status(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 137, "", "sacct"),
+        "3": Status(JobState.FAILED, "FAILED", 9, "", "sacct"),
     }
 
 

@@ -61,9 +61,10 @@ def read(version: str, moment: str, query: Query) -> dict[str, Status]:
 
 
 def _is_of_all(recorded: Command, query: Query, known: list[Job]) -> bool:
-    """Whether sacct was asked for those that there were at that time."""
-    numbers = [job for job in known if job.id in recorded.argv[min(5, len(recorded.argv) - 1)].split(",")]
-    return bool(numbers) and next(iter(query.commands(numbers))).argv == recorded.argv
+    """Whether sacct was asked for those that there were at that time, by -X without their steps."""
+    words = tuple(word for word in recorded.argv if word != "-X")
+    numbers = [job for job in known if job.id in words[min(4, len(words) - 1)].split(",")]
+    return bool(numbers) and next(iter(query.commands(numbers))).argv == words
 
 
 def _lines(version: str) -> Iterator[str]:

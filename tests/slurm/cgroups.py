@@ -38,7 +38,8 @@ def keep_for_nodes() -> None:
 
 def _groups(settings: Settings, root: Path) -> Iterator[Path]:
     name = f"hpcdist-{settings.directory.stat().st_ino}"
-    return (root / hierarchy / name for hierarchy in HIERARCHIES)
+    hierarchies = (*HIERARCHIES, "memory") if settings.constrains_memory else HIERARCHIES
+    return (root / hierarchy / name for hierarchy in hierarchies)
 
 
 def enter(settings: Settings, node: str) -> None:

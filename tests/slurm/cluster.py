@@ -89,6 +89,7 @@ class Cluster:
         release: str = "",
         topology: str = "",
         kill_wait: int = 5,
+        constrains_memory: bool = False,
         share: Sequence[Path] = (),
     ) -> Cluster:
         """Boot a cluster that keeps its files in `directory`, and return when all its nodes are idle.
@@ -108,7 +109,9 @@ class Cluster:
         shared = tuple(path.resolve() for path in (CHECKOUT, directory, *share))
         root = folder(release) if release else Path("/")
         place = directory.resolve()
-        settings = Settings(place, shared, tuple(nodes), accounting, proctrack, root, topology, kill_wait)
+        settings = Settings(
+            place, shared, tuple(nodes), accounting, proctrack, root, topology, kill_wait, constrains_memory
+        )
         settings.save()
         if accounting:
             database.fetch(settings)

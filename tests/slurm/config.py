@@ -56,6 +56,8 @@ class Settings:
     """The plug-in that knows how nodes are connected: "flat", "tree" or "block"; Slurm's default if empty."""
     kill_wait: int = 5
     """How many seconds after TERM Slurm kills; it is 30 by default."""
+    constrains_memory: bool = False
+    """Whether the kernel kills in a step, or in a job's script, what uses more memory than it has."""
 
     @property
     def database(self) -> Path:
@@ -127,7 +129,7 @@ def slurm_conf(settings: Settings) -> str:
         f"SlurmctldLogFile={directory}/log/slurm/slurmctld.log",
         f"SlurmdLogFile={directory}/log/slurm/slurmd.%n.log",
         f"ProctrackType=proctrack/{settings.proctrack}",
-        "TaskPlugin=task/none",
+        f"TaskPlugin=task/{'cgroup' if settings.constrains_memory else 'none'}",
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",
         "SelectType=select/cons_tres",
@@ -209,7 +211,8 @@ def cgroup_conf(settings: Settings) -> str:
     """slurmd looks for a cgroup file system even where no plugin uses one, and stops if there is none."""
     if settings.root != Path("/"):
         return "CgroupPlugin=disabled\n"  # which Slurm 23.11 and later know
-    return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"  # naming the plugin ends the search
+    memory = "ConstrainRAMSpace=yes\n" if settings.constrains_memory else ""
+    return f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n{memory}"  # naming the plugin ends the search
 
 
 # Each node has its own /run, so the steps of two nodes cannot meet in one directory.

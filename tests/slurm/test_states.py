@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.slurm import cgroups
 from tests.slurm.cluster import Cluster
-from tests.slurm.users import User
+from tests.slurm.config import USERS
+from tests.slurm.process import until
+from tests.slurm.users import PYTHON, User
 
 pytestmark = pytest.mark.real
 
@@ -28,6 +33,31 @@ def said(user: User) -> dict[str, Any]:
 def test_without_accounting(cluster: Cluster, workdir: Path) -> None:
     expected = {"state": "failed", "native_state": "FAILED", "exit_code": 3, "source": "squeue"}
     assert ends_with_3(User(cluster, workdir)) == expected
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(cgroups.missing() != "", reason=cgroups.missing())
+def test_a_step_that_ran_out_of_memory(tmp_path: Path) -> None:
+    """Slurm has the word in the line of the step, where the job's own script returned its exit code."""
+    with Cluster.boot(tmp_path, accounting=True, constrains_memory=True) as cluster:
+        directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
+        os.chown(directory, USERS["hu1"], USERS["hu1"])
+        user = User(cluster, directory)
+        uses = "x = [bytes([1]) * (1 << 20) for _ in range(400)]"
+        experiment = {
+            "framework": "pytorch",
+            "environment": {"resources": {"cpu": {"requests": 1}, "memory": {"requests": 100}}},
+            "run": {"cmd": f'{PYTHON} -c "{uses}"'},
+        }
+        done = user.hpcdist("submit", user.write("fails", experiment), "--wait")
+        assert done.returncode == 137, done.stderr
+        until(lambda: said(user)["source"] == "sacct", "sacct to know the end")
+        assert said(user) == {
+            "state": "out_of_memory",
+            "native_state": "FAILED",
+            "exit_code": 137,
+            "source": "sacct",
+        }
 
 
 def test_with_accounting(accounting_cluster: Cluster, workdir: Path) -> None:

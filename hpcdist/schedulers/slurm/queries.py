@@ -219,16 +219,31 @@ class Sacct:
         for cluster, numbers in by_cluster(jobs).items():
             ids = ",".join(numbers)
             columns = "jobid,state,exitcode,reason"
-            yield command("sacct", "-n", "-P", "-X", "-j", ids, "-o", columns, cluster=cluster)
+            yield command("sacct", "-n", "-P", "-j", ids, "-o", columns, cluster=cluster)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return the states of those jobs that the database knows."""
+        """Return the states of those jobs that the database knows.
+
+        A job whose script returns the exit code of a step that ran out of memory has failed, by its own line.
+        """
+        rows = [row for row in _rows(completed) if _WORD.match(row[1]) and ":" in row[2]]
+        last_steps = {
+            job: STATES.get(word)
+            for text, word, _, _ in rows
+            for job, _, step in [text.rpartition(".")]
+            if step.isdecimal()
+        }
         parts = (
-            (text, status(word, code, reason, "sacct"))
-            for text, word, code, reason in _rows(completed)
-            if _WORD.match(word) and ":" in code
+            (text, _with_step(status(word, code, reason, "sacct"), last_steps.get(text)))
+            for text, word, code, reason in rows
+            if "." not in text
         )
         return _folded(completed, jobs, parts)
+
+
+def _with_step(job: Status, step: JobState | None) -> Status:
+    is_out = job.state is JobState.FAILED and step is JobState.OUT_OF_MEMORY
+    return job._replace(state=JobState.OUT_OF_MEMORY) if is_out else job
 
 
 class Scontrol:
