@@ -72,7 +72,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files | None:
-    """Have real tests run file by file; of others a worker takes whichever comes next."""
+    """Have real tests run file by file, in their order; of others a worker takes whichever comes next."""
+    config.option.loadscopereorder = False
     return Files(config, log) if only_real(config) else None
 
 
@@ -84,8 +85,10 @@ COLLECTED: Final = pytest.StashKey[list[str]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the names of the tests."""
+    """Keep the names of the tests, and have files with long ones begun first."""
     config.stash[COLLECTED] = [item.nodeid for item in items]
+    begun_first = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in begun_first)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

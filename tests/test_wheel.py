@@ -20,7 +20,7 @@ import pytest
 
 from tests.pythons import python_of
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 CHECKOUT: Final = Path(__file__).parents[1]
 EXP: Final = "examples/quickstart.yml"
@@ -184,7 +184,13 @@ def test_what_the_wheel_says_of_itself(built: Built) -> None:
     assert PYTHON.findall(text) == ["3.10", "3.11", "3.12", "3.13"]
 
 
-@pytest.mark.parametrize("version", INTERPRETERS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(version, marks=[pytest.mark.extended][: bool(place)])
+        for place, version in enumerate(INTERPRETERS)
+    ],
+)
 def test_installed_by_pip_it_says_what_the_tree_says(
     version: str, environment: Callable[[str], Path], folder: Path, of_tree: list[Said]
 ) -> None:
@@ -195,6 +201,7 @@ def test_installed_by_pip_it_says_what_the_tree_says(
     assert where == f"{place}/lib/python{version}/site-packages/hpcdist/site_configs"
 
 
+@pytest.mark.extended
 def test_uv_tool_install(built: Built, folder: Path, tmp_path: Path) -> None:
     uv("tool", "install", "--python", sys.executable, built.wheel,
        UV_TOOL_DIR=str(tmp_path / "tools"), UV_TOOL_BIN_DIR=str(tmp_path / "bin"))  # fmt: skip
@@ -210,7 +217,8 @@ def zipped(wheel: Path, place: Path) -> Path:
     return place / "hpcdist.pyz"
 
 
-@pytest.mark.parametrize("kind", ["wheel", pytest.param("zipapp", marks=pytest.mark.extended)])
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["wheel", "zipapp"])
 def test_out_of_an_archive_it_says_what_the_tree_says(  # noqa: PLR0913, PLR0917
     kind: str,
     built: Built,

@@ -275,6 +275,7 @@ def bandwidth(folder: Path, kind: str, size: int) -> measurement.Measurement | N
 
 
 @pytest.mark.real
+@pytest.mark.extended
 def test_bandwidths_by_gloo_where_no_task_has_a_gpu(tmp_path: Path) -> None:
     found = bandwidth(tmp_path, "torch", 3)
     assert found is not None

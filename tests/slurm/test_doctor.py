@@ -14,7 +14,7 @@ import pytest
 from tests.slurm.cluster import CHECKOUT
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 WELL: Final = {
     "job: job": "ok",

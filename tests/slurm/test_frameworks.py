@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm.users import User, framework_path
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("examples")]
 
 HALF_NODES = (
     "--set=environment.resources.cpu.requests=8",

@@ -16,7 +16,7 @@ from tests.slurm.release import newest
 from tests.slurm.test_shapes import SHAPES, all_land_as_planned, needs, shape
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 FOUR = shape(needs(cpu=8), 7)
 """Tasks on nodes of both switches."""

@@ -16,7 +16,7 @@ from tests.slurm.partitions import administer, partition
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 UNANSWERED = """\
 #!/bin/bash

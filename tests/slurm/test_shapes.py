@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import PROBE, User, probes
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
 def needs(cpu: int = 1, gpu: int = 0, memory: int = 100) -> dict[str, Any]:

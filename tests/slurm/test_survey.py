@@ -10,7 +10,7 @@ import pytest
 from tests.slurm.cluster import Cluster
 from tests.slurm.users import User
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("examples")]
 
 
 def test_the_site_that_init_writes_plans_the_examples_and_runs_one(user: User) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.slurm.cluster import CHECKOUT
 from tests.slurm.users import User
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("examples")]
 
 
 def accuracy(log: str) -> float:

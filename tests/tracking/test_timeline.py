@@ -162,6 +162,7 @@ hvd.shutdown()
 
 
 @pytest.mark.real
+@pytest.mark.extended
 def test_what_horovod_writes(tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
     (tmp_path / "train.py").write_text(TRAINING)
