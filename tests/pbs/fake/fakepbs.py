@@ -40,6 +40,8 @@ LOG = SPOOL / "log"
 UNKNOWN_JOB, FINISHED, UNREACHABLE = (number % 256 for number in (15001, 15139, 15010))
 DELETED, ENDED_WELL, FAILED = 91, 92, 93
 NODE_PATH = "/bin:/usr/bin"
+HOME = os.environ.get("HOME", "/")
+"""The test's, and not that of its user, whose profile may do anything."""
 NO_HISTORY = "PBS is not configured to maintain job history"
 
 
@@ -367,7 +369,7 @@ def mom(number: str) -> int:
         # MoM starts the shell as a login shell and tells it the script's path.
         process = subprocess.Popen(
             [record["shell"] or user.pw_shell, "-l", script],
-            env=environment(number, record, folder), cwd=user.pw_dir, stdin=subprocess.DEVNULL,
+            env=environment(number, record, folder), cwd=HOME, stdin=subprocess.DEVNULL,
             stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
         code = ended(number, record, process)
@@ -386,12 +388,12 @@ def environment(number: str, record: Record, folder: Path) -> dict[str, str]:
     user = pwd.getpwuid(os.getuid())
     first = chunks(record)[0]
     own = {
-        "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell,
+        "HOME": HOME, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell,
         "PATH": NODE_PATH, "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": f"{number}.{SERVER}",
         "PBS_JOBNAME": record["name"], "PBS_QUEUE": record["queue"], "PBS_NODEFILE": str(folder / "nodefile"),
         "PBS_O_WORKDIR": record["workdir"], "PBS_O_PATH": record["path"], "PBS_NODENUM": "0",
         "PBS_TASKNUM": "1", "TMPDIR": str(folder),
-        "PBS_JOBDIR": user.pw_dir,
+        "PBS_JOBDIR": HOME,
     }  # fmt: skip
     if "index" in record:
         array = f"{number.partition('[')[0]}[].{SERVER}"
