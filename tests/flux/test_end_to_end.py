@@ -139,8 +139,8 @@ def test_more_nodes_than_there_are_is_told(user: User) -> None:
 
 
 def test_the_time_limit_and_the_signal_before_it(user: User) -> None:
-    command = "trap 'echo saved; exit 0' USR1; sleep 60 & wait"
-    file = write(user, command, batch={"walltime": "14s", "signal": "USR1@6"})
+    command = "trap 'sleep 1; echo saved; exit 0' USR1; sleep 60 & wait"
+    file = write(user, command, batch={"walltime": "16s", "signal": "USR1@8"})
     done = user.hpcdist("submit", file, "--wait")
     log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
     assert (done.returncode, sorted(re.findall(r"\d: saved", log))) == (

@@ -99,7 +99,6 @@ def test_directives_of_everything_at_once() -> None:
         walltime=Walltime(5400),
         exclusive=True,
         dependency=("12", "afterany:f2111:34", "singleton"),
-        signal="B:USR1@60",
         submit_environment="clean",
         extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
         gpu_request="none",
@@ -112,7 +111,6 @@ def test_directives_of_everything_at_once() -> None:
         "--dependency=afterany:f2111",
         "--dependency=afterany:fb",
         "--dependency=singleton",
-        "--signal=USR1@60",
         "--env-remove=*",
         "--env=HOME",
         "--env=LANG",
@@ -137,6 +135,11 @@ def test_directives_of_everything_at_once() -> None:
     ]
 
 
+def test_the_signal_of_flux_batch_is_for_a_single_node() -> None:
+    one = plan(group(nodes=1), signal="B:USR1@60")
+    assert "--signal=USR1@60" in texts(one)
+
+
 def test_origins() -> None:
     known = plan(
         group(origin=Origin("place", "exp.yml:9")),
@@ -158,6 +161,7 @@ def test_origins() -> None:
         pytest.param(plan(qos="high"), HERE, id="qos=high"),
         pytest.param(plan(requeue=True), HERE, id="requeue=True"),
         pytest.param(plan(elastic=True), HERE, id="elastic=True"),
+        pytest.param(plan(signal="USR1@60"), HERE, id="signal=USR1@60"),
         pytest.param(plan(group(), group()), HERE, id="group group"),
         pytest.param(plan(group(memory=1)), HERE, id="group memory=1"),
         pytest.param(plan(gpu_request="none"), HERE, id="gpu_request=none"),
