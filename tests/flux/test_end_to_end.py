@@ -127,6 +127,12 @@ def test_the_exit_code_of_a_task_is_that_of_the_job(user: User) -> None:
     assert "hpcdist: rank 2 on n2 was the first to fail, with exit code 7" in log
 
 
+def test_what_tasks_say_before_they_fail_together_is_in_the_log(user: User) -> None:
+    assert user.hpcdist("submit", write(user, "echo why; exit 7"), "--wait").returncode == 7
+    log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
+    assert sorted(re.findall(r"\d: why", log)) == [f"{rank}: why" for rank in range(4)]
+
+
 def test_more_nodes_than_there_are_is_told(user: User) -> None:
     done = user.hpcdist("submit", write(user, workers=15), "--wait")
     assert done.returncode != 0
