@@ -425,6 +425,18 @@ def test_one_job_is_a_record_and_no_array() -> None:
     assert ById().read(done, [job("fBSPSqQCw")]) == {"fBSPSqQCw": ENDS["fBSPSqQCw"]}
 
 
+def test_a_lost_node_is_named_also_where_it_was_the_first_of_its_job() -> None:
+    said = [done for done in recorded("nodes.txt") if done.command.argv[1] == "jobs"]
+    found = [ById().read(done, [job(done.command.argv[-1])])[done.command.argv[-1]] for done in said]
+    second = "node-failure: node failure on n3 (shell rank 1)"
+    assert found == [
+        Status(JobState.NODE_FAIL, "FAILED", 1, second, "flux jobs"),
+        Status(JobState.NODE_FAIL, "FAILED", 137, "exec: node failure on n2 (rank 2)", "flux jobs"),
+    ]
+    assert [FLUX.lost_nodes(one) for one in found] == [("n3",), ("n2",)]
+    assert FLUX.lost_nodes(found[0]._replace(state=JobState.CANCELLED)) == ()
+
+
 def test_a_job_that_flux_has_forgotten_has_no_state() -> None:
     lost = job("f123456789")
     unknown = [done for done in recorded("jobs.txt") if "f123456789" in done.command.argv]
