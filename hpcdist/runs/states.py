@@ -15,7 +15,7 @@ from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread
-from hpcdist.schedulers import KnowsNodes, Scheduler, schedulers
+from hpcdist.schedulers import KnowsNodes, NamesLostNodes, Scheduler, schedulers
 from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, fold, split_id
 
 GRACE: Final = 180.0
@@ -256,18 +256,24 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
     """
     scheduler = schedulers.get(run.record.scheduler)
     suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
-    nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
+    nodes = endings.nodes(job) if suspect else ()
+    if isinstance(scheduler, NamesLostNodes):
+        _record_lost(run, job, [name for name in scheduler.lost_nodes(status) if name in nodes], services)
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
     if status.state is JobState.NODE_FAIL:  # else they may have been lost after the job
-        at = services.now()
-        endings.record_lost(job, lost, at)
-        if run.record.remote and lost:
-            services.runner.run(endings.command_to_record_lost(job, lost, at))
+        _record_lost(run, job, lost, services)
     down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, down])))
+
+
+def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) -> None:
+    at = services.now()
+    endings.record_lost(job, lost, at)
+    if run.record.remote and lost:
+        services.runner.run(endings.command_to_record_lost(job, lost, at))
 
 
 def _of_training(run: Run, status: Status) -> Status:

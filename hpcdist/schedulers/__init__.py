@@ -206,6 +206,15 @@ class KnowsNodes(Protocol):
 
 
 @runtime_checkable
+class NamesLostNodes(Protocol):
+    """What a scheduler may have besides: the nodes that its reason for the end of a job names as lost."""
+
+    def lost_nodes(self, status: Status) -> tuple[str, ...]:
+        """Return these nodes; none for an end with another reason."""
+        ...
+
+
+@runtime_checkable
 class ExcludesNodes(Protocol):
     """What a scheduler may have besides: its jobs can do without nodes that are named to it."""
 

@@ -182,6 +182,12 @@ hpcdist_first_answer() {
 }
 # Prints which nodes of this job, or of list $1, are down.
 down_slurm() { timeout 60 sinfo -h -N -n "${1:-$SLURM_JOB_NODELIST}" -o '%N %T' | awk '$2 ~ /[*]|down|drain|fail/ && !seen[$1]++ { print $1 }'; }
+# In the job's own instance, which has lost them; of others the enclosing one knows.
+down_flux() {
+  local said
+  said=$(timeout 60 flux ${1:+--parent} resource status --no-header --states=offline --format='{nodelist}' ${1:+"--include=$1"}) &&
+    [[ $said ]] && tr ' ' '\n' < <(flux hostlist --expand "$said")
+}
 # Prints the nodes by which a launcher that no task's failure explains may have ended.
 lost_slurm() {
   local bad

@@ -125,12 +125,14 @@ hpcdist_run_signalled() {
 hpcdist_become() { trap '' USR1 USR2 && exec "$@"; }
 hpcdist_label() { trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /"; }
 # The first task that fails is the cause, not those that the launcher then ends. The job's script reports it: this task
-# may be killed before it could. A task that TERM ended leaves a file of another name.
+# may be killed before it could. A task that TERM ended leaves a file of another name. flux run holds output back for half
+# a second, and drops that when a task has failed: the last words of this one and of those that fail with it.
 hpcdist_first_to_fail() {
   local file=$HPCDIST_FAILURE${hpcdist_ended_by:+.$hpcdist_ended_by} rank=${hpcdist_rank:-?}
-  (set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||
+  (trap '' TERM INT HUP QUIT ALRM USR1 USR2 XCPU XFSZ && set -C && echo "$1 $rank $(uname -n)${2:+ $2}" >"$file") 2>/dev/null || [[ -s $file ]] ||
     echo "hpcdist: rank $rank on $(uname -n)${2:+: $2} (exit code $1; this cannot be written to $file)" >&2
   hpcdist_record_faults "$1"
+  [[ ${hpcdist[launcher]:-} != flux || ${hpcdist_ended_by:-} ]] || sleep 1
 }
 hpcdist_fail_task() {
   hpcdist_first_to_fail 86 "$*"

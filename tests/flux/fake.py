@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import queue
 import re
 import shlex
 import signal
@@ -30,6 +31,10 @@ HERE = Path(os.environ.get("FLUX_URI", "") or os.environ["FAKE_FLUX"])
 DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 GPUS = 4
 CORES = 16
+BATCH = 0.5
+"""Seconds for which flux-shell holds the output of tasks back (its option output.batch-timeout)."""
+
+Held = queue.Queue[tuple[float, str] | None]
 
 
 def refuse(program: str, message: str, code: int = 1) -> NoReturn:
@@ -243,13 +248,12 @@ def shell(number: int) -> None:
     limit = seconds(options["time_limit"]) if options["time_limit"] else None
     timers = []
     if limit:
+        (instance / "expires").write_text(str(time.time() + limit))
         timers.append(threading.Timer(limit, expire, (job, instance)))
         if options["signal"]:
             name, _, left = options["signal"].partition("@")
-            timers.append(threading.Timer(limit - float(left or 60), warn, (process.pid, instance, name)))
-    for timer in timers:
-        timer.daemon = True
-        timer.start()
+            timers.append(threading.Timer(limit - float(left or 60), warn, (job, instance, name)))
+    start(timers)
     code = process.wait()
     code = 128 - code if code < 0 else code
     for inner in all_jobs(instance):
@@ -293,14 +297,27 @@ def kill(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def warn(pid: int, instance: Path, name: str) -> None:
-    """Signal the script and all jobs of its instance, as a broker does."""
+def start(timers: list[threading.Timer]) -> None:
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+
+
+def warn(job: Job, instance: Path, name: str) -> None:
+    """Signal the script and all jobs of its instance, as a broker does; those of other nodes end by that."""
     number = getattr(signal, f"SIG{name.removeprefix('SIG')}")
+    (pid,) = job.read()["pids"]
     for inner in all_jobs(instance):
         if inner.read()["state"] == "RUN":
-            for task in inner.read()["pids"]:
-                kill(task, number)
+            signal_tasks(inner, number)
+            if (job.read()["options"]["nodes"] or 1) > 1:
+                signal_tasks(inner, signal.SIGKILL)
     os.kill(pid, number)
+
+
+def signal_tasks(inner: Job, number: int) -> None:
+    for task in inner.read()["pids"]:
+        kill(task, number)
 
 
 def expire(job: Job, instance: Path) -> None:
@@ -350,6 +367,10 @@ def run(words: list[str]) -> None:
         refuse("run", "unsatisfiable request")
     job = new_job("run")
     threads, processes = [], []
+    held: Held = queue.Queue()
+    lost: list[float] = []
+    over = threading.Event()
+    printer = threading.Thread(target=release, args=(held, lost, over))
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8")
     places = [(node, local) for node, each in enumerate(on_each) for local in range(each)]
     for rank, (node, local) in enumerate(places):
@@ -369,12 +390,21 @@ def run(words: list[str]) -> None:
             text=True, start_new_session=True,
         )  # fmt: skip
         processes.append(process)
-        threads.append(threading.Thread(target=copy, args=(process, f"{rank}: " if args.label_io else "")))
+        threads.append(threading.Thread(target=copy, args=(process, f"{rank}: " * args.label_io, held)))
         threads[-1].start()
     job.write(state="RUN", pids=[process.pid for process in processes])
-    code = wait_for(processes, hurry="exit-on-error" in args.setopt)
+    printer.start()
+    if args.signal and (HERE / "expires").exists():
+        name, _, left = args.signal.partition("@")
+        seconds_left = float((HERE / "expires").read_text()) - time.time() - float(left or 60)
+        number = getattr(signal, f"SIG{name.removeprefix('SIG')}")
+        start([threading.Timer(seconds_left, signal_tasks, (job, number))])
+    code = wait_for(processes, lost if "exit-on-error" in args.setopt else None)
     for thread in threads:
         thread.join()
+    over.set()
+    held.put(None)
+    printer.join()
     job.write(state="INACTIVE", returncode=code)
     sys.exit(code)
 
@@ -398,20 +428,34 @@ def spread(args: argparse.Namespace) -> list[int]:
     return mapped
 
 
-def copy(process: subprocess.Popen[str], label: str) -> None:
+def copy(process: subprocess.Popen[str], label: str, held: Held) -> None:
     assert process.stdout
     for line in process.stdout:
-        sys.stdout.write(f"{label}{line}")
+        held.put((time.monotonic() + BATCH, f"{label}{line}"))
 
 
-def wait_for(processes: list[subprocess.Popen[str]], *, hurry: bool) -> int:
-    """Return the highest exit code; the first that is none ends all, or 30 s later where not said."""
+def release(held: Held, lost: list[float], over: threading.Event) -> None:
+    """Print each line when it is due, or all is over; one that is due after an end in a hurry is lost."""
+    while found := held.get():
+        due, line = found
+        over.wait(due - time.monotonic())
+        if not lost or due < lost[0]:
+            sys.stdout.write(line)
+
+
+def wait_for(processes: list[subprocess.Popen[str]], lost: list[float] | None) -> int:
+    """Return the highest exit code; the first that is none ends all, or 30 s later where none is in a hurry.
+
+    ``lost`` gets the time of an end in a hurry.
+    """
     deadline = 0.0
     while any(process.poll() is None for process in processes):
         time.sleep(0.02)
         if any(process.poll() for process in processes):
-            deadline = deadline or time.monotonic() + (0 if hurry else 30)
+            deadline = deadline or time.monotonic() + (30 if lost is None else 0)
         if deadline and time.monotonic() >= deadline:
+            if lost is not None:
+                lost.append(deadline)
             for process in processes:
                 if process.poll() is None:
                     kill(process.pid, signal.SIGTERM)

@@ -120,11 +120,12 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
         ],
         "constraints": {"and": [{"properties": ["a", "b"]}, {"not": [{"hostlist": ["n1,n2"]}]}]},
     }
-    assert {key: options(found)[key] for key in ("output", "signal", "mpibind")} == {
+    assert {key: options(found)[key] for key in ("output", "mpibind")} == {
         "output": {"stdout": {"type": "file", "path": f"{tmp_path}/my runs/logs/job.out"}},
-        "signal": {"signum": 10, "timeleft": 120.0},
         "mpibind": "off",
     }
+    started = shlex.split(" ".join(word.text for word in plan.words))
+    assert options(jobspec(*started[2:]))["signal"] == {"signum": 10, "timeleft": 120.0}
 
 
 @pytest.mark.parametrize(

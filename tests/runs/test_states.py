@@ -19,6 +19,7 @@ from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import queries
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
+from tests.schedulers.flux_transcripts import recorded
 
 GONE = Status(
     JobState.VANISHED,
@@ -380,6 +381,18 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     assert only_run(run.directory.path.parent).record.ended == status
     lost = ["n2"] if status.state is JobState.NODE_FAIL and "n2" in nodes else []
     assert [event.value for event in run.directory.events() if event.what == "lost"] == lost
+
+
+def test_a_node_that_flux_names_is_recorded_as_lost(run: Run, queue: Queue) -> None:
+    (done,) = (done for done in recorded("nodes.txt") if done.command.argv[-1] == "f9KEyhSco")
+    (run.directory.path / "jobs" / "f9KEyhSco").mkdir(parents=True)
+    (run.directory.path / "jobs" / "f9KEyhSco" / "nodes").write_text("n2\nn3\n")
+    run = queue.services.update(run, scheduler="flux", job_id="f9KEyhSco")
+    (report,) = control.status(
+        [run], queue.services._replace(runner=FakeShell([(lambda _: True, done.stdout)]))
+    )
+    assert report.status.reason == "exec: node failure on n2 (rank 2)"
+    assert [event.value for event in run.directory.events() if event.what == "lost"] == ["n2"]
 
 
 WHOLE: Final = {

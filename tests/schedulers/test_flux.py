@@ -99,7 +99,6 @@ def test_directives_of_everything_at_once() -> None:
         walltime=Walltime(5400),
         exclusive=True,
         dependency=("12", "afterany:f2111:34", "singleton"),
-        signal="B:USR1@60",
         submit_environment="clean",
         extra_directives=("--setattr=rdzv_get_en=0", "-o 'fastload=on'", '--conf="a b"', "--unbuffered"),
         gpu_request="none",
@@ -112,7 +111,6 @@ def test_directives_of_everything_at_once() -> None:
         "--dependency=afterany:f2111",
         "--dependency=afterany:fb",
         "--dependency=singleton",
-        "--signal=USR1@60",
         "--env-remove=*",
         "--env=HOME",
         "--env=LANG",
@@ -137,6 +135,11 @@ def test_directives_of_everything_at_once() -> None:
     ]
 
 
+def test_the_signal_of_flux_batch_is_for_a_single_node() -> None:
+    one = plan(group(nodes=1), signal="B:USR1@60")
+    assert "--signal=USR1@60" in texts(one)
+
+
 def test_origins() -> None:
     known = plan(
         group(origin=Origin("place", "exp.yml:9")),
@@ -158,6 +161,7 @@ def test_origins() -> None:
         pytest.param(plan(qos="high"), HERE, id="qos=high"),
         pytest.param(plan(requeue=True), HERE, id="requeue=True"),
         pytest.param(plan(elastic=True), HERE, id="elastic=True"),
+        pytest.param(plan(signal="USR1@60"), HERE, id="signal=USR1@60"),
         pytest.param(plan(group(), group()), HERE, id="group group"),
         pytest.param(plan(group(memory=1)), HERE, id="group memory=1"),
         pytest.param(plan(gpu_request="none"), HERE, id="gpu_request=none"),
@@ -419,6 +423,18 @@ def test_one_job_is_a_record_and_no_array() -> None:
         done for done in recorded("jobs.txt") if done.command.argv[1:] == ("jobs", "--json", "\u0192BSPSqQCw")
     )
     assert ById().read(done, [job("fBSPSqQCw")]) == {"fBSPSqQCw": ENDS["fBSPSqQCw"]}
+
+
+def test_a_lost_node_is_named_also_where_it_was_the_first_of_its_job() -> None:
+    said = [done for done in recorded("nodes.txt") if done.command.argv[1] == "jobs"]
+    found = [ById().read(done, [job(done.command.argv[-1])])[done.command.argv[-1]] for done in said]
+    second = "node-failure: node failure on n3 (shell rank 1)"
+    assert found == [
+        Status(JobState.NODE_FAIL, "FAILED", 1, second, "flux jobs"),
+        Status(JobState.NODE_FAIL, "FAILED", 137, "exec: node failure on n2 (rank 2)", "flux jobs"),
+    ]
+    assert [FLUX.lost_nodes(one) for one in found] == [("n3",), ("n2",)]
+    assert FLUX.lost_nodes(found[0]._replace(state=JobState.CANCELLED)) == ()
 
 
 def test_a_job_that_flux_has_forgotten_has_no_state() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.host.resources import template_folders
+from tests.schedulers.flux_transcripts import recorded
 
 RUNTIME = template_folders()[-1] / "runtime"
 
@@ -54,6 +55,24 @@ SGE = """job-ID  prior   name       user         state submit/start at     queue
 ----------------------------------------------------------------------------------------------
       7 0.55500 weird      hu1          {}     11/23/2026 10:00:00 all.q@n1         1 3
 """
+
+
+@pytest.mark.parametrize("nodes", ["", "n2,n3", "n1"])
+def test_flux_says_which_nodes_are_offline(tmp_path: Path, nodes: str) -> None:
+    words = ["resource", "status", "--no-header", "--states=offline", "--format={nodelist}"]
+    (answer,) = (
+        done.stdout for done in recorded("nodes.txt")
+        if [*done.command.argv[1:]] == [*words, f"--include={nodes or 'n2,n3'}"]
+    )  # fmt: skip
+    (tmp_path / "answer").write_text(answer)
+    asked = " ".join([*["--parent"] * bool(nodes), *words, *[f"--include={nodes}"] * bool(nodes)])
+    lines = f"""
+flux() {{
+  if [[ $1 == hostlist ]]; then echo "$3"; elif [[ $* == "{asked}" ]]; then cat answer; else echo "$*"; fi
+}}
+down_flux {nodes} || :
+"""
+    assert said(tmp_path, lines) == (0, answer)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,27 @@ def test_the_program_hears_what_its_wrapper_hears(tmp_path: Path, program: str, 
     assert (tmp_path / "heard").read_text().split() == ["USR1", "INT", "TERM"]
 
 
+def test_a_signal_does_not_keep_a_task_from_saying_that_it_failed(tmp_path: Path) -> None:
+    """Flux sends ALRM to all processes of a task, and again."""
+    os.mkfifo(tmp_path / "failure")
+    lines = """\
+declare -A hpcdist=()
+HPCDIST_FAILURE=failure hpcdist_rank=3
+hpcdist_record_faults() { :; }
+uname() { : >ready && echo n1; }
+hpcdist_trap_task_signals
+hpcdist_first_to_fail 142
+"""
+    task = started(tmp_path, lines)
+    until_there(tmp_path / "ready")
+    for child in Path(f"/proc/{task.pid}/task/{task.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGALRM)
+    reader = os.open(tmp_path / "failure", os.O_RDONLY | os.O_NONBLOCK)
+    assert task.communicate(timeout=60)[0] == ""
+    assert os.read(reader, 100) == b"142 3 n1\n"
+    os.close(reader)
+
+
 def test_each_node_is_sent_the_same_words_and_they_signal_the_ranks(tmp_path: Path) -> None:
     lines = f"""\
 HPCDIST_JOB_DIR={tmp_path}

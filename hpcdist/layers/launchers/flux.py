@@ -3,6 +3,7 @@
 Set explicitly, because they are not Flux's defaults: ``exit-on-error`` (by default the other ranks of a
 failed one run on for half a minute), ``exit-timeout=none`` (by default a rank that ends well has the others
 ended half a minute later) and ``cpu-affinity=per-task`` (by default each task may run on the cores of all).
+``--signal`` stands here and not at flux batch, whose signal ends the brokers of all nodes but the first.
 
 Equal tasks are distributed by ``--nodes`` and ``--ntasks`` as evenly as possible, and the first nodes get one
 more (``rcalc_distribute``; five tasks on three nodes gave 2 + 2 + 1). Unequal tasks are started on whole
@@ -80,6 +81,9 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     ends = ("--setopt=exit-on-error",) * job.completion.kill_on_failure
     for text in ("flux", "run", *shape, *label, *ends, "--setopt=exit-timeout=none"):
         yield Word(text=text, origin=_ORIGIN)
+    if job.request.signal is not None:
+        origin = job.origins.get("signal", _ORIGIN)
+        yield Word(text=f"--signal={job.request.signal.of_tasks}", origin=origin)
     yield from _affinity(job)
     if options.mpi:
         yield Word(

@@ -13,9 +13,9 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import Query, Submission, answers, installations
 from hpcdist.schedulers.flux.ids import plain_id
-from hpcdist.schedulers.flux.queries import ById, Listing
+from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing
 from hpcdist.schedulers.inside import Nodes, line_of
-from hpcdist.schedulers.job import Job
+from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
@@ -148,6 +148,10 @@ class Flux(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return the listing, and the question for one job that is no longer in it."""
         return Listing(), ById()
+
+    def lost_nodes(self, status: Status) -> tuple[str, ...]:
+        """Return the node that the exception of a job names, which may be up again when somebody asks."""
+        return tuple(LOST_NODE.findall(status.reason)) if status.state is JobState.NODE_FAIL else ()
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""

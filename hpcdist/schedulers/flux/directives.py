@@ -104,7 +104,7 @@ def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
     yield "--job-name", job.identity.name, "name"
     for one in job.request.dependency:
         yield from _dependencies(one, problems)
-    if job.request.signal is not None:
+    if job.request.signal is not None and job.launch.launcher != "flux":  # which has it sent itself
         yield "--signal", job.request.signal.of_tasks, "signal"  # all get it, with B: or without
     if job.request.submit_environment == "clean":
         yield "--env-remove", "*", "environment"
@@ -181,6 +181,11 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     if job.completion.elastic:
         message = "a job of Flux ends when it loses a node on which others depend"
         yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
+    if job.request.signal is not None and job.placement.nodes > 1 and job.launch.launcher != "flux":
+        # The brokers of the other nodes get it, too, and shut down (tried on 0.88; signal_cb in broker.c).
+        message = "of a job on several nodes the signal of flux batch ends all nodes but the first"
+        hint = "write `environment: {restart: {notice: ..., max: 0}}`, or `batch: {launcher: flux}`"
+        yield Problem(message, ("batch", "signal"), hint)
     yield from _unsupported_shapes(job, site)
     yield from embedded_directives(_SYNTAX, job)
 

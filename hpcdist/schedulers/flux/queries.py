@@ -7,6 +7,7 @@ Source: flux-jobs(1), JOB STATUS and ``--json``; RFC 21 names the states.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,9 @@ STATES: Final = {
     "TIMEOUT": JobState.TIMEOUT,
 }
 """What the states mean, and the results of INACTIVE jobs."""
+
+LOST_NODE: Final = re.compile(r"node failure on (\S+) \(")
+"""What is noted of a lost node: type node-failure, or exec if it was the first one (bulkexec.c)."""
 
 _NEVER_RAN: Final = -128
 _HELD: Final = 0
@@ -96,7 +100,8 @@ def status(record: Mapping[str, Any]) -> Status:
         word = str(record.get("result", word))
     state = STATES.get(word, JobState.UNKNOWN)
     exception = _section(record, "exception")
-    if state is JobState.FAILED and exception.get("type") == "node-failure":
+    lost = exception.get("type") == "node-failure" or LOST_NODE.match(str(exception.get("note")))
+    if state is JobState.FAILED and lost:
         state = JobState.NODE_FAIL
     code = _exit_code(record, exception) if state.is_final else None
     return Status(state, word, code, _reason(record, state, exception), "flux jobs")

@@ -44,6 +44,16 @@ def test_equal_tasks() -> None:
     assert (plan.launch.needs_pmi, plan.launch.label_in_task) == (False, False)
 
 
+def test_a_signal_before_the_limit_is_flux_runs_own() -> None:
+    """As ``flux batch --signal`` ends the brokers of all nodes but the first (tried on 0.88)."""
+    plan = planned(
+        machine(), framework="mpi", environment=environment(7, each=resources(gpu=1)),
+        batch={"walltime": "1h", "signal": "B:USR1@120"},
+    )  # fmt: skip
+    assert "--signal=USR1@120" in words(plan)
+    assert not [line for line in plan.directives if line.flag == "--signal"]
+
+
 def test_one_task_has_no_label() -> None:
     plan = planned(machine(), framework="mpi", environment=environment(each=resources(cpu=2)))
     assert words(plan)[1:6] == ["flux", "run", "--nodes=1", "--ntasks=1", "--cores-per-task=2"]
