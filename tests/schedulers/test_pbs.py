@@ -21,6 +21,7 @@ from .plans import answer_id
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "pbs"
 QSTAT = Command(("qstat",))
+QSUB = ("qsub", "-W", "block=false")
 
 
 def job(job_id: str, token: str = "") -> Job:
@@ -38,7 +39,7 @@ def test_contract(job_id: str) -> None:
 
 def test_submit_command() -> None:
     command = PBS.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "12e4567890123456"))
-    assert command.argv == ("qsub", "-v", "HPCDIST_TOKEN=hpcdist:12e4567890123456", "/runs/a-1/job.sh")
+    assert command.argv == (*QSUB, "-v", "HPCDIST_TOKEN=hpcdist:12e4567890123456", "/runs/a-1/job.sh")
     assert command.drop_environment == ("PBS_DPREFIX", "HPCDIST_TOKEN")
     assert command.keep_environment == ("LC_ALL",)
 
@@ -60,6 +61,7 @@ def test_submit_command() -> None:
         failed(2, "qsub: illegal -k value"),
         failed(2, "usage: qsub [-a date_time]"),
         failed(1, "Unable to initialize environment: unable to read qmaster name: act_qmaster"),
+        failed(2, 'qsub: invalid option argument "-W"'),  # of a Grid Engine 8.1.9
     ],
     ids=answer_id,
 )
