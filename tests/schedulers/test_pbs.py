@@ -213,6 +213,28 @@ def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
     ]
 
 
+def deleted(*numbers: str, elements: bool = True) -> dict[str, Status]:
+    lines = (TRANSCRIPTS / "deleted.dsv").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if elements or "[]" in line.partition("|")[0])
+    query = Qstat(("-x", "-t")) if elements else Qstat(("-x",), arrays=True)
+    return dict(query.read(Completed(QSTAT, 0, text), [job(f"{number}.head") for number in numbers]))
+
+
+def test_an_array_does_not_say_that_an_element_was_deleted_while_it_waited() -> None:
+    """It and the element end like those that completed, but for the host, which the element never had."""
+    whole, *elements = deleted("15[]").values()
+    assert [said.state.value for said in elements] == ["completed", "completed", "cancelled"]
+    unknown = "PBS does not say how each of its elements ended"
+    assert whole == Status(JobState.VANISHED, "F", None, unknown, "qstat")
+    assert deleted("15[]", elements=False) == {"15[].head": whole}
+
+
+def test_a_job_that_is_deleted_as_it_starts_is_killed_and_nothing_says_by_whom() -> None:
+    killed = Status(JobState.FAILED, "F", 137, "killed by signal 9", "qstat")
+    assert deleted("34") == {"34.head": killed}
+    assert deleted("27[]")["27[].head_2"] == killed
+
+
 def test_truncated_answer_is_not_final() -> None:
     """A failed job without its last fields never ran; an array without its last elements ended well."""
     text = (TRANSCRIPTS / "over.dsv").read_text()
