@@ -36,6 +36,9 @@ _TERMINATED: Final = (JobState.FAILED, TERMINATED)
 _KILLED: Final = (JobState.FAILED, SIGNALLED + 9)
 """How PBS ends a job that is deleted as it starts."""
 
+_LOST_DAEMON: Final = (JobState.FAILED, 205)
+"""How a job ends whose mpirun, that of Open MPI 4, has lost its daemon on a node: it says 205."""
+
 
 class Report(NamedTuple):
     """A run and the status of its job; of several jobs what they come to, with a report on each."""
@@ -258,13 +261,15 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
     look would replace the one here.
     """
     scheduler = schedulers.get(run.record.scheduler)
-    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
+    end = (status.state, status.exit_code)
+    is_sure = status.state is JobState.NODE_FAIL or end == _LOST_DAEMON
+    suspect = is_sure or end == _TERMINATED
     nodes = endings.nodes(job) if suspect and isinstance(scheduler, KnowsNodes) else ()
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
-    if status.state is JobState.NODE_FAIL:  # else they may have been lost after the job
+    if is_sure:  # else they may have been lost after the job
         at = services.now()
         endings.record_lost(job, lost, at)
         if run.record.remote and lost:

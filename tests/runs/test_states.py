@@ -361,6 +361,7 @@ LOST: Final = {
     "FAILED|143:0|None n2 n3": (JobState.FAILED, 143, "n2, n3 are down"),
     "FAILED|143:0|None n1": (JobState.FAILED, 143, ""),
     "FAILED|7:0|None n2 n3": (JobState.FAILED, 7, ""),
+    "FAILED|205:0|None n1 n2": (JobState.FAILED, 205, "n2 is down"),
 }
 """What sacct says and the nodes of the job; what is known then."""
 
@@ -378,7 +379,8 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     status = state_of(run, queue)
     assert (status.state, status.exit_code, status.reason) == LOST[case]
     assert only_run(run.directory.path.parent).record.ended == status
-    lost = ["n2"] if status.state is JobState.NODE_FAIL and "n2" in nodes else []
+    is_sure = status.state is JobState.NODE_FAIL or status.exit_code == 205
+    lost = ["n2"] if is_sure and "n2" in nodes else []
     assert [event.value for event in run.directory.events() if event.what == "lost"] == lost
 
 

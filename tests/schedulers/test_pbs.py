@@ -235,6 +235,20 @@ def test_a_job_that_is_deleted_as_it_starts_is_killed_and_nothing_says_by_whom()
     assert deleted("27[]")["27[].head_2"] == killed
 
 
+def test_nodes_that_are_lost() -> None:
+    asked = PBS.ask_nodes(("n1.example.org", "n2", "n9"))
+    assert asked.argv == ("pbsnodes", "-F", "json", "n1", "n2", "n9")
+    said = (TRANSCRIPTS / "nodes_down.json").read_text()
+    assert PBS.read_nodes(Completed(asked, 0, said)) == ("n1",)
+    full = said.replace('"Mom":\t"n1"', '"Mom":\t"n1.example.org"')
+    assert PBS.read_nodes(Completed(asked, 0, full)) == ("n1", "n1.example.org")
+    states = {"state-unknown,down": True, "down,offline": True, "down,job-busy": True, "offline": False}
+    for state, is_lost in states.items():
+        said_so = said.replace('"state":\t"down"', f'"state":\t"{state}"')
+        assert PBS.read_nodes(Completed(asked, 0, said_so)) == (("n1",) if is_lost else ()), state
+    assert PBS.read_nodes(Completed(asked, 1, "junk")) == ()
+
+
 def test_truncated_answer_is_not_final() -> None:
     """A failed job without its last fields never ran; an array without its last elements ended well."""
     text = (TRANSCRIPTS / "over.dsv").read_text()

@@ -6,6 +6,7 @@ Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refus
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
-_JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _QSUB: Final = ("qsub", "-W", "block=false")
 """PBS takes this option and does nothing (``qsub.c`` since 14.1); Grid Engine's qsub, which would make a job
 of a script for PBS, refuses it."""
 
+_JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+_LOST: Final = re.compile(r"(?:^|,)(?:down|state-unknown)(?:,|$)")
 
 _HINTS: Final = {
     "Unknown queue": "`qstat -Q` lists the queues: correct `batch.partition`, or the site file",
@@ -161,6 +164,18 @@ class Pbs(Plain):
     def queries(self) -> tuple[Query, ...]:
         """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
         return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
+
+    def ask_nodes(self, nodes: Sequence[str]) -> Command:
+        """Return pbsnodes: vnodes have the names of their hosts without the domain."""
+        return Command(("pbsnodes", "-F", "json", *dict.fromkeys(node.partition(".")[0] for node in nodes)))
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return the nodes that are down, as PBS calls them and as their MoM does."""
+        from hpcdist.schedulers.pbs.survey import section  # where a node may have been lost
+
+        found = section(completed.stdout, "nodes").items()
+        down = [(name, str(node.get("Mom"))) for name, node in found if _LOST.search(str(node.get("state")))]
+        return tuple(dict.fromkeys(itertools.chain(*down)))
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
