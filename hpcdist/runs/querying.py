@@ -112,7 +112,8 @@ class JobStatuses:
             return whole
         rest = self._rest(elements, self.others or whole or missing)
         folded = fold_array(elements, rest)
-        if whole and whole.state.is_final and folded.state is JobState.COMPLETED:
+        told = whole and whole.state.is_final and whole.state is not JobState.VANISHED
+        if told and folded.state is JobState.COMPLETED:
             return whole
         if not rest or folded is not MISSING:
             return folded

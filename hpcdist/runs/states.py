@@ -16,7 +16,7 @@ from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread
 from hpcdist.schedulers import KnowsNodes, NamesLostNodes, Scheduler, schedulers
-from hpcdist.schedulers.job import TERMINATED, Job, JobState, Status, fold, split_id
+from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, fold, split_id
 
 GRACE: Final = 180.0
 """Seconds in which another process may still be submitting, or the job may not be listed yet.
@@ -32,6 +32,12 @@ _MAX_SKEW: Final = 86400.0
 
 _TERMINATED: Final = (JobState.FAILED, TERMINATED)
 """How a job that lost a node may end before the batch system notices: its launcher is terminated."""
+
+_KILLED: Final = (JobState.FAILED, SIGNALLED + 9)
+"""How PBS ends a job that is deleted as it starts."""
+
+_LOST_DAEMON: Final = (JobState.FAILED, 205)
+"""How a job ends whose mpirun, that of Open MPI 4, has lost its daemon on a node: it says 205."""
 
 
 class Report(NamedTuple):
@@ -255,15 +261,16 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
     look would replace the one here.
     """
     scheduler = schedulers.get(run.record.scheduler)
-    suspect = status.state is JobState.NODE_FAIL or (status.state, status.exit_code) == _TERMINATED
-    nodes = endings.nodes(job) if suspect else ()
+    end = (status.state, status.exit_code)
+    is_sure = status.state is JobState.NODE_FAIL or end == _LOST_DAEMON
+    nodes = endings.nodes(job) if is_sure or end == _TERMINATED else ()
     if isinstance(scheduler, NamesLostNodes):
         _record_lost(run, job, [name for name in scheduler.lost_nodes(status) if name in nodes], services)
     if not nodes or not isinstance(scheduler, KnowsNodes):
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
-    if status.state is JobState.NODE_FAIL:  # else they may have been lost after the job
+    if is_sure:  # else they may have been lost after the job
         _record_lost(run, job, lost, services)
     down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     return status._replace(reason=": ".join(filter(None, [status.reason, down])))
@@ -279,16 +286,15 @@ def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) ->
 def _of_training(run: Run, status: Status) -> Status:
     """Return the end of a job; its training may have completed before the job met another end.
 
-    A job that begins when its run was cancelled ends itself, as if it had been cancelled with it.
+    A job that begins when its run was cancelled ends itself, or is killed, as if it was cancelled with it.
     """
     if not status.state.is_final or status.state is JobState.COMPLETED:
         return status
     events = run.directory.events()
     if not endings.has_completed(events, run.event_id):
         own = [event for event in events if event.job_id == run.event_id]
-        is_cancelled = (
-            endings.cancelled_at(own) is not None and (status.state, status.exit_code) == _TERMINATED
-        )
+        is_killed = (status.state, status.exit_code) in (_TERMINATED, _KILLED)
+        is_cancelled = is_killed and endings.cancelled_at(own) is not None
         return status._replace(state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
     reason = f"{reason}: {status.reason}" if status.reason else reason

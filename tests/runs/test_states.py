@@ -362,6 +362,7 @@ LOST: Final = {
     "FAILED|143:0|None n2 n3": (JobState.FAILED, 143, "n2, n3 are down"),
     "FAILED|143:0|None n1": (JobState.FAILED, 143, ""),
     "FAILED|7:0|None n2 n3": (JobState.FAILED, 7, ""),
+    "FAILED|205:0|None n1 n2": (JobState.FAILED, 205, "n2 is down"),
 }
 """What sacct says and the nodes of the job; what is known then."""
 
@@ -379,7 +380,8 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     status = state_of(run, queue)
     assert (status.state, status.exit_code, status.reason) == LOST[case]
     assert only_run(run.directory.path.parent).record.ended == status
-    lost = ["n2"] if status.state is JobState.NODE_FAIL and "n2" in nodes else []
+    is_sure = status.state is JobState.NODE_FAIL or status.exit_code == 205
+    lost = ["n2"] if is_sure and "n2" in nodes else []
     assert [event.value for event in run.directory.events() if event.what == "lost"] == lost
 
 
@@ -416,6 +418,52 @@ def test_the_state_of_an_array_explains_its_elements(run: Run, queue: Queue, cas
     shell = FakeShell([(lambda command: "-x" in command.argv, f"{said}\n"), (lambda _: True, "")])
     (report,) = control.status([run], queue.services._replace(runner=shell))
     assert (report.status.state, report.status.exit_code) == WHOLE[case]
+
+
+@pytest.mark.parametrize(
+    ("said", "ended", "end"),
+    [
+        ("", (0, 1), (JobState.VANISHED, None)),  # 2 may have been deleted while it waited
+        ("", (0, 1, 2), (JobState.COMPLETED, 0)),
+        ("012", (), (JobState.COMPLETED, 0)),
+        ("01", (2,), (JobState.COMPLETED, 0)),
+        ("01", (), (JobState.VANISHED, None)),
+    ],
+)
+def test_an_array_of_pbs_has_completed_when_each_element_has(
+    run: Run, queue: Queue, said: str, ended: Sequence[int], end: tuple[JobState, int | None]
+) -> None:
+    """The array itself ends with 0 also where an element was deleted while it waited."""
+    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    run.directory.write("events", "".join(f"ended 7[].head_{index} 2 0\n" for index in ended))
+    run = queue.services.update(run, scheduler="pbs", job_id="7[].head")
+    well = "job_state=F|Exit_status=0|substate=92"
+    array = f"Job Id: 7[].head|{well}|array=True\n"
+    elements = "".join(f"Job Id: 7[{index}].head|{well}|exec_host=n1/0\n" for index in said)
+    shell = FakeShell(
+        [
+            (lambda command: "-t" in command.argv, array + elements),
+            (lambda command: "-x" in command.argv, array),
+            (lambda _: True, ""),
+        ]
+    )
+    (report,) = control.status([run], queue.services._replace(runner=shell))
+    assert (report.status.state, report.status.exit_code) == end
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "state"), [("", JobState.FAILED), ("cancelled 7.head 1 0\n", JobState.CANCELLED)]
+)
+def test_a_job_that_is_killed_after_its_user_cancelled_it_is_cancelled(
+    run: Run, queue: Queue, cancelled: str, state: JobState
+) -> None:
+    """PBS calls a job failed that is deleted as it starts."""
+    run.directory.write("events", cancelled)
+    run = queue.services.update(run, scheduler="pbs", job_id="7.head")
+    said = "Job Id: 7.head|job_state=F|Exit_status=265|substate=93|exec_host=n1/0|run_count=1\n"
+    shell = FakeShell([(lambda command: "-x" in command.argv, said), (lambda _: True, "")])
+    (report,) = control.status([run], queue.services._replace(runner=shell))
+    assert (report.status.state, report.status.exit_code) == (state, 137)
 
 
 @pytest.mark.parametrize(

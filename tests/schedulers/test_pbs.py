@@ -21,6 +21,7 @@ from .plans import answer_id
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts" / "pbs"
 QSTAT = Command(("qstat",))
+QSUB = ("qsub", "-W", "block=false")
 
 
 def job(job_id: str, token: str = "") -> Job:
@@ -38,7 +39,7 @@ def test_contract(job_id: str) -> None:
 
 def test_submit_command() -> None:
     command = PBS.submit(Submission("/runs/a-1/job.sh", "/runs/a-1", "12e4567890123456"))
-    assert command.argv == ("qsub", "-v", "HPCDIST_TOKEN=hpcdist:12e4567890123456", "/runs/a-1/job.sh")
+    assert command.argv == (*QSUB, "-v", "HPCDIST_TOKEN=hpcdist:12e4567890123456", "/runs/a-1/job.sh")
     assert command.drop_environment == ("PBS_DPREFIX", "HPCDIST_TOKEN")
     assert command.keep_environment == ("LC_ALL",)
 
@@ -60,6 +61,7 @@ def test_submit_command() -> None:
         failed(2, "qsub: illegal -k value"),
         failed(2, "usage: qsub [-a date_time]"),
         failed(1, "Unable to initialize environment: unable to read qmaster name: act_qmaster"),
+        failed(2, 'qsub: invalid option argument "-W"'),  # of a Grid Engine 8.1.9
     ],
     ids=answer_id,
 )
@@ -209,6 +211,42 @@ def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
         ("cancelled", 1),
         ("cancelled", None),
     ]
+
+
+def deleted(*numbers: str, elements: bool = True) -> dict[str, Status]:
+    lines = (TRANSCRIPTS / "deleted.dsv").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if elements or "[]" in line.partition("|")[0])
+    query = Qstat(("-x", "-t")) if elements else Qstat(("-x",), arrays=True)
+    return dict(query.read(Completed(QSTAT, 0, text), [job(f"{number}.head") for number in numbers]))
+
+
+def test_an_array_does_not_say_that_an_element_was_deleted_while_it_waited() -> None:
+    """It and the element end like those that completed, but for the host, which the element never had."""
+    whole, *elements = deleted("15[]").values()
+    assert [said.state.value for said in elements] == ["completed", "completed", "cancelled"]
+    unknown = "PBS does not say how each of its elements ended"
+    assert whole == Status(JobState.VANISHED, "F", None, unknown, "qstat")
+    assert deleted("15[]", elements=False) == {"15[].head": whole}
+
+
+def test_a_job_that_is_deleted_as_it_starts_is_killed_and_nothing_says_by_whom() -> None:
+    killed = Status(JobState.FAILED, "F", 137, "killed by signal 9", "qstat")
+    assert deleted("34") == {"34.head": killed}
+    assert deleted("27[]")["27[].head_2"] == killed
+
+
+def test_nodes_that_are_lost() -> None:
+    asked = PBS.ask_nodes(("n1.example.org", "n2", "n9"))
+    assert asked.argv == ("pbsnodes", "-F", "json", "n1", "n2", "n9")
+    said = (TRANSCRIPTS / "nodes_down.json").read_text()
+    assert PBS.read_nodes(Completed(asked, 0, said)) == ("n1",)
+    full = said.replace('"Mom":\t"n1"', '"Mom":\t"n1.example.org"')
+    assert PBS.read_nodes(Completed(asked, 0, full)) == ("n1", "n1.example.org")
+    states = {"state-unknown,down": True, "down,offline": True, "down,job-busy": True, "offline": False}
+    for state, is_lost in states.items():
+        said_so = said.replace('"state":\t"down"', f'"state":\t"{state}"')
+        assert PBS.read_nodes(Completed(asked, 0, said_so)) == (("n1",) if is_lost else ()), state
+    assert PBS.read_nodes(Completed(asked, 1, "junk")) == ()
 
 
 def test_truncated_answer_is_not_final() -> None:

@@ -62,4 +62,7 @@ def test_pbs_starts_a_login_shell_alone() -> None:
     assert not isinstance(pbs, StartsShells)
     assert isinstance(pbs, StartsLoginShells)
     words = pbs.login_shell(ShellRequest(SUBMISSION, (line("-q", "x"),), terminal=True)).argv
-    assert words == ("qsub", "-I", "-v", "HPCDIST_TOKEN=hpcdist:t0", "/r/a b/job.sh")
+    assert words == (
+        *("qsub", "-W", "block=false", "-I"),
+        *("-v", "HPCDIST_TOKEN=hpcdist:t0", "/r/a b/job.sh"),
+    )

@@ -92,3 +92,11 @@ def test_a_host_without_grid_engine(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, "`qsub`" in done.stderr) == (5, True), done.stderr
+
+
+def test_a_site_of_pbs_makes_no_job(user: GridUser) -> None:
+    """This qsub, too, takes a script with ``-v`` alone, and passes over its lines of ``#PBS``."""
+    done = submit(user, {"HPCDIST_SITE": "pbs"})
+    assert (done.returncode, user.jobs()) == (5, 0), done.stderr
+    assert "this is the qsub of Grid Engine: choose its site with --site" in done.stderr
+    assert record(user, "once-1")["phase"] == "refused"

@@ -6,6 +6,7 @@ Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refus
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,13 @@ if TYPE_CHECKING:
     from hpcdist.schedulers.shells import ShellRequest
     from hpcdist.site.model import Site
 
+_QSUB: Final = ("qsub", "-W", "block=false")
+"""PBS takes this option and does nothing (``qsub.c`` since 14.1); Grid Engine's qsub, which would make a job
+of a script for PBS, refuses it."""
+
 _JOB_ID: Final = re.compile(r"[0-9]+(?:\[\])?\.[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+_LOST: Final = re.compile(r"(?:^|,)(?:down|state-unknown)(?:,|$)")
 
 _HINTS: Final = {
     "Unknown queue": "`qstat -Q` lists the queues: correct `batch.partition`, or the site file",
@@ -44,7 +51,10 @@ _HINTS: Final = {
     "filesystems": "write `batch: {directives: ['-l filesystems=home:...']}`, or it into the site file",
     "Illegal attribute or resource value": "compare the lines of `hpcdist render` with the site's pages",
     "cannot connect to server": "PBS is down or unreachable from here; try again later",
-    "qmaster": "this is the qsub of Grid Engine: choose its site with --site",
+    **dict.fromkeys(
+        ("qmaster", 'invalid option argument "-W"'),
+        "this is the qsub of Grid Engine: choose its site with --site",
+    ),
     "submit error (": "these are words of Torque, which hpcdist does not know",
     "illegal -k": "this may be Torque, which hpcdist does not know; else write `pbs: {keep: none}`",
 }
@@ -125,7 +135,7 @@ class Pbs(Plain):
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
         after = ("-W", f"depend=afterany:{':'.join(submission.after)}") if submission.after else ()
-        words = ("qsub", "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
+        words = (*_QSUB, "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
@@ -155,6 +165,18 @@ class Pbs(Plain):
         """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
         return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
 
+    def ask_nodes(self, nodes: Sequence[str]) -> Command:
+        """Return pbsnodes: vnodes have the names of their hosts without the domain."""
+        return Command(("pbsnodes", "-F", "json", *dict.fromkeys(node.partition(".")[0] for node in nodes)))
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return the nodes that are down, as PBS calls them and as their MoM does."""
+        from hpcdist.schedulers.pbs.survey import section  # where a node may have been lost
+
+        found = section(completed.stdout, "nodes").items()
+        down = [(name, str(node.get("Mom"))) for name, node in found if _LOST.search(str(node.get("state")))]
+        return tuple(dict.fromkeys(itertools.chain(*down)))
+
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
         from hpcdist.schedulers.pbs.accounting import History  # for the details of one job alone
@@ -173,7 +195,7 @@ class Pbs(Plain):
 
     def login_shell(self, request: ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""
-        words = ("qsub", "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
+        words = (*_QSUB, "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:

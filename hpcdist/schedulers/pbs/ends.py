@@ -57,7 +57,12 @@ _REASONS: Final = {
 }
 """PBS's own reasons, by Exit_status."""
 
-_SHELL: Final = Status(JobState.VANISHED, reason="PBS does not keep what a shell of qsub -I returned")
+_COMPLETED: Final = Status(JobState.COMPLETED, exit_code=0)
+_UNTOLD: Final = {
+    "interactive": Status(JobState.VANISHED, reason="PBS does not keep what a shell of qsub -I returned"),
+    "array": Status(JobState.VANISHED, reason="PBS does not say how each of its elements ended"),
+}
+"""What ends with 0 also where it did not end well: an element may have been deleted while it waited."""
 _COUNT: Final = re.compile(r"(Queued|Running|Exiting):([0-9]+)")
 _HOLDERS: Final = {"u": "its owner", "o": "an operator", "s": "the system", "p": "its owner's wrong password"}
 
@@ -114,12 +119,11 @@ def _end(record: Attributes) -> Status:
         return Status(JobState.CANCELLED, exit_code=_shown(code, record), reason=_who(record))
     if code >= _SIGNALLED and _is_out_of_time(record):
         return Status(JobState.TIMEOUT, exit_code=_shown(code, record), reason=_REASONS[_WALLTIME][1])
-    if code >= _SIGNALLED:
-        state = JobState.CANCELLED if code == _SIGNALLED + _TERM else JobState.FAILED
-        return Status(state, exit_code=_shown(code, record), reason=f"killed by signal {code - _SIGNALLED}")
-    failed = code or substate == _FAILED
-    end = Status(JobState.FAILED if failed else JobState.COMPLETED, exit_code=_shown(code, record))
-    return _SHELL if not failed and record.get("interactive") == "True" else end
+    if not code and substate != _FAILED:
+        return next((end for kind, end in _UNTOLD.items() if record.get(kind) == "True"), _COMPLETED)
+    state = JobState.CANCELLED if code == _SIGNALLED + _TERM else JobState.FAILED
+    reason = f"killed by signal {code - _SIGNALLED}" if code >= _SIGNALLED else ""
+    return Status(state, exit_code=_shown(code, record), reason=reason)
 
 
 def _is_out_of_time(record: Attributes) -> bool:

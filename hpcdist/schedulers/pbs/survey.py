@@ -34,11 +34,11 @@ class PbsSurveyor:
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey."""
-        hosts = _hosts(_section(answers.text(NODES), "nodes"))
-        server = next(iter(_section(answers.text(SERVER), "Server").values()), {})
+        hosts = _hosts(section(answers.text(NODES), "nodes"))
+        server = next(iter(section(answers.text(SERVER), "Server").values()), {})
         kinds = kinds_of(map(_node, hosts))
         vnodes = {_name(host): host for host in hosts}
-        attributes = _section(answers.text(QUEUES), "Queue")
+        attributes = section(answers.text(QUEUES), "Queue")
         parts, skipped = queues.parts(attributes, vnodes, kinds, user)
         return Survey(
             scheduler="pbs",
@@ -54,7 +54,8 @@ class PbsSurveyor:
         )
 
 
-def _section(text: str, name: str) -> dict[str, Fields]:
+def section(text: str, name: str) -> dict[str, Fields]:
+    """Return the nodes, the queues or the server of an answer; nothing of junk."""
     try:
         found = json.loads(text).get(name, {})
     except (ValueError, AttributeError):
