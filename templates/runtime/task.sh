@@ -60,8 +60,11 @@ hpcdist_run_task() {
     : >"${HPCDIST_ENDED:?}/$HPCDIST_RANK" ||
       hpcdist_fail_task "cannot write to $HPCDIST_ENDED, where the job looks for tasks that ended well; is the disk full?"
   fi
-  # A launcher kills the other tasks when one has failed. After TERM they may be saving: the job's script reads the file.
-  [[ ! ${hpcdist_ended_by:-} || ! -s $HPCDIST_FAILURE.TERM ]] || hpcdist_code=0
+  # A launcher kills the other tasks when one has failed. After TERM, and in the time of the notice, they may be saving: the
+  # job's script reads the file.
+  if [[ ${hpcdist_ended_by:-} ]] || ((SECONDS <= ${hpcdist_saves_until:--1})); then
+    [[ ! -s $HPCDIST_FAILURE${hpcdist_ended_by:+.TERM} ]] || hpcdist_code=0
+  fi
   exit "$hpcdist_code"
 }
 # Launchers signal the whole process group, so the program gets it, and this shell only waits for its exit code. But slurmstepd
@@ -85,6 +88,7 @@ hpcdist_is_signalled_alone() {
 hpcdist_hear() {
   hpcdist_signal=$1
   [[ $1 != TERM ]] || hpcdist_ended_by=TERM
+  [[ $1 != "${hpcdist[notice]#* }" ]] || hpcdist_saves_until=$((SECONDS + ${hpcdist[notice]% *}))
   [[ ! $hpcdist_alone || ! $hpcdist_program ]] || hpcdist_pass_on "$1"
 }
 hpcdist_pass_on() { kill -s "$1" "$hpcdist_program" && hpcdist_pass_below "$1" "$hpcdist_program"; } 2>/dev/null

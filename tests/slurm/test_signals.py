@@ -29,7 +29,7 @@ end = time.time() + 300
 def hear(number, frame):
     global end
     heard.write(signal.Signals(number).name[3:] + "\\n")
-    if number == signal.SIGTERM:
+    if number in {signal.SIGTERM, signal.Signals["SIG" + sys.argv[3]]}:
         end = min(end, time.time() + (float(sys.argv[2]) if rank == "0" else 0))
 
 for name in ("USR1", "USR2", "TERM"):
@@ -40,7 +40,7 @@ while time.time() < end:
 heard.write("saved\\n")
 sys.exit(3)
 """
-"""What ends when it gets TERM: rank 0 when it has saved for some seconds, the other one at once."""
+"""What ends by TERM, or a signal that it is told: rank 0 when it has saved for some seconds, the other at once."""
 
 TWO: Final = {
     "resources": {"cpu": {"requests": 1}},
@@ -53,10 +53,12 @@ LAUNCHES: Final[dict[str, dict[str, Any]]] = {
     "mpirun": {"framework": "mpi", "batch": {"launcher": "mpirun"}},
     "horovodrun": {"framework": "horovod", "batch": {"launcher": "horovodrun"}},
 }
+SLOW: Final = {"notice-by-TERM": "TERM", "notice-by-USR2": "USR2"}
+"""Ways in which rank 0 saves for 12 s, longer than KillWait, when it hears this signal."""
 BY_HAND: Final = """\
 #!/bin/bash
 #SBATCH -p a100 -N 2 -n 2 --ntasks-per-node 1 -c 1 --mem 500 -t 2 -J {name} -o {name}.out --signal=USR2@60
-srun {program} {name} 2
+srun {program} {name} 2 TERM
 """
 
 
@@ -84,9 +86,9 @@ def submitted(user: User, launch: str, way: str, **batch: Any) -> None:
     name = f"{launch}-{way}"
     more = dict(LAUNCHES[launch])
     # By -K srun gives the other ranks KillWait, not the whole time of the notice, when one has ended.
-    program = f"{PYTHON} hear.py {user.directory}/{name} {12 if way == 'notice-by-TERM' else 2}"
+    program = f"{PYTHON} hear.py {user.directory}/{name} {12 if way in SLOW else 2} {SLOW.get(way, 'TERM')}"
     batch |= {"partition": "a100", "walltime": "2m", **more.pop("batch", {})}
-    signal = {"notice": None, "notice-by-TERM": "TERM"}
+    signal = {"notice": None, **SLOW}
     # Open MPI kills a second after TERM, in which a busy machine may not have run a rank's handler.
     variables = {"env_vars": {"OMPI_MCA_odls_base_sigkill_timeout": "3"}} if launch == "mpirun" else {}
     restart = {"restart": {"notice": "60s", "max": 0, "signal": signal[way]}} if way in signal else {}
@@ -127,14 +129,15 @@ def test_the_program_gets_every_signal(user: User) -> None:
     for launch in LAUNCHES:
         submitted(user, launch, "cancel")
         submitted(user, launch, "notice")
-    submitted(user, "srun", "notice-by-TERM")
+    for way in SLOW:
+        submitted(user, "srun", way)
     by_hand(user, "cancel")
     for name in (*(f"{launch}-limit" for launch in limited), "hand-limit"):
         signal_when_ready(user, name, "--signal", "USR1")
     for name in (*(f"{launch}-cancel" for launch in LAUNCHES), "hand-cancel"):
         signal_when_ready(user, name)
     user.hpcdist("wait", *(f"{launch}-{way}-1" for launch in LAUNCHES for way in ("cancel", "notice")))
-    user.hpcdist("wait", "srun-notice-by-TERM-1")
+    user.hpcdist("wait", *(f"srun-{way}-1" for way in SLOW))
     user.cluster.wait_idle()
     got = {
         name: heard(user, name) for name in sorted({path.stem for path in user.directory.glob("*-*.[01]")})
@@ -162,7 +165,7 @@ def _missing(name: str, ranks: list[Counter[str]]) -> list[set[str]]:
     Signals that Slurm sends to steps reach the ranks of an mpirun on other nodes only, whoever starts it.
     """
     launch, way = name.split("-", 1)
-    wanted = {"ready", "TERM"}
+    wanted = {"ready", SLOW.get(way, "TERM")}
     if way == "limit":
         wanted |= {"USR2"} if launch == "mpirun" else {"USR1", "USR2"}
     elif way == "notice":
