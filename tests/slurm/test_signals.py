@@ -40,7 +40,7 @@ while time.time() < end:
 heard.write("saved\\n")
 sys.exit(3)
 """
-"""What ends by TERM, or a signal that it is told: rank 0 when it has saved for some seconds, the other at once."""
+"""What ends by TERM, or by another signal: rank 0 saves for some seconds, the other rank ends at once."""
 
 TWO: Final = {
     "resources": {"cpu": {"requests": 1}},
