@@ -70,9 +70,9 @@ def lands_as_planned(user: User, file: str) -> None:
     ("workers", "each"),
     [
         (3, {"cpu": {"requests": 8}, "gpu": {"requests": 2}}),
-        (7, {"cpu": {"requests": 4}, "gpu": {"requests": 1}}),
-        (0, {"cpu": {"requests": 1}, "gpu": {"requests": 1}}),
-        (4, {"cpu": {"requests": 6}, "gpu": {"requests": 1}}),
+        pytest.param(7, {"cpu": {"requests": 4}, "gpu": {"requests": 1}}, marks=pytest.mark.extended),
+        pytest.param(0, {"cpu": {"requests": 1}, "gpu": {"requests": 1}}, marks=pytest.mark.extended),
+        pytest.param(4, {"cpu": {"requests": 6}, "gpu": {"requests": 1}}, marks=pytest.mark.extended),
     ],
 )
 def test_tasks_land_as_planned(user: User, workers: int, each: Mapping[str, Any]) -> None:

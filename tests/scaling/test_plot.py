@@ -66,6 +66,7 @@ def test_a_hostile_name_is_no_markup(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
+@pytest.mark.extended
 def test_the_same_plot_as_png(tmp_path: Path) -> None:
     shown = marks(results.result(STUDY, made.study(tmp_path, SPEEDS)))
     read = Image.open(BytesIO(png.write(shown)))
