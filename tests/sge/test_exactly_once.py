@@ -70,10 +70,18 @@ def test_a_refusal_is_certain_and_tells_why(user: GridUser) -> None:
 
 
 def test_another_job_that_has_got_the_id_is_left_alone(user: GridUser) -> None:
+    """The run's own job is found by its token while there is one; then the state is unknown."""
     assert submit(user).returncode == 0
     assert submit(user, None, "--again").returncode == 0
+    own, other = user.job("once-1"), user.job("once-2")
     mine = user.directory / "runs" / "once-1" / "record.json"
-    mine.write_text(json.dumps({**record(user, "once-1"), "job_id": user.job("once-2")}))
+    mine.write_text(json.dumps({**record(user, "once-1"), "job_id": other}))
+    assert user.state("once-1") in ("pending", "running")
+    assert user.job("once-1") == own
+    assert user.hpcdist("cancel", "once-1").returncode == 0
+    user.hpcdist("wait", "once-1")  # a job that runs is deleted in a moment
+    assert (user.state("once-1"), user.jobs()) == ("cancelled", 1)
+    mine.write_text(json.dumps({**record(user, "once-1"), "job_id": other, "ended": None}))
     assert user.state("once-1") == "unknown"
     user.hpcdist("cancel", "once-1")
     assert user.state("once-2") in ("pending", "running")
