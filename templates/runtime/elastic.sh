@@ -73,8 +73,7 @@ hpcdist_ask_for_nodes() {
 # until the batch system notices.
 hpcdist_find_lost() {
   local node here number pids=()
-  hpcdist_lost=()
-  [[ ${hpcdist[elastic]:-} ]] && ((hpcdist_status != 0)) && [[ ! ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]] || return 0
+  ((hpcdist_code != 0)) && [[ ! ${hpcdist_told_to_end:-}${hpcdist_at_limit:-} ]] || return 0
   read -r here </proc/sys/kernel/hostname
   for node in "${hpcdist_nodes[@]}"; do
     if [[ $node == localhost || ${node%%.*} == "${here%%.*}" ]]; then true; else ssh -o BatchMode=yes -o ConnectTimeout=10 "$node" true; fi </dev/null >/dev/null 2>&1 &

@@ -107,7 +107,6 @@ hpcdist_was_enough() {
 }
 # After an attempt: returns 0 for another one here; else the job ends, or asks for other nodes.
 hpcdist_choose_next() {
-  hpcdist_find_lost
   hpcdist_doubt_success
   hpcdist_find_why
   echo "$hpcdist_why" >"$hpcdist_attempts/$HPCDIST_ATTEMPT.why"
@@ -137,7 +136,6 @@ hpcdist_choose_next() {
 # and could not return, its next start returns.
 hpcdist_choose_next_of_packed() {
   [[ ${hpcdist[restart]:-} == requeue ]] && ! hpcdist_is_stopped && hpcdist_has_left_trials || return 0
-  hpcdist_lost=()
   hpcdist_find_why
   [[ $hpcdist_why != failure && " ${hpcdist[restart_on]} " == *" $hpcdist_why "* ]] || return 0
   if ((hpcdist_restarts >= ${hpcdist[max_restarts]:-0})); then

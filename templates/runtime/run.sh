@@ -11,7 +11,7 @@ hpcdist_start() {
   launch
 }
 hpcdist_run() {
-  hpcdist_code=127 hpcdist_server_end= # not local: the program may have a variable of such a name
+  hpcdist_code=127 hpcdist_server_end= hpcdist_lost=() # not local: the program may have a variable of such a name
   # A name that no node has looked up before: network file systems cache that a file is missing.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   export HPCDIST_TRACKING="$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$hpcdist_restarts.$1"
@@ -78,7 +78,8 @@ hpcdist_wait_for_program() {
 hpcdist_find_cause() {
   local rank host text code failure=$HPCDIST_FAILURE
   [[ -e $failure || ($hpcdist_code != 0 && -z ${hpcdist_told_to_end:-}${hpcdist_at_limit:-}) ]] || failure+=.TERM
-  if [[ ${hpcdist[elastic]:-} ]] && hpcdist_status=$hpcdist_code hpcdist_find_lost && ((${#hpcdist_lost[@]})); then
+  [[ ! ${hpcdist[elastic]:-} ]] || hpcdist_find_lost
+  if ((${#hpcdist_lost[@]})); then
     echo "hpcdist: $(uname -n) cannot reach ${hpcdist_lost[*]} by ssh, by which horovodrun starts ranks there; let \`ssh NODE true\` work without a password, if the nodes are not down" >&2
   elif hpcdist_can_have_failed && read -r code rank host text 2>/dev/null <"$failure"; then
     hpcdist_code=$code
