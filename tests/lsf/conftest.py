@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import DEFAULT_NODES, USERS
+from tests.slurm.config import DEFAULT_NODES
 from tests.slurm.requirements import missing
 
 
@@ -26,6 +24,4 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def workdir(nodes: Cluster) -> Path:
     """A fresh directory of hu1 that all nodes share."""
-    path = Path(tempfile.mkdtemp(dir=nodes.home(), prefix="work-"))
-    os.chown(path, USERS["hu1"], USERS["hu1"])
-    return path
+    return nodes.workdir()

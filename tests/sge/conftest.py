@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,6 @@ from tests.sge.grid import Grid
 from tests.sge.requirements import missing
 from tests.sge.users import GridUser
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +25,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
 @pytest.fixture
 def user(grid: Grid) -> Iterator[GridUser]:
     """Somebody in a fresh directory that all hosts share; whose jobs end with the test."""
-    path = Path(tempfile.mkdtemp(dir=grid.cluster.home(), prefix="work-"))
-    os.chown(path, USERS["hu1"], USERS["hu1"])
+    path = grid.cluster.workdir()
     (path / "examples").symlink_to(CHECKOUT / "examples")
     yield GridUser(grid.cluster, path, grid=grid)
     grid.heal()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -136,6 +137,12 @@ class Cluster:
 
     def home(self, user: str = "hu1") -> Path:
         return self.settings.home(user)
+
+    def workdir(self) -> Path:
+        """Return a fresh directory of hu1 that all nodes share."""
+        path = Path(tempfile.mkdtemp(dir=self.home(), prefix="work-"))
+        os.chown(path, USERS["hu1"], USERS["hu1"])
+        return path
 
     def popen(  # noqa: PLR0913
         self,

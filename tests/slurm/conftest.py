@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
 from tests.slurm.requirements import missing
 from tests.slurm.users import User
 
@@ -57,9 +54,7 @@ def workdir(request: pytest.FixtureRequest) -> Path:
     """A fresh directory of hu1 that all nodes share, in the accounting cluster where the test names that."""
     name = "accounting_cluster" if "accounting_cluster" in request.fixturenames else "cluster"
     cluster: Cluster = request.getfixturevalue(name)
-    path = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
-    os.chown(path, USERS["hu1"], USERS["hu1"])
-    return path
+    return cluster.workdir()
 
 
 @pytest.fixture

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.slurm.cluster import CHECKOUT, Cluster
-from tests.slurm.config import USERS
 from tests.slurm.release import newest
 from tests.slurm.test_shapes import SHAPES, all_land_as_planned, needs, shape
 from tests.slurm.users import User
@@ -30,8 +26,7 @@ def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     release, topology = request.param
     release = newest() if release == "newest" else release
     with Cluster.boot(tmp_path_factory.mktemp("newer"), release=release, topology=topology) as cluster:
-        directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
-        os.chown(directory, USERS["hu1"], USERS["hu1"])
+        directory = cluster.workdir()
         site = yaml.safe_load((CHECKOUT / "site_configs" / "testbed.yaml").read_text())
         site |= {"name": "newer", "launchers": {}}  # these packages have no PMIx
         (directory / "newer.yaml").write_text(yaml.safe_dump(site))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.slurm import cgroups
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import USERS
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
@@ -76,8 +72,7 @@ def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Somebody on a cluster that finds the processes of jobs in one of two ways."""
     place = tmp_path_factory.mktemp("signals")
     with Cluster.boot(place, proctrack=request.param, kill_wait=10) as cluster:
-        directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
-        os.chown(directory, USERS["hu1"], USERS["hu1"])
+        directory = cluster.workdir()
         (directory / "hear.py").write_text(HEAR)
         yield User(cluster, directory)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 
 from tests.slurm import cgroups
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import USERS
 from tests.slurm.process import until
 from tests.slurm.users import PYTHON, User
 
@@ -40,9 +37,7 @@ def test_without_accounting(cluster: Cluster, workdir: Path) -> None:
 def test_a_step_that_ran_out_of_memory(tmp_path: Path) -> None:
     """Slurm has the word in the line of the step, where the job's own script returned its exit code."""
     with Cluster.boot(tmp_path, accounting=True, constrains_memory=True) as cluster:
-        directory = Path(tempfile.mkdtemp(dir=cluster.home(), prefix="work-"))
-        os.chown(directory, USERS["hu1"], USERS["hu1"])
-        user = User(cluster, directory)
+        user = User(cluster, cluster.workdir())
         uses = "x = [bytes([1]) * (1 << 20) for _ in range(400)]"
         experiment = {
             "framework": "pytorch",
