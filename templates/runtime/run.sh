@@ -11,7 +11,7 @@ hpcdist_start() {
   launch
 }
 hpcdist_run() {
-  hpcdist_code=127 hpcdist_server_end= hpcdist_lost=() # not local: the program may have a variable of such a name
+  hpcdist_code=127 hpcdist_server_end="" hpcdist_lost=() # not local: the program may have a variable of such a name
   # A name that no node has looked up before: network file systems cache that a file is missing.
   export HPCDIST_FAILURE="$HPCDIST_JOB_DIR/failure.$hpcdist_restarts.$1"
   export HPCDIST_TRACKING="$HPCDIST_RUN_DIR/tracking/$HPCDIST_JOB_ID/$hpcdist_restarts.$1"
