@@ -40,6 +40,7 @@ environment() {
   export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
   export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
+  export HOROVOD_START_TIMEOUT=300
 }
 
 # The variables of each task.

@@ -16,6 +16,7 @@ from hpcdist.layers.frameworks.horovod_section import (
     KNOBS,
     LIMITS,
     OPPOSITES,
+    START_TIMEOUT,
     WITHOUT_EFFECT,
     Elastic,
     Knob,
@@ -83,13 +84,13 @@ class Horovod(Plain):
         return tuple(_elastic_words(job, section, site))
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
-        """Return ``HOROVOD_*`` for the knobs that the file sets; an unset knob sets no variable."""
+        """Return ``HOROVOD_*`` for the knobs of the file, and the time that horovodrun has to start."""
         del site
-        section = section_of(Section, experiment, self.name)
-        knobs = filter(
-            None, (_variable(knob, getattr(section, knob.key)) for knob in (*KNOBS, *LIMITS, *OPPOSITES))
-        )
-        return (*knobs, *(threads(job, Origin("framework", "horovod")) if section.elastic else ()))
+        section, origin = section_of(Section, experiment, self.name), Origin("framework", "horovod")
+        knobs = [_variable(knob, getattr(section, knob.key)) for knob in (*KNOBS, *LIMITS, *OPPOSITES)]
+        if job.launch.launcher.startswith("horovodrun") and section.start_timeout is None:
+            knobs.append(Variable(name="HOROVOD_START_TIMEOUT", value=START_TIMEOUT, origin=origin))
+        return (*filter(None, knobs), *(threads(job, origin) if section.elastic else ()))
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield warnings for a limit of horovodrun without it, and for elastic ranks, which ssh starts.

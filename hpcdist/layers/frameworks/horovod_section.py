@@ -76,6 +76,8 @@ KNOBS: Final = (
 )
 LIMITS: Final = (Knob("start_timeout", "HOROVOD_START_TIMEOUT", "integer"),)
 """Knobs of horovodrun alone: the seconds in which all processes have to start."""
+START_TIMEOUT: Final = "300"
+"""Its value by default: Horovod's own, 30, is too short for nodes with other work, and for many nodes."""
 _OPPOSITES: Final[dict[str, tuple[str, ...]]] = {
     "log_with_timestamp": ("log_without_timestamp", "log_hide_timestamp"),
     "tcp": (),
@@ -157,9 +159,9 @@ Section: Final[Any] = msgspec.defstruct(
         },
         "__doc__": "The section of Horovod; its knobs have the names of horovodrun's arguments.\n\n"
         + "\n".join(
-            f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}."
-            for knob in (*KNOBS, *LIMITS, *OPPOSITES)
+            f"``{knob.key}``: sets ``{knob.variable}``{_bounds(knob)}." for knob in (*KNOBS, *OPPOSITES)
         )
+        + f"\n``start_timeout``: sets ``HOROVOD_START_TIMEOUT`` for horovodrun, {START_TIMEOUT} by default."
         + "\n``elastic_timeout``: the seconds for which an elastic run waits after a change, 60 by default."
         + "".join(f"\n``{key}``: {message}." for key, (_, message, _) in WITHOUT_EFFECT.items())
         + "\n``controller``: how processes connect; only horovodrun supports ``gloo``."

@@ -154,6 +154,24 @@ def test_a_limit_of_horovodrun_is_reported_where_another_launcher_starts_the_job
     assert found == {"srun": [f"horovod.start_timeout: {message}"], "horovodrun": []}
 
 
+@pytest.mark.parametrize(
+    ("launcher", "section", "seconds"),
+    [
+        ("srun", {}, []),
+        ("horovodrun-mpi", {}, ["300"]),
+        ("horovodrun", {}, ["300"]),
+        ("horovodrun", {"start_timeout": 60}, ["60"]),
+        ("horovodrun-elastic", {"elastic": {}}, ["300"]),
+    ],
+)
+def test_busy_nodes_have_time_to_start(launcher: str, section: dict[str, object], seconds: list[str]) -> None:
+    """The 30 s of horovodrun 0.28.1 were too short for two nodes with other work."""
+    exp = experiment(framework="horovod", horovod=section)
+    job = planned(framework="horovod", horovod=section, batch={"launcher": launcher})
+    found = HOROVOD.variables(job, exp, TESTBED)
+    assert [variable.value for variable in found if variable.name == "HOROVOD_START_TIMEOUT"] == seconds
+
+
 @pytest.mark.parametrize(("section", "seconds"), [({}, "60"), ({"elastic_timeout": 5}, "5")])
 def test_an_elastic_run_waits(section: dict[str, object], seconds: str) -> None:
     exp = experiment(framework="horovod", horovod={"elastic": {}} | section)
