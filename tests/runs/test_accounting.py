@@ -81,6 +81,20 @@ def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp
     assert last == Attempt("12", (1, 0), "running", 150.0, 200.0, gpu_seconds=6400.0)
 
 
+def test_a_start_whose_node_was_lost_at_once_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    """The times are whole seconds: the first start has none in common with its own row, one with the other."""
+    run = slurm(tmp_path, "started 12 100 0", "started 12 102 1", "ended 12 102 0", ended=COMPLETED)
+    usage = (
+        Usage(None, JobState.NODE_FAIL, 90.0, 100.0, 100.0),
+        Usage(None, JobState.COMPLETED, 100.0, 101.0, 102.0),
+    )
+    first, last = attempts.read(report(run), 1000.0, lambda _: usage)
+    assert [(each.state, each.usage) for each in (first, last)] == [
+        ("node_fail", usage[0]),
+        ("completed", usage[1]),
+    ]
+
+
 def test_an_end_without_a_time_leaves_the_gpu_seconds_unknown(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0")
     usage = Usage(state=JobState.FAILED, started=99.0)
