@@ -270,10 +270,12 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
         return status
     completed = services.runner.run(scheduler.ask_nodes(nodes))
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
+    how = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
+    if status.state is JobState.NODE_FAIL and len(nodes) == 1 and not lost:  # it may be up again
+        lost, how = [*nodes], f"{nodes[0]} was lost"
     if is_sure:  # else they may have been lost after the job
         _record_lost(run, job, lost, services)
-    down = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
-    return status._replace(reason=": ".join(filter(None, [status.reason, down])))
+    return status._replace(reason=": ".join(filter(None, [status.reason, how])))
 
 
 def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) -> None:

@@ -358,6 +358,7 @@ def test_hung_schedulers_are_queried_in_parallel(tmp_path: Path, queue: Queue) -
 LOST: Final = {
     "NODE_FAIL|0:0|NodeDown n1 n2": (JobState.NODE_FAIL, None, "NodeDown: n2 is down"),
     "NODE_FAIL|0:0|None n2": (JobState.NODE_FAIL, None, "n2 is down"),
+    "NODE_FAIL|0:0|NodeDown n1": (JobState.NODE_FAIL, None, "NodeDown: n1 was lost"),
     "NODE_FAIL|0:0|NodeDown": (JobState.NODE_FAIL, None, "NodeDown"),
     "FAILED|143:0|None n2 n3": (JobState.FAILED, 143, "n2, n3 are down"),
     "FAILED|143:0|None n1": (JobState.FAILED, 143, ""),
@@ -381,7 +382,7 @@ def test_the_node_that_a_job_lost_is_named(run: Run, queue: Queue, case: str) ->
     assert (status.state, status.exit_code, status.reason) == LOST[case]
     assert only_run(run.directory.path.parent).record.ended == status
     is_sure = status.state is JobState.NODE_FAIL or status.exit_code == 205
-    lost = ["n2"] if is_sure and "n2" in nodes else []
+    lost = ["n2"] if is_sure and "n2" in nodes else ["n1"] if "was lost" in status.reason else []
     assert [event.value for event in run.directory.events() if event.what == "lost"] == lost
 
 

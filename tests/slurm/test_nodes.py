@@ -99,7 +99,7 @@ def test_a_node_with_less_cpu_and_the_first_task_to_fail_are_named(cluster: Clus
     file = user.write("slow", {"framework": "pytorch", **command})
     assert user.hpcdist("submit", file).returncode == 0
     until((user.directory / "met" / "1.1").exists, "the training to begin")
-    with slowed(cluster, "n2", 0.04):
+    with slowed(cluster, "n2", 0.02):
         assert user.hpcdist("wait", "slow-1").returncode == 7
     found = user.json("describe", "slow-1")
     slowness, failure = found["slowness"], found["first_failure"]
@@ -143,6 +143,8 @@ def test_two_users_share_a_ledger_in_which_neither_loses_lines(cluster: Cluster,
     cluster.crash("n1")
     for user in users:
         assert user.hpcdist("wait", f"of-{user.name}-1", env=env).returncode != 0
+        [ended] = user.json("status", f"of-{user.name}-1")
+        assert (ended["state"], "n1" in ended["reason"]) == ("node_fail", True)
     words: list[str | Path] = [PYTHON, "-m", "hpcdist", "nodes"]
     at_once = [
         cluster.popen(words, user=user.name, cwd=user.directory, env=ENVIRONMENT | env) for user in users * 3
