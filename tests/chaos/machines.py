@@ -84,7 +84,7 @@ def _lsf(folder: Path) -> Mapping[str, str]:
 
 def _lsf_jobs(folder: Path) -> dict[str, bool]:
     found = _read(folder / "spool" / "jobs")
-    return {str(record["id"]): record["stat"] in {"DONE", "EXIT"} for record in found.values()}
+    return {name: record["stat"] in {"DONE", "EXIT"} for name, record in found.items()}
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
