@@ -75,4 +75,5 @@ def test_every_launcher_gives_what_horovodrun_gives(user: User, launcher: str) -
     done = user.hpcdist("submit", file, "--wait")
     log = user.log("knobs-1")
     assert done.returncode == 0, done.stderr + log
-    assert variables(log) == variables(by_hand.stdout)
+    limit = {"HOROVOD_START_TIMEOUT=300"} if launcher.startswith("horovodrun") else set()
+    assert variables(log) == variables(by_hand.stdout) | limit
