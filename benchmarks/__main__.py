@@ -88,9 +88,23 @@ def cold_starts(directory: Path) -> None:
     )
     for runs in (1, 20):
         status_of(runs, directory / str(runs))
+    check_of_pipelines(directory)
     status_of_arrays(directory)
     describe_of_attempts(directory)
     sweeps.main(directory, compare, line, without_batch_system)
+
+
+def check_of_pipelines(directory: Path) -> None:
+    """Compare `check` of a pipeline of 4,000 operations, each after another one, with ten times one of 400."""
+    one = "- {name: op%d, run: {cmd: 'true'}, params: {all: '{{ ops.first.outputs.path }}'}}\n"
+    for count in (400, 4000):
+        text = "kind: pipeline\nname: q\noperations:\n- {name: first, run: {cmd: 'true'}}\n"
+        (directory / f"{count}.yml").write_text(text + "".join(one % place for place in range(1, count)))
+    many, few = (
+        partial(seconds, [HPCDIST, "check", f"{count}.yml"], directory, HPCDIST_SITE="slurm")
+        for count in (4000, 400)
+    )
+    line("hpcdist check, 4,000 operations / 10 x 400", *compare(many, lambda: 10 * few(), 3), "<= 1.1")
 
 
 def without_batch_system(*words: str, folder: Path) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Key, Path, Place, Problem
 
@@ -103,6 +104,10 @@ class Seq(list[Any]):
         return self.item_places[index] if index < len(self.item_places) else None
 
 
+LINES: Final = lru_cache(maxsize=4)(str.splitlines)
+"""The lines of a file's text: each of thousands of operations in one file asks for them."""
+
+
 class Document(NamedTuple):
     """The data of one file; ``text`` is the file as it was read, ``others`` are its further documents."""
 
@@ -134,7 +139,7 @@ class Document(NamedTuple):
 
     def _within(self, place: Place, word: str) -> Place:
         """Return the place of a word at or after a place, or that place if it is not found."""
-        lines = self.text.splitlines()[place.line - 1 :] if word and place.file == self.file else []
+        lines = LINES(self.text)[place.line - 1 :] if word and place.file == self.file else []
         for number, line in enumerate(lines):
             column = line.find(word, 0 if number else place.column - 1)
             if column >= 0:

@@ -95,11 +95,10 @@ def _too_early(steps: Sequence[Step]) -> Iterator[Problem]:
 
 def _with_names(problem: Problem, pipeline: Pipeline) -> Problem:
     """Return a problem that names operations where it has their places: ``'afterok:1'``."""
-    names = [one.name for one in pipeline.operations]
 
     def named(match: re.Match[str]) -> str:
         places = match[2].split(":")
-        return ":".join((match[1], *(names[int(place) - 1] for place in places)))
+        return ":".join((match[1], *(pipeline.operations[int(place) - 1].name for place in places)))
 
     if problem.path != ("batch", "dependency"):
         return problem
