@@ -95,7 +95,7 @@ def cold_starts(directory: Path) -> None:
 
 
 def check_of_pipelines(directory: Path) -> None:
-    """Compare `check` of a pipeline of 4,000 operations, each after another one, with ten times one of 400."""
+    """Compare `check` of a pipeline of 4,000 operations, each after the first, with ten times one of 400."""
     one = "- {name: op%d, run: {cmd: 'true'}, params: {all: '{{ ops.first.outputs.path }}'}}\n"
     for count in (400, 4000):
         text = "kind: pipeline\nname: q\noperations:\n- {name: first, run: {cmd: 'true'}}\n"

@@ -82,7 +82,7 @@ def test_a_start_that_the_accounting_does_not_have_yet_takes_none_of_another(tmp
 
 
 def test_a_start_whose_node_was_lost_at_once_is_not_taken_for_the_next(tmp_path: Path) -> None:
-    """The times are whole seconds: the first start has none in common with its own row, one with the other."""
+    """The times are whole seconds: the first start has none in common with its own row."""
     run = slurm(tmp_path, "started 12 100 0", "started 12 102 1", "ended 12 102 0", ended=COMPLETED)
     usage = (
         Usage(None, JobState.NODE_FAIL, 90.0, 100.0, 100.0),
