@@ -1,4 +1,4 @@
-"""Tasks land as planned under newer Slurms, of Debian's stable and unstable, whatever connects the nodes."""
+"""Under newer Slurms, of Debian's stable and unstable, tasks land as planned and trainings go on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 from tests.slurm.cluster import CHECKOUT, Cluster
+from tests.slurm.partitions import administer
+from tests.slurm.process import until
 from tests.slurm.release import newest
+from tests.slurm.test_exactly_once import LOSES_THE_ANSWER, with_command
 from tests.slurm.test_shapes import SHAPES, all_land_as_planned, needs, shape
 from tests.slurm.users import User
 
@@ -18,6 +21,13 @@ FOUR = shape(needs(cpu=8), 7)
 """Tasks on nodes of both switches."""
 IN_BLOCKS = ("one-task", "two-cpu-tasks", "four-gpus-one-node", "two-on-each-of-four")
 """The plug-in for blocks gives no job two nodes of different blocks, only one, or both blocks."""
+
+LIFE = """\
+trap 'echo "heard by $HPCDIST_RANK in $HPCDIST_ATTEMPT"' USR1
+echo "up $HPCDIST_RANK in $HPCDIST_ATTEMPT"
+while [ "$HPCDIST_ATTEMPT" = 0 ] || [ ! -e over ]; do sleep 0.1; done
+"""
+"""A program that says what it hears, and ends in its second attempt."""
 
 
 @pytest.fixture(scope="module", params=[])
@@ -60,3 +70,37 @@ def test_shapes(newer: User) -> None:
         if not is_block or name in IN_BLOCKS
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("newer", [("trixie", "flat"), ("sid", "flat")], indirect=True, ids=" ".join)
+def test_a_lost_answer_a_signal_a_limit_and_a_requeue(newer: User) -> None:
+    experiment = {
+        "framework": "pytorch",
+        "pytorch": {"launch": "env"},
+        "environment": {**shape(needs(cpu=1), 1), "restart": {}},
+        "run": {"cmd": LIFE},
+        "batch": {"site": "./newer.yaml", "walltime": "10m"},
+    }
+    said = "Socket timed out on send/recv operation"
+    lost = with_command(newer, "sbatch", LOSES_THE_ANSWER.format(said=said))
+    done = newer.hpcdist("submit", newer.write("life", experiment), env=lost)
+    assert done.returncode == 0, done.stderr
+    [found] = newer.json("status", "life-1")
+
+    def hear(attempt: int) -> None:
+        until(lambda: newer.log("life-1").count(f" in {attempt}") == 2, "both ranks to be up")
+        newer.cluster.run(["scancel", "--signal", "USR1", found["job_id"]], user=newer.name, check=True)
+        until(lambda: newer.log("life-1").count(f" in {attempt}") == 4, "both ranks to hear the signal")
+
+    newer.await_log("life-1", "up")
+    hear(0)
+    administer(newer.cluster, "scontrol", "update", f"JobId={found['job_id']}", "EndTime=now")
+    hear(1)
+    (newer.directory / "over").touch()
+    assert newer.hpcdist("wait", "life-1").returncode == 0
+    assert [(what, value) for what, value in newer.events("life-1") if what in {"started", "requeued"}] == [
+        ("started", "0"),
+        ("requeued", "143"),
+        ("started", "1"),
+    ]
