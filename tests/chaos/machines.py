@@ -84,7 +84,7 @@ def _lsf(folder: Path) -> Mapping[str, str]:
 
 def _lsf_jobs(folder: Path) -> dict[str, bool]:
     found = _read(folder / "spool" / "jobs")
-    return {name: record["stat"] in {"DONE", "EXIT"} for name, record in found.items()}
+    return {name.removesuffix(".0"): record["stat"] in {"DONE", "EXIT"} for name, record in found.items()}
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:

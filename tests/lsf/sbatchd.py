@@ -32,9 +32,17 @@ The output (if any) follows:
 """
 
 
-def main(key: str) -> None:
+def main(keys: list[str]) -> None:
+    """Accept all elements of an array at once, as LSF does whatever ends bsub, and run each."""
+    for each in keys:
+        state.accept(each)
+    for each in keys[1:]:
+        state.run_apart("tests.lsf.sbatchd", "accepted", each)
+    run(keys[0])
+
+
+def run(key: str) -> None:
     settings, folder = state.config(), state.folder()
-    state.accept(key)
     while not may_start(state.load(key)):
         time.sleep(0.1)
     job = state.update(key, stat="RUN", pend_reason="")
@@ -126,4 +134,4 @@ def end(job: Job, code: int, reason: str, output: bytes, host: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run(sys.argv[2]) if sys.argv[1] == "accepted" else main(sys.argv[1:])
