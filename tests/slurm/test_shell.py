@@ -81,6 +81,7 @@ exit 7
     assert sorted(lines[:5]) == [f"{rank}: rank {rank} on n{1 + rank // 3} x" for rank in range(5)]
     assert lines[5] == "code 3"
     assert " was the first to fail, with exit code 3" in done.stderr
+    assert user.hpcdist("wait", "sh-1").returncode == 7  # the job is over some time after its shell
     (report,) = user.json("status", "sh-1")
     assert (report["state"], report["exit_code"]) == ("failed", 7)
     assert user.hpcdist("submit", "sh.yml", "--dry-run").returncode == 0

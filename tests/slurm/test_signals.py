@@ -19,21 +19,21 @@ HEAR: Final = """\
 import os, signal, sys, time
 names = ("OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "RANK", "SLURM_PROCID")
 rank = next(os.environ[name] for name in names if name in os.environ)
-heard = open(f"{sys.argv[1]}.{rank}", "a", buffering=1)
+heard = open(f"{sys.argv[1]}.{rank}", "ab", buffering=0)  # a signal may come while another is written
 end = time.time() + 300
 
 def hear(number, frame):
     global end
-    heard.write(signal.Signals(number).name[3:] + "\\n")
+    heard.write(signal.Signals(number).name[3:].encode() + b"\\n")
     if number in {signal.SIGTERM, signal.Signals["SIG" + sys.argv[3]]}:
         end = min(end, time.time() + (float(sys.argv[2]) if rank == "0" else 0))
 
 for name in ("USR1", "USR2", "TERM"):
     signal.signal(signal.Signals["SIG" + name], hear)
-heard.write("ready\\n")
+heard.write(b"ready\\n")
 while time.time() < end:
     time.sleep(0.05)
-heard.write("saved\\n")
+heard.write(b"saved\\n")
 sys.exit(3)
 """
 """What ends by TERM, or by another signal: rank 0 saves for some seconds, the other rank ends at once."""

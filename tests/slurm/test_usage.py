@@ -44,8 +44,8 @@ def kept(user: User, run: str) -> bool:
 
 
 def starts(user: User, run: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = user.json("describe", run)["cost"]["starts"]
-    return found
+    """The cost of each start, an element after the other."""
+    return sorted(user.json("describe", run)["cost"]["starts"], key=lambda cost: str(cost["job_id"]))
 
 
 def _without_place(cost: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,8 @@ def of_sacct(user: User, number: str) -> list[dict[str, Any]]:
     shown = user.cluster.run(words, env={"SLURM_TIME_FORMAT": "%s"}, check=True).stdout.splitlines()
     rows = [dict(zip(COLUMNS.split(","), line.split("|"), strict=True)) for line in shown]
     begins = [place for place, row in enumerate(rows) if "." not in row["JobID"]]
-    return [_of_rows(*rows[begin:end]) for begin, end in pairwise([*begins, len(rows)])]
+    found = [rows[begin:end] for begin, end in pairwise([*begins, len(rows)])]
+    return [_of_rows(*own) for own in sorted(found, key=lambda own: own[0]["JobID"])]
 
 
 def _of_rows(job: dict[str, str], *steps: dict[str, str]) -> dict[str, Any]:

@@ -47,11 +47,10 @@ def test_not_on_several_nodes() -> None:
 
 
 def test_the_others_go_on_when_one_fails(tmp_path: Path) -> None:
-    cmd = "((HPCDIST_RANK)) || exit 3; sleep 1; echo finished"
-    go_on = {"kill_on_failure": False}
-    section: dict[str, Any] = {"framework": "pytorch", "environment": environment(1), "run": {"cmd": cmd}}
-    for number, (batch, finished) in enumerate([(go_on, True), ({}, False)]):
-        folder = tmp_path / str(number)
+    section: dict[str, Any] = {"framework": "pytorch", "environment": environment(1)}
+    for batch, seconds, finished in (({"kill_on_failure": False}, 1, True), ({}, 50, False)):
+        section["run"] = {"cmd": f"((HPCDIST_RANK)) || exit 3; sleep {seconds}; echo finished"}
+        folder = tmp_path / str(seconds)
         folder.mkdir()
         with started(folder, batch=batch, **section) as job:
             out, _ = job.communicate(timeout=60)
