@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ def test_the_end_on_a_lost_node(accounting_cluster: Cluster, workdir: Path) -> N
     user.await_log("lost-1", "up")
     [job] = (user.directory / "runs" / "lost-1" / "jobs").iterdir()
     node = (job / "nodes").read_text().strip()
+    time.sleep(1)  # what the times of the first attempt are in
     user.cluster.crash(node)
     assert user.hpcdist("wait", "lost-1").returncode == 0
     until(partial(kept, user, "lost-1"), "sacct to know the last start")
