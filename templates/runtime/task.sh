@@ -91,22 +91,22 @@ hpcdist_hear() {
   [[ $1 != "${hpcdist[notice]#* }" ]] || hpcdist_saves_until=$((SECONDS + ${hpcdist[notice]% *}))
   [[ ! $hpcdist_alone || ! $hpcdist_program ]] || hpcdist_pass_on "$1"
 }
-hpcdist_pass_on() { kill -s "$1" "$hpcdist_program" && hpcdist_pass_below "$1" "$hpcdist_program"; } 2>/dev/null
+# Its children are looked up before, since a shell may end by it at once, and told after it, or it would begin its next line.
+# shellcheck disable=SC2046 # these are words
+hpcdist_pass_on() { kill -s "$1" "$hpcdist_program" $(hpcdist_below "$1" "$hpcdist_program"); } 2>/dev/null
 # A command of several lines is the file command.sh, whose shell waits for the program that it has started. torchrun ends its
 # processes when it gets TERM; signals that it would die of it ignores here, and they are for its processes.
-hpcdist_pass_below() {
+hpcdist_below() {
   local pid file='' below
   below=$(cat /proc/"$2"/task/*/children)
   { read -rd '' _ && read -rd '' file; } <"/proc/$2/cmdline"
   if [[ $file == */command.sh ]]; then
-    # shellcheck disable=SC2086 # these are words
-    kill -s "$1" $below
-    return
+    echo "$below" && return
   elif [[ ${hpcdist[starts_processes]:-} && $2 == "$hpcdist_program" ]]; then
-    # shellcheck disable=SC2086 # these are words
-    [[ $1 == USR[12] ]] && kill -s "$1" $below || return
+    [[ $1 == USR[12] ]] || return
+    echo "$below"
   fi
-  for pid in $below; do hpcdist_pass_below "$1" "$pid"; done
+  for pid in $below; do hpcdist_below "$1" "$pid"; done
 }
 # Runs a program, or a function as a process of its own, and returns its exit code.
 hpcdist_run_signalled() {

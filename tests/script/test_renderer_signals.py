@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.sites import shipped_site
 
 READY = "bash -c 'echo ready; exec sleep 20'"
 """One process from its line on: a signal to what a shell has just forked can be lost before its exec."""
+TASK = Path(__file__).parents[2] / "templates/runtime/task.sh"
 AT_LIMITS = ("TERM", "INT", "QUIT", "ALRM", "XCPU", "XFSZ")
 
 
@@ -159,3 +161,16 @@ def test_output_is_closed_when_the_job_ends(tmp_path: Path, data: dict[str, Any]
     with process:
         process.wait(timeout=120)
         process.communicate(timeout=8)  # what was ended may be dying yet; what waits does for 10 s or more
+
+
+def test_a_program_hears_a_signal_by_which_its_shell_ends_at_once(tmp_path: Path) -> None:
+    """The node is so busy that the children of the shell are looked up half a second late."""
+    (tmp_path / "command.sh").write_text("trap exit TERM\nbash child.sh &\nwait\n")
+    (tmp_path / "child.sh").write_text(
+        "trap '>heard; exit' TERM\n>ready\nuntil ((SECONDS > 30)); do sleep 0.05; done\n"
+    )
+    late = 'cat() { sleep 0.5; command cat "$@"; }\nbash ./command.sh &\nhpcdist_program=$!\n'
+    until = "until [[ -e {} ]] || ((SECONDS > 9)); do sleep 0.05; done\n"
+    script = f"{TASK.read_text()}\n{late}{until.format('ready')}hpcdist_pass_on TERM\n{until.format('heard')}"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "heard").exists()

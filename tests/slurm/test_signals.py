@@ -49,6 +49,8 @@ LAUNCHES: Final[dict[str, dict[str, Any]]] = {
     "mpirun": {"framework": "mpi", "batch": {"launcher": "mpirun"}},
     "horovodrun": {"framework": "horovod", "batch": {"launcher": "horovodrun"}},
 }
+LINES: Final = {"lines": "cd .\n{}\necho over", "wait": "cd .\n{} &\nwait"}
+"""Commands of several lines; a shell in `wait` ends at once by TERM, which its program must hear, too."""
 SLOW: Final = {"notice-by-TERM": "TERM", "notice-by-USR2": "USR2"}
 """Ways in which rank 0 saves for 12 s, longer than KillWait, when it hears this signal."""
 BY_HAND: Final = """\
@@ -79,7 +81,7 @@ def user(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def submitted(user: User, launch: str, way: str, **batch: Any) -> None:
     name = f"{launch}-{way}"
-    more = dict(LAUNCHES[launch])
+    more = dict(LAUNCHES.get(launch, LAUNCHES["srun"]))
     # By -K srun gives the other ranks KillWait, not the whole time of the notice, when one has ended.
     program = f"{PYTHON} hear.py {user.directory}/{name} {12 if way in SLOW else 2} {SLOW.get(way, 'TERM')}"
     batch |= {"partition": "a100", "walltime": "2m", **more.pop("batch", {})}
@@ -89,7 +91,7 @@ def submitted(user: User, launch: str, way: str, **batch: Any) -> None:
     restart = {"restart": {"notice": "60s", "max": 0, "signal": signal[way]}} if way in signal else {}
     experiment = {
         "environment": TWO | restart | variables,
-        "run": {"cmd": f"cd .\n{program}\necho over" if launch == "lines" else program},
+        "run": {"cmd": LINES.get(launch, "{}").format(program)},
         "batch": batch,
     }
     done = user.hpcdist("submit", user.write(name, more | experiment))
@@ -126,10 +128,11 @@ def test_the_program_gets_every_signal(user: User) -> None:
         submitted(user, launch, "notice")
     for way in SLOW:
         submitted(user, "srun", way)
+    submitted(user, "wait", "cancel")
     by_hand(user, "cancel")
     for name in (*(f"{launch}-limit" for launch in limited), "hand-limit"):
         signal_when_ready(user, name, "--signal", "USR1")
-    for name in (*(f"{launch}-cancel" for launch in LAUNCHES), "hand-cancel"):
+    for name in (*(f"{launch}-cancel" for launch in LAUNCHES), "wait-cancel", "hand-cancel"):
         signal_when_ready(user, name)
     user.hpcdist("wait", *(f"{launch}-{way}-1" for launch in LAUNCHES for way in ("cancel", "notice")))
     user.hpcdist("wait", *(f"srun-{way}-1" for way in SLOW))
@@ -165,6 +168,6 @@ def _missing(name: str, ranks: list[Counter[str]]) -> list[set[str]]:
         wanted |= {"USR2"} if launch == "mpirun" else {"USR1", "USR2"}
     elif way == "notice":
         wanted |= set() if launch == "torchrun" else {"USR1"}
-    if launch != "mpirun":  # which kills a second after TERM, whoever starts it
+    if launch not in {"mpirun", "wait"}:  # whoever starts these: one kills a second after TERM, one is over
         wanted |= {"saved"}
     return [found for rank in ranks if (found := wanted - {*rank})]
