@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from hpcdist.errors import Key, Path, Place, Problem
 
@@ -104,8 +104,10 @@ class Seq(list[Any]):
         return self.item_places[index] if index < len(self.item_places) else None
 
 
-LINES: Final = lru_cache(maxsize=4)(str.splitlines)
-"""The lines of a file's text: each of thousands of operations in one file asks for them."""
+@lru_cache(maxsize=4)
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a file's text, split once for all operations of a pipeline."""
+    return text.splitlines()
 
 
 class Document(NamedTuple):
@@ -139,7 +141,7 @@ class Document(NamedTuple):
 
     def _within(self, place: Place, word: str) -> Place:
         """Return the place of a word at or after a place, or that place if it is not found."""
-        lines = LINES(self.text)[place.line - 1 :] if word and place.file == self.file else []
+        lines = lines_of(self.text)[place.line - 1 :] if word and place.file == self.file else []
         for number, line in enumerate(lines):
             column = line.find(word, 0 if number else place.column - 1)
             if column >= 0:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.documents.tree import LINES, Document
+from hpcdist.documents.tree import Document, lines_of
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import Place, Problem
 
@@ -22,7 +22,7 @@ def commented_arguments(document: Document) -> Iterator[Problem]:
     place = document.place(_PATH)
     if not (place and place.line and place.file == document.file):
         return
-    text = "".join(LINES(document.text)[place.line - 1 : place.line])[place.column - 1 :].rstrip()
+    text = "".join(lines_of(document.text)[place.line - 1 : place.line])[place.column - 1 :].rstrip()
     if match := _COMMENTED.fullmatch(text):
         there = Place(place.file, place.line, place.column + match.start("comment"))
         message = f"`{match['comment']}` is a comment in YAML, not a part of the command"

@@ -132,15 +132,13 @@ def _with_usage(
         return
     by_job = accounting.by_job(run, usage)
     for job, starts in _starts(found).items():
-        there = by_job.get(job, ())
-        begun = sorted(
-            (each for each in there if each.started is not None), key=lambda each: each.started or 0
-        )
+        rows = by_job.get(job, ())
+        begun = sorted((row for row in rows if row.started is not None), key=lambda row: row.started or 0)
         each_has_one = len(begun) == len(starts)
         for place, (group, later) in enumerate(zip_longest(starts, starts[1:])):
             next_start = later[0].started if later else math.inf
             end = next_start if group[-1].ended is None else group[-1].ended
-            mine = begun[place : place + 1] if each_has_one else begun if later else there
+            mine = begun[place : place + 1] if each_has_one else begun if later else rows
             measured = _matching(mine, group[0].started, end or math.inf)
             own = measured or Usage()
             for attempt in group:
