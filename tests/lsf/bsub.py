@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -41,7 +42,14 @@ def main(argv: list[str]) -> int:
     (state.folder() / f"{made[0].id}.script").write_text(text)
     for job in made:
         state.submit(job)
-    state.run_apart("tests.lsf.sbatchd", *(job.key for job in made))
+    subprocess.Popen(
+        [sys.executable, "-m", "tests.lsf.sbatchd", *(job.key for job in made)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=(state.folder() / "sbatchd.log").open("a"),
+        start_new_session=True,
+    )
     while any(state.submitted(job.key).exists() for job in made):
         time.sleep(0.01)
     queue = f"queue <{options['-q']}>" if "-q" in options else "default queue <normal>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,18 +119,6 @@ def submit(job: Job) -> None:
 
 def accept(key: str) -> None:
     submitted(key).rename(folder() / "jobs" / f"{key}.json")
-
-
-def run_apart(module: str, *words: str) -> None:
-    """Run a module that outlives this process."""
-    subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=(folder() / "sbatchd.log").open("a"),
-        start_new_session=True,
-    )
 
 
 def save(job: Job) -> None:
