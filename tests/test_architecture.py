@@ -39,8 +39,14 @@ def imports(file: Path) -> tuple[str, ...]:
     return (*_imports(file),)
 
 
+@cache
+def tree(file: Path) -> ast.Module:
+    """Return what a file says."""
+    return ast.parse(file.read_text())
+
+
 def _imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -103,7 +109,7 @@ def test_the_page_of_a_room_names_its_modules(package: Path) -> None:
     there = {file.stem for file in package.glob("*.py")} | {
         file.parent.name for file in package.glob("*/__init__.py")
     }
-    page = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    page = ast.get_docstring(tree(package / "__init__.py")) or ""
     listed = [
         name for line in re.findall(r"^(\w+(?: \w+)*)    ", page, re.MULTILINE) for name in line.split()
     ]

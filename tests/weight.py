@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from hpcdist.cli import main
-from tests.test_architecture import FILES, PACKAGE, ROOMS, reached, room
+from tests.test_architecture import FILES, PACKAGE, ROOMS, reached, room, tree
 
 ROOT: Final = PACKAGE.parent
 _KINDS: Final = {
@@ -26,9 +26,8 @@ _KINDS: Final = {
 def figures() -> dict[str, float]:
     """Return each figure by its name; a smaller one is better, apart from the share of docstrings."""
     texts = {file: file.read_text() for file in FILES}
-    trees = {file: ast.parse(text) for file, text in texts.items()}
     filled = sum(bool(line.strip()) for text in texts.values() for line in text.splitlines())
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    nodes = [node for file in FILES for node in ast.walk(tree(file))]
     verbs = [*_verbs(main)]
     return {
         "lines of the package": sum(text.count("\n") for text in texts.values()),
@@ -36,7 +35,7 @@ def figures() -> dict[str, float]:
         "import lines, % of those that are not blank": _percent(map(_import_lines, nodes), filled),
         "docstrings, % of the same": _percent(map(_docstring_lines, nodes), filled),
         "modules that one other imports": _imported_once(),
-        "class names defined more than once": _repeated(trees.values()),
+        "class names defined more than once": _repeated(),
         "longest line": max(len(line) for text in texts.values() for line in text.splitlines()),
         "rooms": len(ROOMS),
         "arrows between rooms": sum(map(len, arrows().values())),
@@ -72,8 +71,9 @@ def _imported_once() -> int:
     return sum(count == 1 for other, count in importers.items() if other.name != "__init__.py")
 
 
-def _repeated(trees: Iterable[ast.Module]) -> int:
-    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+def _repeated() -> int:
+    nodes = (node for file in FILES for node in tree(file).body)
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     return sum(count > 1 for count in names.values())
 
 
