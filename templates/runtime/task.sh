@@ -91,7 +91,7 @@ hpcdist_hear() {
   [[ $1 != "${hpcdist[notice]#* }" ]] || hpcdist_saves_until=$((SECONDS + ${hpcdist[notice]% *}))
   [[ ! $hpcdist_alone || ! $hpcdist_program ]] || hpcdist_pass_on "$1"
 }
-# Its children are looked up before, since a shell may end by it at once, and told after it, or it would begin its next line.
+# Asks for the program's children before a shell ends by the signal, and signals that shell first, lest it begin its next line.
 # shellcheck disable=SC2046 # these are words
 hpcdist_pass_on() { kill -s "$1" "$hpcdist_program" $(hpcdist_below "$1" "$hpcdist_program"); } 2>/dev/null
 # A command of several lines is the file command.sh, whose shell waits for the program that it has started. torchrun ends its
