@@ -33,8 +33,8 @@ def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
     def files(directory: RunDirectory) -> dict[str, str]:
         return {"job.sh": render(plan, run_dir=str(directory.path))}
 
+    began = time.monotonic()  # the job may begin some time before its submission returns
     run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
-    began = time.monotonic()
     log = run.directory.logs / "job.out"
     until(lambda: log.exists() and log.read_text().count("deaf\n") == 2)  # takes seconds on a busy machine
     until(lambda: not holders(run.record.token), seconds=120)
