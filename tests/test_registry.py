@@ -12,7 +12,8 @@ from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Framework, Launcher
 from hpcdist.registry import Registry
-from hpcdist.schedulers import Scheduler, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Scheduler
 
 PLANETS: Registry[float] = Registry("planet", {"round": "math:pi", "growing": "math:e"})
 

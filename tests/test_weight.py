@@ -7,14 +7,14 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_513,
-    "files of the package": 640,
+    "lines of the package": 78_319,
+    "files of the package": 636,
     "import lines, % of those that are not blank": 10.3,
-    "modules that one other imports": 178,
+    "modules that one other imports": 177,
     "class names defined more than once": 65,
     "longest line": 141,
     "rooms": 34,
-    "arrows between rooms": 243,
+    "arrows between rooms": 242,
     "floors": 16,
     "lines of templates: job templates": 565,
     "lines of templates: supervisor": 3_278,

@@ -11,7 +11,7 @@ from hpcdist.host import ownership
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.schedulers import answers, schedulers
-from hpcdist.schedulers.balances import HasBalances, Left
+from hpcdist.schedulers.base import Left
 
 
 class Balance(NamedTuple):
@@ -53,7 +53,6 @@ def ask(made: Planned, runner: Runner) -> Balance:
             return Balance(account, why=f"`{command}`: {answers.why(completed)}")
         left = balances.read(balance, completed.stdout, account)
         return Balance(account, left, "" if left else f"`{command}` shows none of it")
-    if isinstance(scheduler, HasBalances) and account:
-        limits = scheduler.balances()
+    if account and (limits := scheduler.balances()):
         return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
     return Balance(account)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from hpcdist.cost.rates import number
 from hpcdist.cost.worst_case import Cost
 from hpcdist.host.command import Command
-from hpcdist.schedulers.balances import Left
+from hpcdist.schedulers.base import Left
 from hpcdist.site.charges import Balance
 
 _SECONDS: Final = 5.0

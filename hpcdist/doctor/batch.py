@@ -12,7 +12,8 @@ from hpcdist.host.command import Command
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
-from hpcdist.schedulers import LibraryStatus, ListsPmiTypes, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import LibraryStatus
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.model import Site
 from hpcdist.site.survey import Survey
@@ -44,8 +45,8 @@ def commands(site: Site, which: Which) -> Iterator[Command]:
     for launcher in _candidates(site):
         if launcher.version_words and which(launcher.program):
             yield version(launcher)
-    if scheduler := _with_pmi_types(site, which):
-        yield scheduler.list_pmi_types()
+    if command := _lists_pmi_types(site, which):
+        yield command
 
 
 def findings(
@@ -57,8 +58,8 @@ def findings(
     if library:
         yield Finding("site", library.name, "note" if library.hint else "ok", library.detail, library.hint)
     yield from _launchers(chosen.site, which, answers)
-    if scheduler := _with_pmi_types(chosen.site, which):
-        yield _pmi(chosen.site, scheduler, answers)
+    if command := _lists_pmi_types(chosen.site, which):
+        yield _pmi(chosen.site, command, answers)
     for name in dict.fromkeys(section.runtime for _, section in chosen.site.containers()):
         yield _container(name, which)
 
@@ -145,18 +146,20 @@ def _missing(site: Site, program: str) -> Finding:
     return Finding("launchers", program, "error", detail, hint)
 
 
-def _with_pmi_types(site: Site, which: Which) -> ListsPmiTypes | None:
-    """Return the site's scheduler where it lists types of PMI, and jobs of the site may ask for one."""
+def _lists_pmi_types(site: Site, which: Which) -> Command | None:
+    """Return the command that lists types of PMI, where jobs of the site may ask for one."""
     scheduler = schedulers.get(site.scheduler)
-    if not isinstance(scheduler, ListsPmiTypes) or not which(launchers.get(scheduler.pmi_launcher).program):
-        return None
     name = scheduler.pmi_launcher
-    return scheduler if name == site.launcher or site.options(name).mpi is not None else None
+    if not name or not which(launchers.get(name).program):
+        return None
+    may_ask = name == site.launcher or site.options(name).mpi is not None
+    return scheduler.list_pmi_types() if may_ask else None
 
 
-def _pmi(site: Site, scheduler: ListsPmiTypes, answers: Answers) -> Finding:
+def _pmi(site: Site, command: Command, answers: Answers) -> Finding:
     """Compare the site's type of PMI with those that the batch system has."""
-    command, launcher = scheduler.list_pmi_types(), scheduler.pmi_launcher
+    scheduler = schedulers.get(site.scheduler)
+    launcher = scheduler.pmi_launcher
     name, configured, done = f"{launcher} --mpi", site.options(launcher).mpi, result_of(answers, command)
     types = scheduler.read_pmi_types(done)
     if not done.ok or not types:

@@ -13,7 +13,8 @@ from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
 from hpcdist.host.command import Command, Completed, Runner, python
-from hpcdist.schedulers import HasLibrary, LibraryStatus, answers, schedulers
+from hpcdist.schedulers import answers, schedulers
+from hpcdist.schedulers.base import LibraryStatus, Scheduler
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
 
@@ -26,7 +27,7 @@ class HostProbe(NamedTuple):
 
     runner: Runner
     which: Which
-    library: Callable[[HasLibrary, Runner], LibraryStatus] = lambda scheduler, runner: (
+    library: Callable[[Scheduler, Runner], LibraryStatus | None] = lambda scheduler, runner: (
         scheduler.library_status(runner)
     )
 
@@ -63,7 +64,7 @@ def findings(chosen: ChosenSite, survey: Survey | None, folder: Path, probe: Hos
     has_batch_system = scheduler.is_batch_system
     commands = (*batch.commands(site, which), *devices.commands(which), *runs.commands(folder))
     answers = Answers(tuple(map(probe.runner.run, commands)))
-    library = probe.library(scheduler, probe.runner) if isinstance(scheduler, HasLibrary) else None
+    library = probe.library(scheduler, probe.runner)
     yield from batch.findings(chosen, survey, library, which, answers)
     host, failures = _host(probe)
     yield from failures

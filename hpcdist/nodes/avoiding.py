@@ -12,8 +12,7 @@ from hpcdist.errors import Place
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.nodes.suspicion import Node
 from hpcdist.plan.model import Plan
-from hpcdist.planner.request import cannot_exclude
-from hpcdist.schedulers import ExcludesNodes, schedulers
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.exclusion import names_nodes
 from hpcdist.site.model import Site
 
@@ -58,15 +57,14 @@ def avoiding(made: Planned, nodes: Sequence[Node]) -> Avoiding:
 def _why_not(made: Planned) -> str:
     """Return why no node is to be excluded; empty if suspect ones are."""
     batch, restart = made.experiment.batch, made.experiment.environment.restart
-    if why := cannot_exclude(made.machine.site):
+    scheduler = schedulers.get(made.plan.identity.scheduler)
+    if why := scheduler.cannot_exclude(made.machine.site):
         return why
     by_restart = restart is not None and restart.exclude_bad_nodes
     if not (by_restart if batch.exclude_bad_nodes is None else batch.exclude_bad_nodes):
         return "`batch: {exclude_bad_nodes: true}` excludes them"
     texts = (*batch.directives, *made.machine.site.directives.mandatory)
-    scheduler = schedulers.get(made.plan.identity.scheduler)
-    flags = scheduler.node_flags if isinstance(scheduler, ExcludesNodes) else ()
-    if found := [flag for text in texts for flag in flags if text.startswith(flag)]:
+    if found := [flag for text in texts for flag in scheduler.node_flags if text.startswith(flag)]:
         return f"the directive {found[0].rstrip('=')} names the nodes already"
     if any(names_nodes(group.constraint) for group in made.plan.placement.groups):
         return "the constraint names the nodes already"

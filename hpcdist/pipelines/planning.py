@@ -19,7 +19,6 @@ from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.pipelines import reading, references
 from hpcdist.pipelines.model import Operation, Pipeline
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.orphans import EndsOrphans
 from hpcdist.site.model import Site
 
 _PLACES: Final = re.compile(r"(?<=[`'])(after\w*):(\d+(?::\d+)*)")
@@ -148,7 +147,7 @@ def ending_orphans(awaiting: Awaiting) -> Awaiting:
     def with_directive(experiment: Experiment, site: Site) -> Experiment:
         waiting, scheduler = awaiting(experiment, site), schedulers.get(site.scheduler)
         own = waiting.batch.directives
-        if not waiting.batch.dependency or not isinstance(scheduler, EndsOrphans):
+        if not waiting.batch.dependency or not scheduler.orphan_directive:
             return waiting
         if any(text.startswith(scheduler.orphan_directive.partition("=")[0]) for text in own):
             return waiting

@@ -21,8 +21,7 @@ from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.node_parts import why_no_memory
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
-from hpcdist.schedulers import AdvisingScheduler, schedulers
-from hpcdist.schedulers.arrays import LimitsArrays
+from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
 
@@ -196,8 +195,7 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
             "write `batch: {nodes: N}`, or a site file of your own (docs/how-to/add-a-site.md)"
         )
     scheduler = schedulers.get(site.scheduler)
-    if isinstance(scheduler, AdvisingScheduler):
-        yield from scheduler.advice(job, site)
+    yield from scheduler.advice(job, site)
     if site.status == "unverified" and devices.lacks_gpu_assignment(job) and _has_part_of_a_node(job, site):
         yield warning(
             f"other jobs may be on the same nodes, and {site.scheduler} sets for no job which GPUs are "
@@ -219,11 +217,10 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
 def _array_size(site: Site, job: PreparedJob) -> Iterator[Problem]:
     """Yield a warning where the batch system refuses the array unless the site has raised its limit."""
     scheduler = schedulers.get(site.scheduler)
-    if job.request.array is None or job.sweep or not isinstance(scheduler, LimitsArrays):
+    if job.request.array is None or job.sweep or scheduler.array_limit is None:
         return
-    largest = job.request.array.largest
-    if largest > scheduler.array_limit.largest:
-        most, setting = scheduler.array_limit
+    largest, (most, setting) = job.request.array.largest, scheduler.array_limit
+    if largest > most:
         yield warning(
             f"{scheduler.name} takes indices up to {most}, unless the site has raised {setting}; "
             f"{largest} may be refused",

@@ -16,8 +16,7 @@ from hpcdist.plan.values import Word
 from hpcdist.planner import accounts
 from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
-from hpcdist.schedulers import ExcludesNodes, schedulers
-from hpcdist.schedulers.arrays import LimitsArrays
+from hpcdist.schedulers import schedulers
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site
@@ -67,17 +66,9 @@ def _excluded(experiment: Experiment, site: Site) -> tuple[str, ...]:
         PlanError: where the batch system cannot be told.
     """
     names = experiment.batch.exclude_nodes
-    if names and (why := cannot_exclude(site)):
+    if names and (why := schedulers.get(site.scheduler).cannot_exclude(site)):
         raise PlanError(Problem(why, ("batch", "exclude_nodes"), "remove it"))
     return tuple(dict.fromkeys(names))
-
-
-def cannot_exclude(site: Site) -> str:
-    """Return why jobs get whatever nodes there are on this site; empty where they can do without some."""
-    scheduler = schedulers.get(site.scheduler)
-    if isinstance(scheduler, ExcludesNodes):
-        return scheduler.cannot_exclude(site)
-    return f"hpcdist cannot exclude nodes from a job of {site.scheduler}"
 
 
 def _is_exclusive(experiment: Experiment, site: Site, placement: Placement) -> bool:
@@ -99,10 +90,8 @@ def has_arrays(site: Site) -> bool:
 
 def most_elements(site: Site) -> int | None:
     """Return how many elements from 1 on an array may have; None where the batch system has no limit."""
-    scheduler = schedulers.get(site.scheduler)
-    if site.max_array_elements or not isinstance(scheduler, LimitsArrays):
-        return site.max_array_elements
-    return scheduler.array_limit.largest
+    limit = schedulers.get(site.scheduler).array_limit
+    return site.max_array_elements or (limit and limit.largest)
 
 
 def _array(experiment: Experiment, site: Site, placement: Placement) -> ArraySpec | None:

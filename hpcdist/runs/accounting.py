@@ -11,7 +11,8 @@ from hpcdist.host.command import Completed
 from hpcdist.runs import elements, endings, events
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import Accounting, HasAccounting, OfSeveral, Usage
+from hpcdist.schedulers.accounting import Usage
+from hpcdist.schedulers.base import Accounting
 from hpcdist.schedulers.job import JobState, element_id, split_id
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def query(run: Run, services: Services) -> tuple[Usage, ...]:
     if kept is not None or run.job is None or accounting is None:
         return kept or ()
     runner = services.at([run]).runner
-    return _found(run, [runner.run(command) for command in accounting.commands(run.job)], services)
+    return _found(run, [runner.run(command) for command in accounting.commands([run.job])], services)
 
 
 def _kept(run: Run) -> tuple[Usage, ...] | None:
@@ -71,8 +72,7 @@ def _kept(run: Run) -> tuple[Usage, ...] | None:
 
 
 def _accounting(run: Run) -> Accounting | None:
-    scheduler = schedulers.get(run.record.scheduler)
-    return scheduler.accounting() if isinstance(scheduler, HasAccounting) else None
+    return schedulers.get(run.record.scheduler).accounting()
 
 
 def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[Usage, ...]:
@@ -97,10 +97,10 @@ def of_jobs(run: Run, services: Services) -> Callable[[Run], tuple[Usage, ...]]:
     """
     found: dict[RunDirectory, tuple[Usage, ...]] = {}
     asked = {job.directory: job.job for job in run.jobs if job.job and _kept(job) is None}
-    accounting: object = _accounting(run)
-    if len(asked) > 1 and isinstance(accounting, OfSeveral):
+    accounting = _accounting(run)
+    if len(asked) > 1 and accounting and accounting.at_once:
         runner = services.at([run]).runner
-        answers = [runner.run(command) for command in accounting.commands_of([*asked.values()])]
+        answers = [runner.run(command) for command in accounting.commands([*asked.values()])]
         found = {job.directory: _found(job, answers, services) for job in run.jobs if job.directory in asked}
     found |= {job.directory: query(job, services) for job in run.jobs if job.directory not in found}
     return lambda job: found[job.directory]

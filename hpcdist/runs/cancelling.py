@@ -10,8 +10,7 @@ from hpcdist.runs import endings, stopping
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status
-from hpcdist.schedulers import KnowsLeftovers, schedulers
-from hpcdist.schedulers.arrays import CancelsElements
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import Job
 
 
@@ -59,11 +58,12 @@ def cancel_element(report: Report, element: int, index: int, services: Services)
         raise SchedulerError(*problems)
     if job is None or not _can_be_cancelled(report):
         return False
-    if not isinstance(scheduler, CancelsElements):
+    command = scheduler.cancel_element(job, index)
+    if command is None:
         message = f"{scheduler.name} cannot cancel an element of an array alone"
         raise SchedulerError(Problem(message, hint=f"`hpcdist cancel {job.name}` cancels all of them"))
     at, runner = services.now(), services.at([report.run]).runner
-    completed = runner.run(scheduler.cancel_element(job, index))
+    completed = runner.run(command)
     if not completed.ok:
         why = completed.stderr.strip() or f"exit code {completed.returncode}"
         raise SchedulerError(Problem(f"{job.name}/{element} could not be cancelled: {why}"))
@@ -110,8 +110,7 @@ def _groups(reports: Sequence[Report]) -> list[list[Report]]:
 def _can_be_cancelled(report: Report) -> bool:
     """Whether the job is or may be alive and the run's own, or has left processes behind."""
     if report.status.state.is_final:
-        scheduler = schedulers.get(report.run.record.scheduler)
-        return isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(report.status)
+        return schedulers.get(report.run.record.scheduler).has_leftovers(report.status)
     return bool(report.status.native) or report.is_missing
 
 

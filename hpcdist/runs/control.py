@@ -34,7 +34,8 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, find_tokens, status
 from hpcdist.runs.submission import SubmitRequest
 from hpcdist.runs.waiting import wait
-from hpcdist.schedulers import Scheduler, Submission, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Scheduler, Submission
 
 __all__ = [
     "Interrupted",

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import resources
 from hpcdist.runs import attempt_files, endings, packed
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import Nodes as Group
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.inside import Nodes, StartsInside
+from hpcdist.schedulers.base import Nodes
 from hpcdist.schedulers.job import JobState
 
 
@@ -44,19 +44,6 @@ class Job(NamedTuple):
 def text(name: str) -> str:
     """Return a shell text of ``templates`` for the nodes of a job, with what finds its processes."""
     return resources.template("processes.sh") + resources.template(name)
-
-
-def starter(run: Run) -> StartsInside:
-    """Return the run's scheduler, which can start programs inside its jobs.
-
-    Raises:
-        SchedulerError: if it cannot.
-    """
-    name = run.record.scheduler
-    scheduler = schedulers.get(name)
-    if not isinstance(scheduler, StartsInside):
-        raise SchedulerError(Problem(f"hpcdist knows no way into the running jobs of {name}"))
-    return scheduler
 
 
 def running(report: Report, element: str = "") -> Job:

@@ -12,7 +12,8 @@ from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings
 from hpcdist.runs.deadline import run_parallel
 from hpcdist.runs.elements import Elements
-from hpcdist.schedulers import Query, Scheduler, answers
+from hpcdist.schedulers import answers
+from hpcdist.schedulers.base import Query, Scheduler
 from hpcdist.schedulers.job import APART, SIGNALLED, Job, JobState, Rest, Status, fold, fold_array, split_id
 
 MISSING: Final = Status(

@@ -19,7 +19,7 @@ from hpcdist.runs import rundir
 from hpcdist.runs.rundir import NotOwner, Phase, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import GRACE, Report, age
-from hpcdist.schedulers import KnowsLeftovers, schedulers
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 
 _FORCE: Final = "if you know that it has ended, use `hpcdist rm --force`"
@@ -43,8 +43,7 @@ def _check(report: Report, services: Services, *, force: bool) -> None:
     if run.job and not status.state.is_final and (status.native or status.state is not JobState.UNKNOWN):
         state = "listed by the batch system" if status.state is JobState.UNKNOWN else status.state.value
         raise ConfigError(Problem(f"{run.name} is {state}", hint=f"`hpcdist cancel {run.name}` ends its job"))
-    scheduler = schedulers.get(run.record.scheduler)
-    if status.state.is_final and isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(status):
+    if status.state.is_final and schedulers.get(run.record.scheduler).has_leftovers(status):
         hint = f"`hpcdist cancel {run.name}` ends them"
         raise ConfigError(Problem(f"{run.name} has ended, but its processes have not", hint=hint))
     if not force and (why := _unknown(report, services)):

@@ -12,8 +12,8 @@ from hpcdist.runs import control, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
-from hpcdist.schedulers import Submission, schedulers
-from hpcdist.schedulers.shells import ShellRequest, StartsLoginShells, StartsShells
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import ShellRequest, Submission
 
 
 class Prepared(NamedTuple):
@@ -34,17 +34,18 @@ def prepare(request: SubmitRequest, runs_dir: Path, services: Services, shell: S
         SchedulerError: if the batch system has no shells.
     """
     scheduler = schedulers.get(request.scheduler)
-    if not isinstance(scheduler, StartsShells | StartsLoginShells):
-        raise SchedulerError(Problem(f"hpcdist knows no shells of {request.scheduler}"))
+
+    def wait(shell: ShellRequest) -> Command:
+        return scheduler.shell(shell) or scheduler.login_shell(shell)
+
+    wait(shell)  # which raises before a run is made
     run, code = control.create_run(request, runs_dir, services)
     submission = Submission(str(run.directory.script), str(run.directory.path), run.record.token)
     shell = shell._replace(submission=submission)
-    by_user = not isinstance(scheduler, StartsShells)
-    command = scheduler.shell(shell) if isinstance(scheduler, StartsShells) else scheduler.login_shell(shell)
     run = services.update(
         run, phase=Phase.SUBMITTING, submitted_at=rundir.timestamp(services.now()), clock=services.host
     )
-    return Prepared(run, command.in_folder(code.folder), by_user)
+    return Prepared(run, wait(shell).in_folder(code.folder), by_user=scheduler.shell(shell) is None)
 
 
 def attached(prepared: Prepared, services: Services, attach: Callable[[Command], int]) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.estimates import HasStarts
 from hpcdist.schedulers.job import JobState
 
 if TYPE_CHECKING:
@@ -27,10 +26,8 @@ def expected(reports: Iterable[Report], services: Services) -> Mapping[str, floa
             waiting.setdefault(where, []).append(report.run)
     found: dict[str, float] = {}
     for (_, name), runs in waiting.items():
-        scheduler = schedulers.get(name)
-        if isinstance(scheduler, HasStarts):
+        if starts := schedulers.get(name).starts():
             jobs, runner = [run.job for run in runs if run.job], services.at(runs).runner
-            starts = scheduler.starts()
             for command in starts.commands(jobs):
                 found.update(starts.read(runner.run(command), jobs))
     return found

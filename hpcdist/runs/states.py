@@ -15,7 +15,8 @@ from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread
-from hpcdist.schedulers import KnowsNodes, NamesLostNodes, Scheduler, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Scheduler
 from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, fold, split_id
 
 GRACE: Final = 180.0
@@ -264,11 +265,10 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
     end = (status.state, status.exit_code)
     is_sure = status.state is JobState.NODE_FAIL or end == _LOST_DAEMON
     nodes = endings.nodes(job) if is_sure or end == _TERMINATED else ()
-    if isinstance(scheduler, NamesLostNodes):
-        _record_lost(run, job, [name for name in scheduler.lost_nodes(status) if name in nodes], services)
-    if not nodes or not isinstance(scheduler, KnowsNodes):
+    _record_lost(run, job, [name for name in scheduler.lost_nodes(status) if name in nodes], services)
+    if not nodes or (command := scheduler.ask_nodes(nodes)) is None:
         return status
-    completed = services.runner.run(scheduler.ask_nodes(nodes))
+    completed = services.runner.run(command)
     lost = [name for name in scheduler.read_nodes(completed) if name in nodes]
     how = f"{comma_list(lost)} {'is' if len(lost) == 1 else 'are'} down" if lost else ""
     if status.state is JobState.NODE_FAIL and len(nodes) == 1 and not lost:  # it may be up again

@@ -14,7 +14,7 @@ from hpcdist.runs.deadline import Deadline
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
-from hpcdist.schedulers import Waits, schedulers
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 
 _SILENCE_LIMIT: Final = 900.0
@@ -163,14 +163,13 @@ class PollTimer:
 
     def _wait_by_scheduler(self, runs: Sequence[Run], length: float) -> float:
         """Wait for a single job by the scheduler's own command, if any; return the seconds waited."""
-        scheduler = schedulers.get(runs[0].record.scheduler)
-        if len(runs) > 1 or runs[0].later or runs[0].job is None:
+        if self._refused or len(runs) > 1 or runs[0].later or runs[0].job is None:
             return 0.0
-        if self._refused or not isinstance(scheduler, Waits):
+        if (command := schedulers.get(runs[0].record.scheduler).wait(runs[0].job)) is None:
             return 0.0
         began = self._services.now()
         runner = self._services.at(runs).runner
-        completed = runner.run(scheduler.wait(runs[0].job)._replace(timeout=length))
+        completed = runner.run(command._replace(timeout=length))
         self._refused = not completed.ok and not completed.timed_out
         self._ending |= {runs[0].directory.path} if completed.ok else set()
         waited = max(0.0, self._services.now() - began)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.job import Job, JobState
+from hpcdist.schedulers.job import JobState
 
 _SPAN: Final = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,2}(?:\.[0-9]{1,9})?)")
 _SECONDS: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *(?:s|second\(s\))?")
@@ -42,36 +40,6 @@ class Usage(NamedTuple):
     elapsed: float | None = None
     gpu_seconds: float | None = None
     cpu_seconds_had: float | None = None
-
-
-class Accounting(Protocol):
-    """Queries for the starts of one job."""
-
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield the commands that show them; none for an id that the batch system cannot have."""
-        ...
-
-    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
-        """Yield the starts in an answer; none for unreadable output."""
-        ...
-
-
-@runtime_checkable
-class OfSeveral(Protocol):
-    """What an accounting may have besides: queries for several jobs at once."""
-
-    def commands_of(self, jobs: Sequence[Job]) -> Iterator[Command]:
-        """Yield the commands that show the starts of all; ``read`` takes those of one from an answer."""
-        ...
-
-
-@runtime_checkable
-class HasAccounting(Protocol):
-    """What a scheduler may have besides: an accounting of jobs."""
-
-    def accounting(self) -> Accounting:
-        """Return it."""
-        ...
 
 
 def size(text: str) -> int | None:

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import JobSpec, Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import ShellRequest
     from hpcdist.site.model import Site
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -187,10 +185,10 @@ def _past(words: Mapping[str, str]) -> Status:
     return Status(JobState.FAILED, "vanished", None, reason, "processes")
 
 
-class Local(Plain):
+class Local(Scheduler):
     """The machine at hand; it starts every job at once and honours no limits."""
 
-    name: Final = "local"
+    name = "local"
     is_batch_system = False
     has_arrays = False
 

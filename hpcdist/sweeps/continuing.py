@@ -28,7 +28,7 @@ from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
-from hpcdist.schedulers import KnowsLeftovers, schedulers
+from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import claims, kept, replanning, spending, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
@@ -249,8 +249,7 @@ def check_over(report: Report) -> None:
         if not job.run.job and job.status.state is JobState.UNKNOWN:
             problem = Problem(f"{report.run.name} may have a further job: {why}", hint="resume it later")
             raise SchedulerError(problem)
-        scheduler = schedulers.get(job.run.record.scheduler)
-        if isinstance(scheduler, KnowsLeftovers) and scheduler.has_leftovers(job.status):
+        if schedulers.get(job.run.record.scheduler).has_leftovers(job.status):
             raise ConfigError(Problem(f"{report.run.name} is not over: {why}"))
     live = [job.run.record.job_id or "" for job in report.jobs if job.run.job and not job.is_over]
     if live:

@@ -16,7 +16,7 @@ import msgspec
 from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
-from hpcdist.schedulers import Query, Scheduler, Submission
+from hpcdist.schedulers.base import Query, Scheduler, Submission
 from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Site

@@ -13,7 +13,7 @@ from hpcdist.cli.experiment import when
 from hpcdist.host.command import Command, Completed
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs.services import Services
-from hpcdist.schedulers.balances import Left
+from hpcdist.schedulers.base import Left
 from hpcdist.testing import MISSING, TIMED_OUT, Answer, FakeShell
 from tests.wording import Wording
 

@@ -14,7 +14,7 @@ from hpcdist.cli.jobs import debug
 from hpcdist.runs.inside import Job
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.stacks import Answers, Process
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.base import Nodes
 from tests.slurm.process import until
 
 from .conftest import RANKS, Hpcdist

@@ -13,7 +13,7 @@ from hpcdist.cost.rates import Rate
 from hpcdist.cost.worst_case import Cost
 from hpcdist.documents import fields
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.balances import Left
+from hpcdist.schedulers.base import Left
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.site.charges import Balance, balance_problems
 from hpcdist.site.model import Site

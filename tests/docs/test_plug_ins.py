@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from hpcdist.cli import main
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
-from hpcdist.schedulers import Scheduler, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Scheduler
 from tests.docs.pages import block, keeps_block
 from tests.plug_in import plugged_in
 

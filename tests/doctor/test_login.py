@@ -18,7 +18,7 @@ from hpcdist.doctor.login import HostProbe, TimeoutGuard
 from hpcdist.doctor.records import Host, Port
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
-from hpcdist.schedulers import LibraryStatus
+from hpcdist.schedulers.base import LibraryStatus
 from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.dialects.container import Runtime
@@ -52,7 +52,8 @@ def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[s
     there = {words.split()[0] for words, _ in rules} - {*missing}
     shell = FakeShell([(tuple(words.split()), answer) for words, answer in rules])
     library = LibraryStatus("pyslurm", "pyslurm 22.5.3 reads Slurm 22.05.8")
-    return HostProbe(shell, lambda name: f"/usr/bin/{name}" if name in there else None, lambda _, __: library)
+    which = lambda name: f"/usr/bin/{name}" if name in there else None  # noqa: E731
+    return HostProbe(shell, which, lambda scheduler, _: library if scheduler.name == "slurm" else None)
 
 
 def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:

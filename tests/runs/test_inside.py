@@ -11,7 +11,7 @@ from hpcdist.errors import ConfigError
 from hpcdist.runs import inside, rundir
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.base import Nodes
 from hpcdist.schedulers.job import JobState, Status
 from tests.wording import Wording
 

@@ -16,7 +16,6 @@ from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import pause_after, wait
-from hpcdist.schedulers import Waits
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.job import Job, JobState
 from hpcdist.schedulers.lsf import LSF
@@ -150,8 +149,6 @@ JOB = Job("100", "x", "/runs/x-1", "t")
 
 
 def test_schedulers_that_can_wait_themselves() -> None:
-    for scheduler in (FLUX, LSF):
-        assert isinstance(scheduler, Waits)
     assert LSF.wait(JOB).argv == ("bwait", "-w", "ended(100)")
     assert FLUX.wait(JOB).argv == ("flux", "job", "wait-event", "--quiet", "100", "clean")
 

@@ -11,7 +11,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import HasAccounting, Usage, count, moment, seconds, size
+from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.job import Job, JobState
 
 from .flux_transcripts import recorded
@@ -21,11 +21,11 @@ PLACE = Path(__file__).parents[1] / "transcripts"
 
 def read(name: str, job_id: str, answer: str) -> list[Usage]:
     """Return what a scheduler reads in the answer to its one command."""
-    scheduler = schedulers.get(name)
-    assert isinstance(scheduler, HasAccounting)
+    accounting = schedulers.get(name).accounting()
+    assert accounting
     job = Job(job_id, "a-1", "/runs/a-1", "token")
-    [command] = scheduler.accounting().commands(job)
-    return [*scheduler.accounting().read(Completed(command, 0, answer), job)]
+    [command] = accounting.commands([job])
+    return [*accounting.read(Completed(command, 0, answer), job)]
 
 
 def local(text: str) -> float:
@@ -129,12 +129,12 @@ def test_components_that_end_apart_have_hours_of_their_own() -> None:
 
 
 def test_slurm_is_asked_for_times_in_seconds() -> None:
-    scheduler = schedulers.get("slurm")
-    assert isinstance(scheduler, HasAccounting)
-    [command] = scheduler.accounting().commands(Job("7;alpha", "a-1", "", "token"))
+    accounting = schedulers.get("slurm").accounting()
+    assert accounting
+    [command] = accounting.commands([Job("7;alpha", "a-1", "", "token")])
     assert command.argv[:3] == ("sacct", "-M", "alpha")
     assert dict(command.environment) == {"SLURM_TIME_FORMAT": "%s"}
-    assert [*scheduler.accounting().commands(Job("junk", "a-1", "", "token"))] == []
+    assert [*accounting.commands([Job("junk", "a-1", "", "token")])] == []
 
 
 def test_pbs_shows_the_last_start() -> None:
@@ -197,10 +197,10 @@ def test_flux_shows_times_and_hosts() -> None:
     "junk", ["", "\n|||||||\n", "{}", '{"RECORDS": [1]}', "\x00", "Job Id: \n", "1.0|a|b"]
 )
 def test_junk_is_nothing(name: str, junk: str) -> None:
-    scheduler = schedulers.get(name)
-    assert isinstance(scheduler, HasAccounting)
+    accounting = schedulers.get(name).accounting()
+    assert accounting
     job = Job("1", "a-1", "/runs/a-1", "token")
-    assert [*scheduler.accounting().read(Completed(Command(("x",)), 1, junk), job)] == []
+    assert [*accounting.read(Completed(Command(("x",)), 1, junk), job)] == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Variable, Word
-from hpcdist.schedulers import Submission
+from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import HEADER
 from hpcdist.schedulers.flux.ids import f58, plain_id

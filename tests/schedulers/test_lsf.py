@@ -14,7 +14,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive, Variable, Word
-from hpcdist.schedulers import Submission
+from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import LSF, words

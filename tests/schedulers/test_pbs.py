@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Submission
+from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.job import Job, JobState, Status, fold_array
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.ends import status

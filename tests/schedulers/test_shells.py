@@ -6,8 +6,8 @@ import pytest
 
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers import Submission, schedulers
-from hpcdist.schedulers.shells import ShellRequest, StartsLoginShells, StartsShells
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import ShellRequest, Submission
 
 SUBMISSION = Submission("/r/a b/job.sh", "/r/a b", "t0")
 
@@ -17,9 +17,9 @@ def line(flag: str, value: str | None = None, group: int = 0) -> Directive:
 
 
 def argv(name: str, *directives: Directive, terminal: bool = True) -> tuple[str, ...]:
-    scheduler = schedulers.get(name)
-    assert isinstance(scheduler, StartsShells)
-    return scheduler.shell(ShellRequest(SUBMISSION, directives, terminal)).argv
+    command = schedulers.get(name).shell(ShellRequest(SUBMISSION, directives, terminal))
+    assert command
+    return command.argv
 
 
 STEP = ("srun", "--interactive", "--preserve-env", "--mpi=none")
@@ -58,10 +58,9 @@ def test_others(name: str, directives: list[Directive], terminal: bool, expected
 
 
 def test_pbs_starts_a_login_shell_alone() -> None:
-    pbs = schedulers.get("pbs")
-    assert not isinstance(pbs, StartsShells)
-    assert isinstance(pbs, StartsLoginShells)
-    words = pbs.login_shell(ShellRequest(SUBMISSION, (line("-q", "x"),), terminal=True)).argv
+    pbs, request = schedulers.get("pbs"), ShellRequest(SUBMISSION, (line("-q", "x"),), terminal=True)
+    assert pbs.shell(request) is None
+    words = pbs.login_shell(request).argv
     assert words == (
         *("qsub", "-W", "block=false", "-I"),
         *("-v", "HPCDIST_TOKEN=hpcdist:t0", "/r/a b/job.sh"),

@@ -12,7 +12,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers import Submission
+from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM

@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command
-from hpcdist.schedulers import Query
+from hpcdist.schedulers.base import Query
 from hpcdist.schedulers.job import Job, Status
 from hpcdist.schedulers.slurm import SLURM
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from hpcdist.host.command import Completed
-from hpcdist.schedulers.estimates import Estimate
+from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.slurm import SLURM

@@ -8,7 +8,8 @@ from hpcdist.errors import PlanError
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers import Query, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Query
 from hpcdist.schedulers.installations import SLURM
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import Slurm

@@ -12,8 +12,8 @@ from hpcdist.errors import HpcdistError
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.runs.rundir import timestamp
 from hpcdist.runs.services import Services
-from hpcdist.schedulers import Scheduler, schedulers
-from hpcdist.schedulers.estimates import Estimate, HasStarts
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Estimate, Scheduler
 from hpcdist.script.renderer import render
 from hpcdist.units import Walltime
 
@@ -40,7 +40,7 @@ def starts(made: Planned, services: Services) -> Iterator[Start]:
     Only the job as it is where the batch system does not answer.
     """
     scheduler = schedulers.get(made.plan.identity.scheduler)
-    batch = scheduler.starts() if isinstance(scheduler, HasStarts) else None
+    batch = scheduler.starts()
     for shape in shapes(made.experiment, made.machine.site, made.plan):
         planned = _planned(made, shape)
         if planned is None:

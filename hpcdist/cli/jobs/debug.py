@@ -19,6 +19,7 @@ from hpcdist.runs import elements, finding, inside, stacks, states
 from hpcdist.runs.inside import Job
 from hpcdist.runs.services import Services
 from hpcdist.runs.stacks import Answers
+from hpcdist.schedulers import schedulers
 
 MISSING: Final = "install it beside hpcdist or in the job's environment: `pip install py-spy`"
 FORBIDDEN: Final = (
@@ -68,10 +69,8 @@ def _asked(job: Job, services: Services, timeout: int, options: tuple[str, ...])
     here = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
     own = "" if job.run.record.remote else here
     words = ("bash", "-c", inside.text("stacks.sh"), "hpcdist", job.folder, own, *options)
-    starter = inside.starter(job.run)
-    commands = [
-        command._replace(timeout=timeout) for part in job.parts for command in starter.inside(part, words)
-    ]
+    start = schedulers.get(job.run.record.scheduler).inside
+    commands = [command._replace(timeout=timeout) for part in job.parts for command in start(part, words)]
     return stacks.read("".join(runner.run(command).stdout for command in commands))
 
 

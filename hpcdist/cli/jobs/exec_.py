@@ -12,6 +12,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import runs_dir_option
 from hpcdist.remotes import here
 from hpcdist.runs import finding, inside, states
+from hpcdist.schedulers import schedulers
 
 
 @click.command("exec")
@@ -40,5 +41,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     found = inside.running(report, element)
     number = inside.node_of(found, rank, node)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    [start] = inside.starter(run).inside(found.on(number), found.words(rank, words), terminal=terminal)
+    scheduler = schedulers.get(run.record.scheduler)
+    [start] = scheduler.inside(found.on(number), found.words(rank, words), terminal=terminal)
     ctx.exit(here.attach(run, start, terminal=terminal))

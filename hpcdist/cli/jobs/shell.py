@@ -16,8 +16,7 @@ from hpcdist.host.shell import Shell
 from hpcdist.loading import shells as plans
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import requests, shells
-from hpcdist.schedulers import Submission
-from hpcdist.schedulers.shells import ShellRequest
+from hpcdist.schedulers.base import ShellRequest, Submission
 from hpcdist.words import quote
 
 

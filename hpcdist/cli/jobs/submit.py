@@ -22,7 +22,8 @@ from hpcdist.runs import control, job_code, requests, rundir, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.schedulers import Submission, schedulers
+from hpcdist.schedulers import schedulers
+from hpcdist.schedulers.base import Submission
 from hpcdist.words import quote
 
 

@@ -20,7 +20,7 @@ from hpcdist.host.shell import Shell
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
-from hpcdist.schedulers import ChecksDirectives, schedulers
+from hpcdist.schedulers import schedulers
 from hpcdist.site import provenance
 from hpcdist.site.conditions import ConditionalText, text_of
 from hpcdist.site.model import Site, Source
@@ -65,9 +65,7 @@ def _launcher_problems(site: Site) -> Iterator[Problem]:
 def _directive_problems(site: Site) -> Iterator[Problem]:
     """Yield the site's directives that its scheduler would refuse."""
     if site.scheduler in schedulers:
-        scheduler = schedulers.get(site.scheduler)
-        if isinstance(scheduler, ChecksDirectives):
-            yield from scheduler.directive_problems(site)
+        yield from schedulers.get(site.scheduler).directive_problems(site)
 
 
 def _bash_problems(site: Site, runner: Runner) -> Iterator[Problem]:

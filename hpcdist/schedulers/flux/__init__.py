@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
+from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.flux.ids import plain_id
 from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing
-from hpcdist.schedulers.inside import Nodes, line_of
+from hpcdist.schedulers.inside import line_of
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.accounting import Accounting
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
@@ -83,17 +82,17 @@ _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|
 """What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
 
 
-class Flux(Plain):
+class Flux(Scheduler):
     """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
 
     The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
     """
 
-    name: Final = "flux"
+    name = "flux"
     installation = installations.FLUX
     open_mpi_support = "Flux"
     has_arrays = False
-    node_flags: Final = ("--requires",)
+    node_flags = ("--requires",)
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         """Return the ``#flux:`` lines."""

@@ -5,8 +5,8 @@ Sources: flux-jobs(1); answers of flux-core 0.88.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
@@ -18,9 +18,11 @@ from hpcdist.schedulers.job import Job
 class Times:
     """The job by its id."""
 
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield one command."""
-        yield from ById().commands([job])
+    at_once: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        yield from ById().commands(jobs)
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield its start."""

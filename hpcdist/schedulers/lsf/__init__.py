@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Final
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.origin import Origin
-from hpcdist.schedulers import Query, Submission, answers, installations
-from hpcdist.schedulers.arrays import ArrayLimit
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
-from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.accounting import Accounting
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
 
 BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
@@ -74,15 +71,15 @@ _DOUBTS: Final = re.compile(
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
 
-class Lsf(Plain):
+class Lsf(Scheduler):
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
-    name: Final = "lsf"
-    array_limit: Final = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
-    orphan_directive: Final = "-ti"
+    name = "lsf"
+    array_limit = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
+    orphan_directive = "-ti"
     installation = installations.LSF
     open_mpi_support = "LSF"
-    node_flags: Final = ("-m", "-hostfile")
+    node_flags = ("-m", "-hostfile")
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why, where the request is for whole nodes."""

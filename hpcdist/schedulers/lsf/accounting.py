@@ -6,7 +6,7 @@ Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
@@ -20,9 +20,12 @@ _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used sl
 class MaxMem:
     """The job, or each element of an array."""
 
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield one command."""
-        yield Command(("bjobs", "-a", "-json", "-o", _COLUMNS, job.id), drop_environment=DROP)
+    at_once: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        for job in jobs:
+            yield Command(("bjobs", "-a", "-json", "-o", _COLUMNS, job.id), drop_environment=DROP)
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the last start of the job, or of each element of an array."""

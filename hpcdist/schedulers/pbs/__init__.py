@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
-from hpcdist.schedulers.inside import Nodes, by_ssh
+from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
+from hpcdist.schedulers.inside import by_ssh
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
-from hpcdist.schedulers.plain import Plain
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.accounting import Accounting
-    from hpcdist.schedulers.estimates import Starts
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import Accounting, ShellRequest, Starts
     from hpcdist.site.model import Site
 
 _QSUB: Final = ("qsub", "-W", "block=false")
@@ -91,10 +89,10 @@ _REFUSAL_CODES: Final = frozenset(
 """Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
 
 
-class Pbs(Plain):
+class Pbs(Scheduler):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
-    name: Final = "pbs"
+    name = "pbs"
     names_gpus = False  # only a hook of it does
     gpu_hook = "PBS's cgroups hook"
     sets_threads = True  # to the CPUs of a chunk

@@ -6,7 +6,8 @@ Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
@@ -18,9 +19,12 @@ from hpcdist.schedulers.pbs.queries import command, element_of, key, records
 class History:
     """The job, or each element of an array."""
 
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield one command."""
-        yield command("qstat", "-x", "-t", "-f", "-F", "dsv", job.id)
+    at_once: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        for job in jobs:
+            yield command("qstat", "-x", "-t", "-f", "-F", "dsv", job.id)
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the last start of the job, or of each element of an array."""

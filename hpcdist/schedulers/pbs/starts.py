@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.accounting import moment
-from hpcdist.schedulers.estimates import Estimate
+from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs.queries import command, key, records
 

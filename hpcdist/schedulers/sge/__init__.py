@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import Query, Submission, answers, installations
-from hpcdist.schedulers.arrays import ArrayLimit
-from hpcdist.schedulers.inside import Nodes, by_ssh
+from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
+from hpcdist.schedulers.inside import by_ssh
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.accounting import Accounting
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
 
 _JOB_ID: Final = r"([0-9]+)(?:\.[0-9]+-[0-9]+:[0-9]+)?"
@@ -98,16 +96,16 @@ ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
 """
 
 
-class GridEngine(Plain):
+class GridEngine(Scheduler):
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
-    name: Final = "sge"
-    array_limit: Final = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
+    name = "sge"
+    array_limit = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
     requeues = True  # a script that ends with exit code 99
     installation = installations.SGE
     open_mpi_support = "Grid Engine"
-    node_flags: Final = ("-l h=", "-l hostname=", "-q", "-masterq")
+    node_flags = ("-l h=", "-l hostname=", "-q", "-masterq")
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the resource for memory where the site does not name one."""

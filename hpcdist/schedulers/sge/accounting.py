@@ -8,7 +8,7 @@ Sources: accounting(5), answers of Debian's 8.1.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
@@ -26,9 +26,12 @@ exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
 class Records:
     """All starts of a job at once."""
 
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield one command."""
-        yield bash(_ASK, job.id, job.directory)
+    at_once: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        for job in jobs:
+            yield bash(_ASK, job.id, job.directory)
 
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the starts of the job that was submitted first: what qrsh started was later."""

@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import LibraryStatus, Query, Submission, answers, installations
-from hpcdist.schedulers.arrays import ArrayLimit
+from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.base import ArrayLimit, LibraryStatus, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.plain import Plain
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.origin import Origin
     from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.accounting import Accounting
-    from hpcdist.schedulers.balances import Balances
-    from hpcdist.schedulers.estimates import Starts
-    from hpcdist.schedulers.inside import Nodes
-    from hpcdist.schedulers.shells import ShellRequest
+    from hpcdist.schedulers.base import Accounting, Balances, Nodes, ShellRequest, Starts
     from hpcdist.site.model import Site
 
 _ANSWER: Final = re.compile(
@@ -123,15 +118,15 @@ _OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", r
 """What sbatch says of its messages to the controller, of which any may have arrived."""
 
 
-class Slurm(Plain):
+class Slurm(Scheduler):
     """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
 
-    name: Final = "slurm"
-    array_limit: Final = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
+    name = "slurm"
+    array_limit = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     has_components = True
     requeues = True
-    node_flags: Final = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
-    orphan_directive: Final = "--kill-on-invalid-dep=yes"
+    node_flags = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
+    orphan_directive = "--kill-on-invalid-dep=yes"
     installation = installations.SLURM
 
     def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -218,7 +213,7 @@ class Slurm(Plain):
         detail = found.why if found.works else f"Slurm's commands are used instead: {found.why}"
         return LibraryStatus("pyslurm", detail, found.hint)
 
-    pmi_launcher: Final = "srun"
+    pmi_launcher = "srun"
 
     def list_pmi_types(self) -> Command:
         """Return ``srun --mpi=list``."""

@@ -34,11 +34,9 @@ _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 class Sacct:
     """All starts of a job at once."""
 
-    def commands(self, job: Job) -> Iterator[Command]:
-        """Yield one command."""
-        yield from self.commands_of([job])
+    at_once: Final = True
 
-    def commands_of(self, jobs: Sequence[Job]) -> Iterator[Command]:
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
         for cluster, numbers in by_cluster(jobs).items():
             argv = ("sacct", "-D", "-n", "-P", "-j", ",".join(numbers), "-o", _COLUMNS)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers.balances import Left
+from hpcdist.schedulers.base import Left
 from hpcdist.schedulers.slurm.queries import command
 
 _SECONDS: Final = 5.0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.inside import Nodes
+from hpcdist.schedulers.base import Nodes
 from hpcdist.schedulers.slurm.queries import DROP, KEEP
 
 # $1 the element of an array; the number of its own under which Slurm keeps it is known to squeue.

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Final
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.shells import ShellRequest, options
+from hpcdist.schedulers.base import ShellRequest
+from hpcdist.schedulers.shells import options
 from hpcdist.schedulers.slurm.queries import DROP, KEEP
 
 _OF_SBATCH: Final = ("--requeue", "--no-requeue", "--open-mode", "--export")

@@ -13,7 +13,7 @@ from typing import Final
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import answers
-from hpcdist.schedulers.estimates import Estimate
+from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, base_id, by_cluster, command
 

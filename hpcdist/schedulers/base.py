@@ -1,0 +1,366 @@
+"""The interface of a batch system: what a scheduler must be able to say and read, and what it may be able to.
+
+A scheduler returns commands and reads their output; it starts no process. What a batch system must have is
+abstract; each fact has the value of most batch systems; an ability that some batch systems lack returns None,
+or nothing, here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from hpcdist.errors import Problem, SchedulerError
+from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.schedulers.installations import Installation
+from hpcdist.schedulers.job import Job, Status
+
+if TYPE_CHECKING:
+    from hpcdist.plan.model import Plan, PreparedJob
+    from hpcdist.plan.origin import Origin
+    from hpcdist.plan.values import Directive
+    from hpcdist.schedulers.accounting import Usage
+    from hpcdist.site.model import Site
+
+
+class Submission(NamedTuple):
+    """A script about to be submitted; ``token`` is unique and lets the job be found again.
+
+    ``after``: the ids of jobs that must have ended before this one begins, in whatever way.
+    ``options``: those of the command that the script cannot hold.
+    """
+
+    script: str
+    directory: str
+    token: str
+    after: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+class ShellRequest(NamedTuple):
+    """A script that runs in the foreground; ``directives``: what its header asks for.
+
+    ``terminal``: whether this process has one; else the script reads and writes what this process does.
+    """
+
+    submission: Submission
+    directives: tuple[Directive, ...] = ()
+    terminal: bool = False
+
+
+class Nodes(NamedTuple):
+    """Nodes of a running job, with their numbers in its plan.
+
+    ``job``: the job or the element of an array as the batch system knows it: ``12``, ``12_3``, ``12[3]``.
+    """
+
+    job: str
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+
+class ArrayLimit(NamedTuple):
+    """The largest index of an array that a batch system takes by default, and its setting for that."""
+
+    largest: int
+    setting: str
+
+
+class LibraryStatus(NamedTuple):
+    """A Python library beside a batch system's commands: what is known of it on this host, and what to do."""
+
+    name: str
+    detail: str
+    hint: str = ""
+
+
+class Query(Protocol):
+    """A query for the states of jobs; a scheduler has several, the cheapest first."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether a later query must confirm what this one calls final."""
+        ...
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it needs a command for each job, so that the job's own event log is read first."""
+        ...
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield the commands that ask for all these jobs, as few as the scheduler allows."""
+        ...
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return states by job id; jobs that the output does not name are left out.
+
+        Where the id has been reused for another job, the state is ``UNKNOWN`` without a native word.
+        Unreadable output gives an empty mapping: a state is never guessed.
+        """
+        ...
+
+
+class Accounting(Protocol):
+    """Queries for the starts of jobs that a batch system keeps."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether one command asks for several jobs; else each job has commands of its own."""
+        ...
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield the commands that show them; none for an id that the batch system cannot have."""
+        ...
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield the starts of one job in an answer; none for unreadable output."""
+        ...
+
+
+class Left(NamedTuple):
+    """What an account has left, in a unit such as ``GPU-hours``; ``total``: what it had, None if unknown."""
+
+    amount: float
+    unit: str
+    total: float | None = None
+
+
+class Balances(Protocol):
+    """Limits of accounts, and what is used of them."""
+
+    def ask(self, account: str) -> Command:
+        """Return the command that shows what this account has left."""
+        ...
+
+    def read(self, completed: Completed, account: str, user: str) -> Iterator[Left]:
+        """Yield what is left for a job of the user, of each resource that is limited; none for junk."""
+        ...
+
+
+class Estimate(NamedTuple):
+    """When a job would start, in seconds since 1970; None is not known, for the reason in ``why``."""
+
+    start: float | None = None
+    why: str = ""
+
+
+class Starts(Protocol):
+    """When a batch system expects jobs to start: a script that is not submitted, and jobs that wait."""
+
+    def test(self, script: str) -> Command | None:
+        """Return the command that asks when this text of a script would start; None where none can."""
+        ...
+
+    def read_test(self, completed: Completed) -> Estimate:
+        """Return its answer; a refusal is not known, and ``why`` has the batch system's words."""
+        ...
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield the commands that ask for all these jobs."""
+        ...
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, float]:
+        """Return times in seconds since 1970 by job id; jobs without an estimate are left out."""
+        ...
+
+
+class Scheduler(ABC):
+    """A batch system."""
+
+    name: str
+    """Its name in site files."""
+
+    is_batch_system: bool = True
+    """Whether jobs are queued by a batch system; else they are processes of this machine.
+
+    Those need no account, walltime or defaults of the user's config, and a status query costs nothing.
+    """
+
+    installation: Installation | None = None
+    """How to detect that it is installed on a machine; None where that is not possible.
+
+    Where it is, and no site is named or recognised, the site file with the scheduler's name is used.
+    """
+
+    names_gpus: bool = True
+    """Whether it sets the GPU variable of each job with GPUs, so that none uses another job's."""
+
+    gpu_hook: str = ""
+    """Its component that sets it where a site has configured it, for messages; empty for none."""
+
+    sets_threads: bool = False
+    """Whether it sets OMP_NUM_THREADS to a number that is not that of a task."""
+
+    has_components: bool = False
+    """Whether nodes of different kinds are components of a heterogeneous job.
+
+    Its first component alone is the job for a launcher that asks the batch system; empty lines of its
+    script do not reach it (both tried on Slurm 22.05).
+    """
+
+    has_arrays: bool = True
+    """Whether a job may be an array."""
+
+    array_limit: ArrayLimit | None = None
+    """The limit of arrays, which a site may have changed."""
+
+    rounds_cpus: bool = False
+    """Whether it requests CPUs in proportion to GPUs where a site has ``cpus_per_gpu``."""
+
+    requeues: bool = False
+    """Whether a script can put its own job into the queue again, by ``requeue_NAME`` of the runtime."""
+
+    open_mpi_support: str = ""
+    """What an Open MPI must be built with to find the job's nodes; empty where every one finds them."""
+
+    node_flags: Sequence[str] = ()
+    """The flags that name the nodes which a job must not get, or those that it must."""
+
+    orphan_directive: str = ""
+    """The directive by which a job ends as soon as it can never start; empty where such jobs end anyway.
+
+    Without it the job waits for ever, unless the site has configured that. PBS and Flux end such jobs anyway.
+    """
+
+    pmi_launcher: str = ""
+    """The launcher whose option ``--mpi`` takes a type of PMI; empty for none."""
+
+    @abstractmethod
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        """Return the lines for the scheduler.
+
+        Raises:
+            PlanError: when the plan holds something that this scheduler cannot express; it names the field.
+        """
+
+    @abstractmethod
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
+        """Yield each line at the head of the script with its origin, quoted as the scheduler reads it.
+
+        The output goes to ``logs/`` in the run directory, else beside where the script is submitted.
+        """
+
+    @abstractmethod
+    def submit(self, submission: Submission) -> Command:
+        """Return the command that submits the script with its token."""
+
+    @abstractmethod
+    def read_submit(self, completed: Completed) -> str:
+        """Return the job's id.
+
+        Raises:
+            SchedulerError: when the job was certainly not made; the scheduler's words are in the message.
+            SubmissionUnknown: when it may have been made.
+        """
+
+    @abstractmethod
+    def find(self) -> Iterator[Command]:
+        """Yield the commands that list this user's jobs with their tokens."""
+
+    @abstractmethod
+    def read_find(self, completed: Completed) -> Mapping[str, str]:
+        """Return job ids by token."""
+
+    @abstractmethod
+    def queries(self) -> tuple[Query, ...]:
+        """Return the queries for states, in the order in which to try them."""
+
+    @abstractmethod
+    def cancel(self, jobs: Sequence[Job]) -> Command:
+        """Return the command that ends these jobs."""
+
+    def cancel_element(self, job: Job, index: int) -> Command | None:
+        """Return the command that ends one element of an array; one that is over is no failure."""
+        return None
+
+    def wait(self, job: Job) -> Command | None:
+        """Return the command that ends with exit code 0 when the job is over; it is stopped after a time.
+
+        Any other exit code means that it cannot wait here, and it is not run again.
+        """
+        return None
+
+    def shell(self, request: ShellRequest) -> Command | None:
+        """Return the command that waits for the allocation, says so, and runs the script on its first node.
+
+        It ends with the script's exit code, and the allocation with it. Signals end both.
+        """
+        return None
+
+    def login_shell(self, request: ShellRequest) -> Command:
+        """Return the command that waits for the allocation, and runs the user's login shell there.
+
+        For batch systems without `shell`: the user starts the script.
+
+        Raises:
+            SchedulerError: where hpcdist knows no shell of the batch system.
+        """
+        raise SchedulerError(Problem(f"hpcdist knows no shells of {self.name}"))
+
+    def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
+        """Yield the commands that run these words once on each of these nodes, as few as possible.
+
+        Each prints what the words print, whole lines at a time, and ends with their exit code; of several
+        nodes with one that is not 0. ``terminal``: the words get a terminal, where that can be had.
+
+        Raises:
+            SchedulerError: where hpcdist knows no way into a running job.
+        """
+        raise SchedulerError(Problem(f"hpcdist knows no way into the running jobs of {self.name}"))
+
+    def has_leftovers(self, status: Status) -> bool:
+        """Return whether a job with this status, which is over, has left processes, which `cancel` ends."""
+        return False
+
+    def lost_nodes(self, status: Status) -> tuple[str, ...]:
+        """Return the nodes that the reason for the end of a job names as lost."""
+        return ()
+
+    def ask_nodes(self, nodes: Sequence[str]) -> Command | None:
+        """Return the command that shows the states of these nodes, of which a job may have lost one."""
+        return None
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return the nodes that are down or do not answer; none for unreadable output."""
+        return ()
+
+    def accounting(self) -> Accounting | None:
+        """Return the accounting of jobs."""
+        return None
+
+    def balances(self) -> Balances | None:
+        """Return the limits of accounts."""
+        return None
+
+    def starts(self) -> Starts | None:
+        """Return the estimates of when jobs start."""
+        return None
+
+    def memory_refused_by(self, site: Site) -> str:
+        """Return the key of the site file that prevents memory requests, empty where jobs can make them."""
+        return ""
+
+    def cannot_exclude(self, site: Site) -> str:
+        """Return why jobs cannot do without nodes that are named; empty where they can."""
+        return "" if self.node_flags else f"hpcdist cannot exclude nodes from a job of {self.name}"
+
+    def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
+        """Yield what the user should know before submitting."""
+        return iter(())
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield the directives in a site file that no job can use, each with its path in the file."""
+        return iter(())
+
+    def library_status(self, runner: Runner) -> LibraryStatus | None:
+        """Return whether a library that reads the batch system works on this host."""
+        return None
+
+    def list_pmi_types(self) -> Command | None:
+        """Return the command that lists the types of PMI of its launcher, one of which a site file names."""
+        return None
+
+    def read_pmi_types(self, completed: Completed) -> tuple[str, ...]:
+        """Return the types that it lists, the most common ones first; none for unreadable output."""
+        return ()
