@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hpcdist.experiment.batch_specs import ArraySpec
 from hpcdist.plan.model import Plan
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site
@@ -24,6 +25,11 @@ WRAPPED = [WRAPPER, COMMAND]
 def planned(machine: Site = TESTBED, **data: Any) -> Plan:
     """Return the plan of an experiment with these keys."""
     return make_plan(experiment(**data), machine, where)
+
+
+def stored(array: str | None, **request: Any) -> str:
+    """Return the plan.json of a job array; of it only what is requested."""
+    return msgspec.json.encode({"request": {"array": array and ArraySpec.parse(array), **request}}).decode()
 
 
 def warnings_of(plan: Plan) -> tuple[str, ...]:

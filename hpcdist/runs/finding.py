@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem, comma_list, did_you_mean
-from hpcdist.runs import elements, rundir, stored_plan
+from hpcdist.runs import elements, rundir
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.stored_plan import StoredPlan
 
 PIPELINE: Final = "pipeline.json"
 """The file by which the directory of a pipeline is known, whose runs are beside it."""
@@ -110,7 +111,7 @@ def check_element(run: Run, number: int) -> None:
         ConfigError: if it has not.
     """
     parts, plan = [elements_of(job) for job in run.jobs], run.directory.plan()
-    if any(number in part for part in parts) or plan == stored_plan.read(None):
+    if any(number in part for part in parts) or plan == StoredPlan():
         return
     if not any(parts):
         raise ConfigError(Problem(f"{run.name} has no trials or elements", hint=_WHOLE))

@@ -29,6 +29,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec import MsgspecError
+
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host import ownership, untrusted, xdg
@@ -159,13 +161,10 @@ class RunDirectory(NamedTuple):
 
     def plan(self) -> StoredPlan:
         """Return its plan; an empty one if that cannot be read."""
-        import json
-
         try:
-            data = json.loads(self.read(self.own("plan.json"), _PLAN_BYTES))
-        except (OSError, ValueError, RecursionError):
-            data = None
-        return stored_plan.read(data)
+            return stored_plan.decode(self.read(self.own("plan.json"), _PLAN_BYTES))
+        except (OSError, ValueError, MsgspecError, RecursionError):
+            return StoredPlan()
 
 
 class Run(NamedTuple):

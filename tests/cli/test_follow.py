@@ -16,6 +16,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import FakeShell, failed
+from tests.plans import stored
 from tests.wording import Wording
 
 
@@ -81,7 +82,7 @@ def elements(count: int) -> str:
 def test_the_last_end_of_an_array_queries_at_once(folder: Path) -> None:
     shell = FakeShell([(lambda command: bool(command.argv), "")])
     run = a_run(folder)
-    run.directory.write("plan.json", '{"array": "1-3"}')
+    run.directory.write("plan.json", stored("1-3"))
     watch = Watch(run, Services(shell, now=Clock().now))
     watch.is_over()
     asked = len(shell.commands)

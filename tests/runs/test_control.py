@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from hpcdist.runs.control import Output, Services, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
+from tests.plans import stored
 from tests.wording import Wording
 
 
@@ -649,7 +649,7 @@ def test_the_event_log_is_used_if_slurm_has_forgotten(
 def test_term_is_no_end_of_a_requeueable_job(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
-    run.directory.write("plan.json", '{"requeue": true}')
+    run.directory.write("plan.json", stored(None, requeue=True))
     run.directory.write("events", "started 100 1 0\nended 100 2 143\n")
     assert state_of(run, queue) == FORGOTTEN
     run.directory.write("events", "started 100 1 0\nended 100 2 5\n")
@@ -677,7 +677,6 @@ FIRST = "first in element 1; {} of {} elements completed"
         ("1", (None, 5), Status(JobState.FAILED, "ended", 5, "", "run directory")),
         ("0-2", (0, None, 0), None),
         ("0-3", (0, 0, 0), None),
-        ("no array", (0, 0, 0), None),
         (None, (0, 0, 0), None),
     ],
 )
@@ -686,7 +685,7 @@ def test_an_array_has_ended_when_each_element_has(
 ) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
-    run.directory.write("plan.json", json.dumps({"array": array}))
+    run.directory.write("plan.json", stored(array))
     lines = [f"started 100_{number} 1 0\n" for number in range(len(ends))]
     lines += [f"ended 100_{number} 2 {code}\n" for number, code in enumerate(ends) if code is not None]
     run.directory.write("events", "".join(lines))
@@ -696,7 +695,7 @@ def test_an_array_has_ended_when_each_element_has(
 def test_an_element_that_began_again_has_not_ended(tmp_path: Path, queue: Queue) -> None:
     (run,) = submitted(queue, tmp_path, 1)
     queue.jobs.clear()
-    run.directory.write("plan.json", '{"array": "0-1", "requeue": true}')
+    run.directory.write("plan.json", stored("0-1", requeue=True))
     both = "started 100_0 1 0\nended 100_0 2 0\nstarted 100_1 1 0\nended 100_1 2 143\n"
     run.directory.write("events", both)
     assert _but_for_elements(state_of(run, queue)) == FORGOTTEN

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.querying import JobStatuses
 from hpcdist.schedulers.job import Job, JobState, Rest, Status, fold_array
+from tests.plans import stored
 
 RANGES = st.lists(st.builds(range, st.integers(0, 20), st.integers(0, 30), st.integers(1, 4)), max_size=5)
 KNOWN = st.sets(st.integers(0, 30))
@@ -51,7 +52,7 @@ def test_the_state_of_a_million_lists_no_indices(ended: str, said: str | None, t
 
 def bytes_of(array: str, directory: Path, said: str | None) -> int:
     """Return how much memory it takes at most to find out the status of such an array."""
-    (directory / "plan.json").write_text(f'{{"array": "{array}"}}')
+    (directory / "plan.json").write_text(stored(array))
     status_of(directory, said)  # with what it imports
     tracemalloc.start()
     try:

@@ -15,6 +15,7 @@ from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import Job, JobState, Status
+from tests.plans import stored
 from tests.wording import Wording
 
 RECORD = Record(
@@ -114,7 +115,7 @@ def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
     for text, plan in (
         ("{", StoredPlan()),
         ("[]", StoredPlan()),
-        ('{"array": "1-3"}', StoredPlan(array=ArraySpec.parse("1-3"))),
+        (stored("1-3"), StoredPlan(array=ArraySpec.parse("1-3"))),
     ):
         directory.write("plan.json", text)
         assert directory.plan() == plan
@@ -246,7 +247,7 @@ def test_times_are_utc() -> None:
 def test_only_regular_files_of_limited_size_are_read(tmp_path: Path, name: str, kind: str) -> None:
     run = made(tmp_path).directory
     run.write("events", "started 12 1700000000 0\n")
-    run.write("plan.json", '{"array": "1"}')
+    run.write("plan.json", stored("1"))
     file = run.path / name
     file.unlink()
     if kind == "FIFO":
@@ -363,7 +364,7 @@ def test_links_are_never_written_through(tmp_path: Path) -> None:
 
 def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path, wording: Wording) -> None:
     run = made(tmp_path, "tune")
-    run.directory.write("plan.json", '{"request": {"array": "0-3,8"}}')
+    run.directory.write("plan.json", stored("0-3,8"))
     assert finding.find_element(tmp_path, "tune-1/08") == (run, "8")
     with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/4")

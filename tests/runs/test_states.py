@@ -18,6 +18,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import queries
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
+from tests.plans import stored
 from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
 from tests.schedulers.flux_transcripts import recorded
 
@@ -211,7 +212,7 @@ def test_a_refused_cancel_is_not_recorded(run: Run, queue: Queue) -> None:
 def test_a_signal_at_the_time_limit_is_the_time_limit(
     run: Run, queue: Queue, events: str, state: JobState
 ) -> None:
-    run.directory.write("plan.json", json.dumps({"walltime": {"seconds": 3600}}))
+    run.directory.write("plan.json", stored(None, walltime={"seconds": 3600}))
     run.directory.write("events", events)
     queue.jobs.clear()
     assert state_of(run, queue).state is state
@@ -240,7 +241,7 @@ def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(
     run: Run, queue: Queue, ended: str, known: Status
 ) -> None:
     """MinJobAge is over for the first element, and there is no accounting."""
-    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    run.directory.write("plan.json", stored("0-2"))
     run.directory.write("events", f"started 100_0 1 0\n{ended}")
     queue.jobs = {"100_1": "COMPLETED", "100_2": "COMPLETED"}
     queue.tokens |= dict.fromkeys(queue.jobs, queue.tokens["100"])
@@ -250,7 +251,7 @@ def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(
 
 
 def test_an_array_of_which_an_element_is_lost_ends_as_the_others(run: Run, queue: Queue) -> None:
-    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    run.directory.write("plan.json", stored("0-2"))
     queue.jobs.clear()
     queue.accounting = "100_1|FAILED|7:0|None\n100_2|COMPLETED|0:0|None\n"
     (report,) = control.wait([run], queue.services)
@@ -262,7 +263,7 @@ def test_an_array_of_which_an_element_is_lost_ends_as_the_others(run: Run, queue
 
 
 def test_an_array_one_element_of_which_was_deleted(run: Run, queue: Queue) -> None:
-    run.directory.write("plan.json", json.dumps({"array": "1-3"}))
+    run.directory.write("plan.json", stored("1-3"))
     queue.jobs.clear()
     queue.accounting = (
         "100_1|COMPLETED|0:0|None\n100_[2-2]|CANCELLED by 7|0:0|None\n100_3|COMPLETED|0:0|None\n"
@@ -290,7 +291,7 @@ def of_lsf(queue: Queue, tmp_path: Path, *stats: str) -> Status:
     silent = (("bhist",), lambda command: Completed(command, 0))
     queue.shell = FakeShell([(("bash",), answer), (("bsub",), answer), silent])
     run = control.submit(REQUEST._replace(scheduler="lsf"), tmp_path, queue.services)
-    run.directory.write("plan.json", json.dumps({"array": f"1-{len(stats)}"}))
+    run.directory.write("plan.json", stored(f"1-{len(stats)}"))
     found = set()
     for listed["RECORDS"] in (rows, rows[::-1]):
         found.add(state_of(run, queue))
@@ -410,7 +411,7 @@ WHOLE: Final = {
 @pytest.mark.parametrize("case", WHOLE)
 def test_the_state_of_an_array_explains_its_elements(run: Run, queue: Queue, case: tuple[str, str]) -> None:
     state, code, substate = case[0].split("|")
-    run.directory.write("plan.json", json.dumps({"array": "0"}))
+    run.directory.write("plan.json", stored("0"))
     run.directory.write("events", case[1])
     run = queue.services.update(run, scheduler="pbs", job_id="7.head")
     said = (
@@ -435,7 +436,7 @@ def test_an_array_of_pbs_has_completed_when_each_element_has(
     run: Run, queue: Queue, said: str, ended: Sequence[int], end: tuple[JobState, int | None]
 ) -> None:
     """The array itself ends with 0 also where an element was deleted while it waited."""
-    run.directory.write("plan.json", json.dumps({"array": "0-2"}))
+    run.directory.write("plan.json", stored("0-2"))
     run.directory.write("events", "".join(f"ended 7[].head_{index} 2 0\n" for index in ended))
     run = queue.services.update(run, scheduler="pbs", job_id="7[].head")
     well = "job_state=F|Exit_status=0|substate=92"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpcdist.runs.stored_plan import read
+from hpcdist.runs.stored_plan import decode
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
@@ -108,7 +107,7 @@ def by_type(**sge: Any) -> Any:
 def test_account_is_an_option_of_the_submission_where_no_script_can_hold_it() -> None:
     plan = planned(by_type(account="-g"), **TWO_HOSTS, batch={"account": "tga-x"})
     assert plan.request.submit_options == ("-g", "tga-x")
-    assert read(json.loads(msgspec.json.encode(plan))).submit_options == ("-g", "tga-x")
+    assert decode(msgspec.json.encode(plan)).submit_options == ("-g", "tga-x")
     assert "#$ -l node_f=2" in render(plan).splitlines()
     assert "tga-x" not in render(plan)
     said = "the account is an option of qsub: submitted by hand, `qsub -g tga-x SCRIPT`"

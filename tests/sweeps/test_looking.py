@@ -16,6 +16,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.sweeps import looking
 from hpcdist.testing import FakeShell
+from tests.plans import stored
 from tests.runs.test_history import log
 from tests.sweeps.test_trials import run
 
@@ -32,7 +33,7 @@ def searched(tmp_path: Path) -> Run:
     """Return a search of three trials, one at once, on a Slurm."""
     found = run(tmp_path)
     plan = json.loads((found.directory.path / "plan.json").read_text())
-    found.directory.write("plan.json", json.dumps(plan | {"request": {"array": "1-3%1"}}))
+    found.directory.write("plan.json", json.dumps(plan | json.loads(stored("1-3%1"))))
     record = found.record._replace(scheduler="slurm", job_id="12", trials="1-3")
     rundir.save(found.directory, record)
     return rundir.read(found.directory)

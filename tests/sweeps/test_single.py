@@ -18,6 +18,7 @@ from hpcdist.schedulers.job import JobState, Status
 from hpcdist.sweeps import claims, single, trials
 from hpcdist.sweeps.single import Single
 from hpcdist.testing import FakeShell
+from tests.plans import stored
 from tests.runs.test_history import log
 from tests.runs.test_rundir import made
 from tests.sweeps.test_trials import RUNNING, run
@@ -70,7 +71,7 @@ def test_a_trial_that_runs_once_more_has_the_state_of_its_last_job(tmp_path: Pat
 def test_an_element_of_an_array_is_found_as_a_trial_is(tmp_path: Path, wording: Wording) -> None:
     array = made(tmp_path)
     array.directory.write("events", log("started 12_4 100 0", "ended 12_4 160 0").decode())
-    array.directory.write("plan.json", json.dumps({"request": {"array": "0-3,4-8:4"}, "identity": {}}))
+    array.directory.write("plan.json", stored("0-3,4-8:4"))
     assert find(Report(array, RUNNING), 4).trial.state == "completed"
     with pytest.raises(ConfigError) as error:
         find(Report(array, RUNNING), 5)
