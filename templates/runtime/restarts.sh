@@ -3,10 +3,7 @@
 # Runs the program, and again after a failure up to the experiment's max_restarts; but not after a finished program, one
 # that a signal ended, or a launch that cannot work.
 hpcdist_run_all() {
-  if [[ ${hpcdist[shell]:-} ]]; then
-    hpcdist_run_shell
-    return
-  fi
+  [[ ! ${hpcdist[shell]:-} ]] || { hpcdist_run_shell; return; }
   hpcdist_try=0
   [[ ! ${hpcdist[restart]:-} || ${hpcdist[rehearsal]:-} ]] || hpcdist_watch_time
   while :; do
@@ -75,26 +72,28 @@ hpcdist_record_saved() {
 }
 # Whether the job may begin an attempt: an earlier one may have been the last, or have been killed before it could say so.
 hpcdist_may_begin() {
-  local why
+  local why job
   hpcdist_count_attempts
   if read -r hpcdist_status why 2>/dev/null <"$hpcdist_attempts/over"; then
-    hpcdist_over=1
     echo "hpcdist: nothing is left to do: the last attempt was over ($why)"
+    read -r job _ <"$hpcdist_attempts/$((HPCDIST_ATTEMPT - 1))"
+    grep -qs "^over $job " "$HPCDIST_RUN_DIR/events" || HPCDIST_JOB_ID=$job hpcdist_log_over "$why" # its script was killed first
     hpcdist_log_event skipped 0
-    return 1
-  fi
-  if [[ -e $HPCDIST_RUN_DIR/cancelled ]]; then # when `hpcdist cancel` did not know of this job yet
-    hpcdist_over=1 hpcdist_status=143
+  elif [[ -e $HPCDIST_RUN_DIR/cancelled ]]; then # when `hpcdist cancel` did not know of this job yet
+    hpcdist_status=143
     echo "hpcdist: the run was cancelled, so that no attempt begins"
     hpcdist_log_event cancelled 0
-    return 1
+  else
+    ((HPCDIST_ATTEMPT > 0)) || return 0
+    HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
+    ! grep -qsx timeout "$hpcdist_attempts/$HPCDIST_ATTEMPT.why" || hpcdist_why=timeout # by which it was put into the queue
+    hpcdist_blame_earlier
+    hpcdist_check_owner
+    ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
+    return
   fi
-  ((HPCDIST_ATTEMPT > 0)) || return 0
-  HPCDIST_ATTEMPT=$((HPCDIST_ATTEMPT - 1)) hpcdist_status=86 hpcdist_why=lost
-  ! grep -qsx timeout "$hpcdist_attempts/$HPCDIST_ATTEMPT.why" || hpcdist_why=timeout # by which it was put into the queue
-  hpcdist_blame_earlier
-  hpcdist_check_owner
-  ((HPCDIST_ATTEMPT < hpcdist_first)) || ! { hpcdist_was_enough || hpcdist_is_last; }
+  hpcdist_over=1
+  return 1
 }
 # Whether the batch system ended the last attempt for a reason after which there is to be no other: it may start jobs again
 # by itself, and followers begin after any end.
@@ -197,11 +196,11 @@ hpcdist_is_last() {
   fi
 }
 hpcdist_say_over() {
-  local why=${1%%[;:]*}
   hpcdist_over=1
-  [[ $why != timeout ]] || hpcdist_log_event timeout 0
+  [[ ${1%%[;:]*} != timeout ]] || hpcdist_log_event timeout 0
   { printf '%-511.511s\n' "$hpcdist_status ${1//[[:cntrl:]]/?}" 1<>"$hpcdist_attempts/end" && mv -f "$hpcdist_attempts/end" "$hpcdist_attempts/over"; } ||
     echo "hpcdist: cannot write $hpcdist_attempts/over; is the disk full?" >&2
-  hpcdist_log_event over "${why//[^[:graph:]]/_}"
+  hpcdist_log_over "$1"
   ((hpcdist_status == 0)) || echo "hpcdist: there is no further attempt: $1" >&2
 }
+hpcdist_log_over() { set -- "${1%%[;:]*}" && hpcdist_log_event over "${1//[^[:graph:]]/_}"; }

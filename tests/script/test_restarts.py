@@ -154,6 +154,18 @@ def test_a_job_that_begins_after_the_last_attempt_runs_nothing(tmp_path: Path) -
     assert events(tmp_path)[-2:] == [("skipped", "0"), ("ended", "5")]
 
 
+def test_a_last_attempt_whose_script_was_killed_before_it_could_log_so_is_logged_by_the_next_job(
+    tmp_path: Path,
+) -> None:
+    assert ended(tmp_path, "exit 5", on=["timeout"])[0] == 5
+    [started, over, end] = (tmp_path / "run/events").read_text().splitlines(keepends=True)
+    (tmp_path / "run/events").write_text(started)
+    subprocess.run(["bash", "job.sh"], cwd=tmp_path, capture_output=True, check=False)
+    assert events(tmp_path)[2:] == [("over", "failure"), ("skipped", "0"), ("ended", "5")]
+    log = (tmp_path / "run/events").read_text().splitlines()
+    assert log[2].split()[1] == over.split()[1] == end.split()[1] != log[3].split()[1]
+
+
 def test_a_job_of_a_cancelled_run_begins_no_attempt(tmp_path: Path) -> None:
     """Its submission was under way when the user cancelled the run."""
     (tmp_path / "run").mkdir()
@@ -164,7 +176,7 @@ def test_a_job_of_a_cancelled_run_begins_no_attempt(tmp_path: Path) -> None:
     assert events(tmp_path)[1:] == [("cancelled", "0"), ("ended", "143")]
 
 
-REQUEUED = 'sed -i "s/ $0 / $$ /" run/events && exec bash job.sh'
+REQUEUED = 'sed -i "s/ $0 / $$ /; s/^$0 /$$ /" run/events run/attempts/0 && exec bash job.sh'
 """Runs a job once more under its id, which is that of the process."""
 
 
