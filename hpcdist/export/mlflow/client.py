@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -33,9 +34,11 @@ _CAUSE: Final = re.compile(r"Caused by \w+\((?:.*?\): )?[\"']?(.*?)[\"']?\)\)$")
 _LOGIN: Final = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
 _AGAIN: Final = "export again when it answers: what is there is not sent twice"
 
-
 _SECONDS: Final = 600.0
 """What one call may take, whose requests MLflow bounds only between two bytes of an answer."""
+
+_BYTES: Final = 1 << 30
+"""The memory that one call may take, as MLflow reads any answer whole."""
 
 _SLOWEST: Final = 20_000
 """Bytes a second that a connection has at least."""
@@ -75,8 +78,22 @@ class _Late(BaseException):
     """No error that MLflow's client would take for one of a request."""
 
 
+@contextmanager
+def _memory(size: int) -> Iterator[None]:
+    """Let this process map ``size`` bytes more than now; what needs more raises MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + size
+    limit = limit if soft == resource.RLIM_INFINITY else min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 class Bounded:
-    """MLflow's client, whose calls have a bound in time, and raise MLflow's errors and ours alone.
+    """MLflow's client, whose calls have bounds in time and memory, and raise MLflow's errors and ours alone.
 
     ``seconds``: of one call; of a file that is sent it has what that takes besides.
     """
@@ -98,17 +115,23 @@ class Bounded:
         from requests.exceptions import RequestException
 
         try:
-            with alarm.within(seconds, _Late):
+            with alarm.within(seconds, _Late), _memory(_BYTES):
                 return method(*words, **named)
         except _Late:
             problem = Problem(f"MLflow at {self._uri}: no whole answer in {seconds:g} s", hint=_AGAIN)
             raise NoAnswer(problem) from None
-        except (MlflowException, RequestException, ServiceError, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever its client makes of an answer in no form
-            why = f"{type(error).__name__}: {_one_line(error)}"
+        except Exception as error:
+            hint = "is it a server of MLflow?"
+            if isinstance(error.__context__ or error, MemoryError):
+                message = f"MLflow at {self._uri}: an answer of more than {_BYTES >> 30} GiB"
+                raise ServiceError(Problem(message, hint=hint)) from None
+            if isinstance(error, MlflowException | RequestException | ServiceError | OSError):
+                raise
+            why = (
+                f"{type(error).__name__}: {_one_line(error)}"  # what its client makes of an answer in no form
+            )
             message = f"MLflow at {self._uri}: its answer cannot be read: {why:.200}"
-            raise ServiceError(Problem(message, hint="is it a server of MLflow?")) from None
+            raise ServiceError(Problem(message, hint=hint)) from None
 
 
 @contextmanager

@@ -73,6 +73,12 @@ def test_a_call_has_a_bound_in_time_that_the_client_cannot_take_for_an_error_of_
         Bounded(SimpleNamespace(search_runs=slow), "http://x", 0.2).search_runs()
 
 
+def test_an_answer_has_a_bound_in_bytes() -> None:
+    bounded = Bounded(SimpleNamespace(search_runs=lambda: bytes(3 << 30)), "http://x")
+    with pytest.raises(ServiceError, match=r"^MLflow at http://x: an answer of more than 1 GiB; "):
+        bounded.search_runs()
+
+
 def test_a_file_has_the_time_that_it_takes_on_a_slow_line(tmp_path: Any) -> None:
     (tmp_path / "model").write_bytes(b"x" * 100_000)
 

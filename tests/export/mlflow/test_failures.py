@@ -51,8 +51,8 @@ def run(tmp_path: Path, experiment: str) -> Run:
 
 
 @contextlib.contextmanager
-def answering(answer: str) -> Iterator[str]:
-    """Run a server that gives any request this answer, and then nothing more."""
+def answering(answer: str, *, without_end: bool = False) -> Iterator[str]:
+    """Run a server that gives any request this answer, and then nothing more, or zeros for ever."""
 
     def serve(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -62,6 +62,8 @@ def answering(answer: str) -> Iterator[str]:
                 if answer:
                     client.recv(65536)
                     client.sendall(answer.encode())
+                    while without_end:
+                        client.sendall(bytes(1 << 20))
                     client.close()
 
     clients: list[socket.socket] = []
@@ -114,6 +116,12 @@ def test_what_is_no_mlflow(run: Run, tmp_path: Path) -> None:
     page = "<html>\n" + "<p>a page</p>\n" * 1000
     with answering(f"HTTP/1.1 200 OK\r\nContent-Length: {len(page)}\r\n\r\n{page}") as uri:
         assert len(one_sentence(Export(tmp_path, uri, run.name), uri)) < 500
+
+
+def test_an_answer_without_end(run: Run, tmp_path: Path) -> None:
+    with answering("HTTP/1.1 200 OK\r\n\r\n", without_end=True) as uri:
+        said = one_sentence(Export(tmp_path, uri, run.name), uri)
+    assert said.startswith("an answer of more than 1 GiB; ")
 
 
 @pytest.mark.parametrize("uri", ["http://me:sesame@127.0.0.1:5000", "http://127.0.0.1:5000?token=sesame"])
