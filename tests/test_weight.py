@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_319,
+    "lines of the package": 78_315,
     "files of the package": 636,
     "import lines, % of those that are not blank": 10.3,
     "modules that one other imports": 177,
@@ -17,7 +17,7 @@ LIMITS: Final = {
     "arrows between rooms": 242,
     "floors": 16,
     "lines of templates: job templates": 565,
-    "lines of templates: supervisor": 3_278,
+    "lines of templates: supervisor": 3_277,
     "lines of templates: modules for programs": 1_505,
     "lines of templates: report": 889,
     "words of docs": 108_815,

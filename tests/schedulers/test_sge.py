@@ -450,6 +450,12 @@ def test_a_job_whose_processes_on_other_hosts_have_records_of_their_own() -> Non
     assert (found["1"].state, found["1"].exit_code) == (JobState.FAILED, 137)
 
 
+def test_hosts_that_do_not_report_are_named() -> None:
+    assert SGE.ask_nodes(("n1", "n2")).argv == ("qhost", "-h", "n1,n2")
+    assert SGE.read_nodes(answer("down.8.1.9.txt")) == ("n2",)
+    assert SGE.read_nodes(Completed(Command(()), 1, "error: no such host")) == ()
+
+
 def test_cancel() -> None:
     command = SGE.cancel([job("1"), job("2")])
     assert command.argv[3:] == ("hpcdist", "1", "/runs/mnist-1", "2", "/runs/mnist-1")

@@ -32,6 +32,9 @@ _ANSWERS: Final = (
 )
 """What qsub prints with ``-terse``, or without, where a site's wrapper drops that."""
 
+_SILENT: Final = re.compile(r"(?m)^(\S+)(?: +\S+){5} +- ")
+"""A line of qhost without a load behind the name, the architecture and the four numbers of processors."""
+
 _HINTS: Final = {
     "the requested parallel environment": "`qconf -spl` lists them: correct `sge` in the site file",
     "unknown queue": "`qconf -sql` lists the queues: correct `batch.partition`, or the site file",
@@ -181,6 +184,14 @@ class GridEngine(Scheduler):
         """Return qstat for unfinished jobs, then the accounting."""
         return Qstat(), Qacct()
 
+    def ask_nodes(self, nodes: Sequence[str]) -> Command:
+        """Return qhost of these hosts."""
+        return Command(("qhost", "-h", ",".join(nodes)), (), DROP, (*KEEP, "LC_ALL"))
+
+    def read_nodes(self, completed: Completed) -> tuple[str, ...]:
+        """Return the hosts without a load: they have not reported for ``max_unheard`` (sge_conf(5))."""
+        return tuple(row[1] for row in _SILENT.finditer(completed.stdout) if row[1] != "global")
+
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
         from hpcdist.schedulers.sge.accounting import Records  # for the details of one job alone
@@ -196,13 +207,8 @@ class GridEngine(Scheduler):
         from hpcdist.schedulers.shells import options  # where somebody wants one
 
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
-        words = (
-            "qrsh",
-            *own,
-            "-ac",
-            f"hpcdist={request.submission.token}",
-            *options(request.directives, ("-r",)),
-        )
+        token = ("-ac", f"hpcdist={request.submission.token}")
+        words = ("qrsh", *own, *token, *options(request.directives, ("-r",)))
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
