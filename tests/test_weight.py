@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_315,
+    "lines of the package": 78_291,
     "files of the package": 636,
     "import lines, % of those that are not blank": 10.3,
     "modules that one other imports": 177,

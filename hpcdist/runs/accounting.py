@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import MsgspecError, json
 
 from hpcdist.host.command import Completed
-from hpcdist.runs import elements, endings, events
+from hpcdist.runs import elements
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.base import Accounting
-from hpcdist.schedulers.job import JobState, element_id, split_id
+from hpcdist.schedulers.job import element_id, split_id
 
 if TYPE_CHECKING:
     from hpcdist.runs.services import Services
@@ -23,22 +25,7 @@ _LATEST_ANSWER: Final = 3600
 """Seconds after a job's end in which its accounting may still come."""
 
 _MAX_BYTES: Final = 1 << 26
-_LIMITS: Final[Mapping[str, tuple[type, int]]] = {
-    "element": (int, 1 << 31),
-    "queued": (float, events.LATEST),
-    "started": (float, events.LATEST),
-    "ended": (float, events.LATEST),
-    "exit_code": (int, 1 << 31),
-    "max_memory": (int, 1 << 63),
-    "total_memory": (int, 1 << 63),
-    "cpu_seconds": (float, 1 << 53),
-    "cpus": (int, 1 << 31),
-    "gpus": (int, 1 << 31),
-    "elapsed": (float, events.LATEST),
-    "gpu_seconds": (float, 1 << 53),
-    "cpu_seconds_had": (float, 1 << 53),
-}
-"""The type of each field that may be null, and a number that is too large."""
+_DECODER: Final = json.Decoder(tuple[Usage, ...])
 
 
 def keep(runs: Iterable[Run], services: Services) -> None:
@@ -86,7 +73,7 @@ def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[
     is_late = all(completed.ok for completed in answers) and _has_been_over(run, services.now())
     if run.record.ended and (is_late or _is_complete(run, found)):
         with contextlib.suppress(OSError):
-            run.directory.write(run.directory.own(FILE), _encode(found))
+            run.directory.write(run.directory.own(FILE), json.encode(found).decode())
     return found
 
 
@@ -151,43 +138,15 @@ def _has_been_over(run: Run, now: float) -> bool:
     return 0 < last < now - _LATEST_ANSWER
 
 
-def _encode(found: Sequence[Usage]) -> str:
-    import json
-
-    return json.dumps([{**usage._asdict(), "state": usage.state.value} for usage in found])
-
-
 def read(directory: RunDirectory) -> tuple[Usage, ...] | None:
     """Return the starts that are kept of an ended job; None where the file is missing or invalid."""
-    import json
-
-    try:
-        return tuple(map(_usage, json.loads(directory.read(directory.own(FILE), _MAX_BYTES))))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-def _usage(data: dict[str, Any]) -> Usage:
-    """Return a start of the file.
-
-    Raises:
-        ValueError: if a value has another type or is out of its limits, or there is no such state.
-        TypeError: if the keys are others.
-        KeyError: if one is missing.
-    """
-    usage = Usage(**{**data, "state": JobState(data["state"]), "hosts": tuple(data["hosts"])})
-    if not _is_valid(usage):
-        raise ValueError("a value of another type, or out of its limits")
-    return usage
+    with contextlib.suppress(OSError, MsgspecError, RecursionError):
+        return _DECODER.decode(directory.read(directory.own(FILE), _MAX_BYTES))
+    return None
 
 
 def _is_valid(usage: Usage) -> bool:
-    """Whether its values have their types, and can be shown."""
-    are_numbers = all(_is_number(getattr(usage, name), *limits) for name, limits in _LIMITS.items())
-    return are_numbers and all(map(endings.NODE.fullmatch, usage.hosts))
-
-
-def _is_number(value: object, kind: type, limit: int) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and type(value) is kind and 0 <= value < limit
+    """Whether its values can be stored, and shown."""
+    with contextlib.suppress(MsgspecError):
+        return bool(_DECODER.decode(json.encode([usage])))
+    return False

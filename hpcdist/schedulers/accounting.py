@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
 
 from hpcdist.schedulers.job import JobState
 
@@ -13,7 +15,16 @@ _SECONDS: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *(?:s|second\(s\))
 _SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
 
 
-class Usage(NamedTuple):
+Moment = Annotated[float, Meta(ge=0, lt=253402300799)]
+"""Seconds since 1970, before the year 10000, which ``datetime`` has not."""
+
+Seconds = Annotated[float, Meta(ge=0, lt=1 << 53)]
+Bytes = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Host = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")]
+
+
+class Usage(Struct, frozen=True, forbid_unknown_fields=True):
     """One start of a job, or of an element of an array; times are in seconds since 1970, None is unknown.
 
     ``max_memory`` in bytes is that of the whole job where the batch system adds it up, else of a process;
@@ -25,21 +36,21 @@ class Usage(NamedTuple):
     where it had parts of which each ran for a time of its own.
     """
 
-    element: int | None = None
+    element: Count | None = None
     state: JobState = JobState.UNKNOWN
-    queued: float | None = None
-    started: float | None = None
-    ended: float | None = None
-    exit_code: int | None = None
-    hosts: tuple[str, ...] = ()
-    max_memory: int | None = None
-    total_memory: int | None = None
-    cpu_seconds: float | None = None
-    cpus: int | None = None
-    gpus: int | None = None
-    elapsed: float | None = None
-    gpu_seconds: float | None = None
-    cpu_seconds_had: float | None = None
+    queued: Moment | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: Count | None = None
+    hosts: tuple[Host, ...] = ()
+    max_memory: Bytes | None = None
+    total_memory: Bytes | None = None
+    cpu_seconds: Seconds | None = None
+    cpus: Count | None = None
+    gpus: Count | None = None
+    elapsed: Moment | None = None
+    gpu_seconds: Seconds | None = None
+    cpu_seconds_had: Seconds | None = None
 
 
 def size(text: str) -> int | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 import pytest
 
 from hpcdist.cli import main
@@ -149,8 +150,7 @@ def several(runs: Path, *jobs: Sequence[Usage], log: str, goes_on: bool = True) 
         )
         more = {"jobs": len(jobs)} if number == 1 else {"goes_on": goes_on}
         rundir.save(own, record._replace(ended=ended, **more))
-        data = [{**each._asdict(), "state": each.state.value} for each in usage]
-        directory.write(own.own("accounting.json"), json.dumps(data))
+        directory.write(own.own("accounting.json"), msgspec.json.encode(usage).decode())
     (directory.path / "events").write_text(log)
 
 
@@ -162,7 +162,10 @@ ONE = "started {0} 90 0\nended {0} 190 0\n"
     [
         ([[USED], [USED]], ONE.format(12) + ONE.format(13)),
         ([[USED], []], ONE.format(12)),
-        ([[USED._replace(element=0), USED._replace(element=1)]], ONE.format("12_0") + ONE.format("12_1")),
+        (
+            [[msgspec.structs.replace(USED, element=0), msgspec.structs.replace(USED, element=1)]],
+            ONE.format("12_0") + ONE.format("12_1"),
+        ),
     ],
     ids=["resumed", "a follower that never started", "array"],
 )

@@ -203,7 +203,7 @@ def test_a_scheduler_without_accounting_is_not_queried(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[1]", '[{"state": "odd"}]', "{}" * 9, '[{"state": "failed", "hosts": 1}]', "[" * 100_000,
-     "[{}]", '[{"state": "failed", "hosts": [], "max_memory": 1e400}]',
+     '[{"state": "failed", "hosts": ["n1\\n"]}]', '[{"state": "failed", "hosts": [], "max_memory": 1e400}]',
      '[{"state": "failed", "hosts": ["a b"]}]',
      '[{"state": "failed", "hosts": [], "ended": 1000000000000.0}]',
      '[{"state": "failed", "hosts": [], "ended": "x"}]', '[{"state": "failed", "hosts": [], "odd": 1}]'],

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from hpcdist.host.command import Command, Completed
@@ -147,7 +148,8 @@ def test_pbs_shows_the_last_start() -> None:
     assert (short.exit_code, short.max_memory) == (37, None)  # it writes 0kb where it measured nothing
     used = "resources_used.cput=1:02:03|resources_used.mem=5kb|resources_used.ncpus=64|Resource_List.ngpus=8"
     [large] = read("pbs", "1.head", f"Job Id: 1.head|job_state=F|Exit_status=0|{used}\n")  # of qstat(1B)
-    assert large[7:12] == (5 << 10, 5 << 10, 3723, 64, 8)
+    assert (large.max_memory, large.total_memory, large.cpu_seconds) == (5 << 10, 5 << 10, 3723)
+    assert (large.cpus, large.gpus) == (64, 8)
     elements = read("pbs", "35[].head", answer)
     assert [each.element for each in elements] == [0, 1, 2, 3, 4, 5]
     assert [each.started is None for each in elements] == [False, False, True, True, True, True]
@@ -177,7 +179,7 @@ def test_lsf_shows_memory_and_cpu_time_alone() -> None:
     names = ("JOBID", "JOBINDEX", "STAT", "EXIT_CODE", "MAX_MEM", "CPU_USED", "SLOTS")
     answer = json.dumps({"RECORDS": [dict(zip(names, row, strict=True)) for row in rows]})
     used = Usage(None, JobState.COMPLETED, exit_code=0, max_memory=12 << 20, total_memory=12 << 20)
-    assert read("lsf", "22003", answer) == [used._replace(cpu_seconds=0.3, cpus=4)]
+    assert read("lsf", "22003", answer) == [msgspec.structs.replace(used, cpu_seconds=0.3, cpus=4)]
     for number in ("22007", "22007[3]"):
         row = dict(zip(names, (number, "3", "EXIT", "4", "-", "-", "-"), strict=True))
         answer = json.dumps({"RECORDS": [row]})

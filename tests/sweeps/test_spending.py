@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -35,7 +36,7 @@ def test_an_end_that_only_the_accounting_has_is_recorded_once(tmp_path: Path) ->
         Usage(2, JobState.COMPLETED, started=109.0, ended=161.0),
         Usage(3, JobState.RUNNING, started=119.0),
     )
-    searched.directory.write(accounting.FILE, accounting._encode(usage))
+    searched.directory.write(accounting.FILE, msgspec.json.encode(usage).decode())
     ended = searched._replace(record=searched.record._replace(ended=LOST))
     for _ in range(2):
         spending.record(Report(ended, LOST), LATER)

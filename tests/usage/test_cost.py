@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
@@ -57,7 +59,7 @@ def test_what_the_accounting_lacks_is_taken_from_the_event_log() -> None:
 
 
 def test_time_for_which_a_job_did_not_run_costs_nothing() -> None:
-    suspended = USAGE._replace(elapsed=60.0)
+    suspended = msgspec.structs.replace(USAGE, elapsed=60.0)
     never = Usage(None, JobState.CANCELLED, 90, None, 95, cpus=0, gpus=0, elapsed=0.0)
     found = [
         Attempt("12_1", (0, 0), "completed", 90.0, 100.0, 200.0, usage=suspended),
@@ -72,6 +74,6 @@ def test_time_for_which_a_job_did_not_run_costs_nothing() -> None:
 
 
 def test_components_have_hours_of_their_own() -> None:
-    apart = USAGE._replace(elapsed=100.0, gpu_seconds=320.0, cpu_seconds_had=160.0)
+    apart = msgspec.structs.replace(USAGE, elapsed=100.0, gpu_seconds=320.0, cpu_seconds_had=160.0)
     [found] = starts([Attempt("12", (0, 0), "completed", 90.0, 100.0, 200.0, usage=apart)], PLAN, 1e3)
     assert (found.elapsed, found.gpu_seconds, found.cpu_seconds_had) == (100, 320, 160)

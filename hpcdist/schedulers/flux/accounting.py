@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.accounting import Usage
@@ -40,7 +42,7 @@ def _usage(record: Mapping[str, Any]) -> Usage:
         hosts = ()
     cpus = record.get("ncores")
     usage = Usage(None, said.state, queued, started, ended, said.exit_code, hosts)
-    return usage._replace(cpus=cpus if type(cpus) is int else None)
+    return replace(usage, cpus=cpus if type(cpus) is int else None)
 
 
 def _time(value: object) -> float | None:

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
@@ -81,10 +83,10 @@ def _usage(element: int | None, columns: list[str]) -> Usage:
     had = _tres(allocated)
     cpus, gpus = count(had.get("cpu", "")), _gpus(had)
     if said.state.is_final and not (allocated and started):
-        return usage._replace(started=None, cpus=0, gpus=0, elapsed=0.0)
+        return replace(usage, started=None, cpus=0, gpus=0, elapsed=0.0)
     if started is None:
         return usage
-    return usage._replace(cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus, elapsed=elapsed)
+    return replace(usage, cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus, elapsed=elapsed)
 
 
 def _tres(text: str) -> dict[str, str]:
@@ -101,7 +103,8 @@ def _gpus(had: Mapping[str, str]) -> int | None:
 
 def _with_step(usage: Usage, columns: list[str]) -> Usage:
     """Add what a step used. Steps may run beside each other, as srun's beside the job's script."""
-    return usage._replace(
+    return replace(
+        usage,
         max_memory=_most([usage.max_memory, size(columns[6])]),
         total_memory=_sum([usage.total_memory, size(_tres(columns[10]).get("mem", ""))]),
     )
@@ -114,7 +117,8 @@ def _joined(parts: Sequence[Usage]) -> Usage:
         return first
     ended = of_components([Status(part.state, exit_code=part.exit_code) for part in parts])
     is_over = all(part.ended is not None for part in parts)
-    return first._replace(
+    return replace(
+        first,
         state=ended.state,
         started=min((part.started for part in parts if part.started is not None), default=None),
         ended=_most(part.ended for part in parts) if is_over else None,
