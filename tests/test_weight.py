@@ -7,10 +7,10 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_291,
-    "files of the package": 636,
-    "import lines, % of those that are not blank": 10.3,
-    "modules that one other imports": 177,
+    "lines of the package": 78_134,
+    "files of the package": 617,
+    "import lines, % of those that are not blank": 10.2,
+    "modules that one other imports": 165,
     "class names defined more than once": 65,
     "longest line": 141,
     "rooms": 34,
@@ -20,7 +20,7 @@ LIMITS: Final = {
     "lines of templates: supervisor": 3_277,
     "lines of templates: modules for programs": 1_505,
     "lines of templates: report": 889,
-    "words of docs": 108_815,
+    "words of docs": 108_811,
     "verbs": 36,
     "options of verbs": 259,
 }

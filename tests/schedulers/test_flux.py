@@ -21,8 +21,7 @@ from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import HEADER
-from hpcdist.schedulers.flux.ids import f58, plain_id
-from hpcdist.schedulers.flux.queries import STATES, ById, Listing, status
+from hpcdist.schedulers.flux.queries import STATES, ById, Listing, f58, plain_id, status
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Directives, Site

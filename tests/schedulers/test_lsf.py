@@ -17,8 +17,8 @@ from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.lsf import LSF, words
-from hpcdist.schedulers.lsf.directives import HEADER
+from hpcdist.schedulers.lsf import LSF
+from hpcdist.schedulers.lsf.directives import HEADER, hours_and_minutes, mail_flags
 from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.model import Directives, Site
@@ -259,7 +259,7 @@ def test_values_that_no_directive_can_hold(value: str, wording: Wording) -> None
     [(1, "0:01"), (60, "0:01"), (61, "0:02"), (3600, "1:00"), (86399, "24:00"), (90000, "25:00")],
 )
 def test_run_limits_are_whole_minutes(seconds: int, text: str) -> None:
-    assert words.hours_and_minutes(seconds) == text
+    assert hours_and_minutes(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_run_limits_are_whole_minutes(seconds: int, text: str) -> None:
     ],
 )
 def test_mail(events: tuple[str, ...], flags: list[str]) -> None:
-    assert words.mail(events) == flags
+    assert mail_flags(events) == flags
 
 
 def test_submit_says_how_the_script_wants_to_be_read(tmp_path: Path) -> None:

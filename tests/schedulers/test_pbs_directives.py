@@ -14,8 +14,7 @@ from hpcdist.plan.values import Directive
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs.directives import HEADER
-from hpcdist.schedulers.pbs.options import array, dependency, mail_points
+from hpcdist.schedulers.pbs.directives import HEADER, array, dependency, mail_points
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import experiment, where

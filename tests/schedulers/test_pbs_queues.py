@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist.schedulers.pbs.queues import parts
+from hpcdist.schedulers.pbs.survey import parts_of
 from hpcdist.site.survey import Node, PartitionInfo, SkippedPartition, kinds_of
 from hpcdist.units import Walltime
 
@@ -20,7 +20,7 @@ def look(
     queues: dict[str, dict[str, Any]], **hosts: dict[str, Any]
 ) -> tuple[tuple[PartitionInfo, ...], tuple[SkippedPartition, ...]]:
     kinds = kinds_of(Node(name, cpus=8) for name in hosts)
-    return parts(queues, {name: [host] for name, host in hosts.items()}, kinds, "hu1")
+    return parts_of(queues, {name: [host] for name, host in hosts.items()}, kinds, "hu1")
 
 
 def test_a_boolean_that_a_vnode_does_not_set_is_false() -> None:

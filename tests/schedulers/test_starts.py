@@ -11,7 +11,7 @@ from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.schedulers.slurm.starts import QueueStarts
+from hpcdist.schedulers.slurm.queries import QueueStarts
 from hpcdist.testing import MISSING
 
 STARTS = SLURM.starts()

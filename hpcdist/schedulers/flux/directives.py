@@ -23,7 +23,7 @@ from hpcdist.schedulers.directives import (
     further_directives,
     options,
 )
-from hpcdist.schedulers.flux.ids import plain_id
+from hpcdist.schedulers.flux.queries import plain_id
 from hpcdist.schedulers.header import HeaderSyntax, escaped
 from hpcdist.site.model import Site
 

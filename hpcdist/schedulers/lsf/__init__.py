@@ -150,7 +150,7 @@ class Lsf(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.lsf.accounting import MaxMem  # for the details of one job alone
+        from hpcdist.schedulers.lsf.queries import MaxMem  # for the details of one job alone
 
         return MaxMem()
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
+from hpcdist.experiment.batch_specs import ArraySpec, AwaitedJob, Dependency, SignalSpec, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
@@ -24,8 +25,102 @@ from hpcdist.schedulers.directives import (
     further_directives,
 )
 from hpcdist.schedulers.header import HeaderSyntax
-from hpcdist.schedulers.lsf import words
 from hpcdist.site.model import Site
+
+# --- Arrays, dependencies, signals, mail and time as bsub writes them
+#
+# An experiment has Slurm's forms of these; what LSF has no equivalent for is refused by its name.
+# Source: bsub(1) of LSF 10.1, ``-J``, ``-w``, ``-wa``, ``-wt``, ``-B``, ``-N``, ``-Ne``, ``-W``.
+
+_CONDITIONS: Final = {"afterok": "done", "afterany": "ended", "afternotok": "exit", "after": "started"}
+_SIGNALS: Final = ("TERM", "INT", "HUP", "USR1", "USR2")
+"""Those that the script hands on to the program; LSF signals all processes of a job."""
+_MAIL: Final = {"begin": ("-B",), "end": ("-N",), "fail": ("-Ne",), "all": ("-B", "-N"), "none": ()}
+
+
+def hours_and_minutes(seconds: int) -> str:
+    """Return a run limit, ``h:mm``: LSF has no seconds, so that they become a whole minute."""
+    minutes = -(-seconds // 60)
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
+def array_text(spec: ArraySpec) -> str:
+    """Return what stands behind the name: ``[1-10:2]%4``."""
+    return f"[{spec.indices}]" if spec.at_once is None else f"[{spec.indices}]%{spec.at_once}"
+
+
+def dependency_text(waits: Sequence[Dependency]) -> str:
+    """Return a condition: ``done(12) && done(13)`` for ``afterok:12:13``, ``||`` for ``?``."""
+    return _joined("&&", "||", [_any(one) for one in waits])
+
+
+def _any(one: Dependency) -> str:
+    return _joined("||", "&&", [" && ".join(map(_condition, all_of)) for all_of in one.alternatives])
+
+
+def _joined(operator: str, other: str, texts: Sequence[str]) -> str:
+    """Join conditions, those with the other operator in parentheses."""
+    found = (f"({text})" if other in text and len(texts) > 1 else text for text in texts)
+    return f" {operator} ".join(found)
+
+
+def _condition(wait: WaitCondition) -> str:
+    return " && ".join(f"{_CONDITIONS[wait.awaited]}({_awaited(job)})" for job in wait.jobs)
+
+
+def _awaited(job: AwaitedJob) -> str:
+    return job.id if job.element in (None, "*") else f"{job.id}[{job.element}]"
+
+
+def _can_wait(wait: WaitCondition) -> bool:
+    return wait.awaited in _CONDITIONS and all(job.id.isdecimal() and job.delay is None for job in wait.jobs)
+
+
+def signal_and_minutes(spec: SignalSpec) -> tuple[str, int]:
+    """Return a signal's name, and how many minutes before the run limit it comes (by default one)."""
+    seconds = 60 if spec.seconds is None else spec.seconds
+    return spec.plain_name, max(1, -(-seconds // 60))
+
+
+def mail_flags(events: Iterable[str]) -> list[str]:
+    """Return the flags of these events, of which ``-N`` and ``-Ne`` exclude each other."""
+    flags = dict.fromkeys(flag for event in events for flag in _MAIL[event.lower()])
+    return [flag for flag in flags if flag != "-Ne" or "-N" not in flags]
+
+
+def request_problems(job: JobSpec) -> Iterator[Problem]:
+    """Yield a problem for each setting that LSF does not have."""
+    array = job.request.array
+    if array is not None and 0 in (array.at_once, *(part.first for part in array.ranges)):
+        message = f"LSF counts array elements from 1: {str(array)!r}"
+        yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
+    yield from _dependency_problems(job)
+    yield from _signal_problems(job)
+    for event in job.request.mail.events if job.request.mail else ():
+        if event.lower() not in _MAIL:
+            hint = f"it does at {', '.join(_MAIL)}"
+            yield Problem(f"LSF sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+
+
+def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
+    for wait in (wait for one in job.request.dependency for wait in one.conditions):
+        if not _can_wait(wait):
+            hint = f"write an id, or {', '.join(f'{name}:ID' for name in _CONDITIONS)}"
+            yield Problem(f"LSF has no way to wait for {str(wait)!r}", ("batch", "dependency"), hint)
+
+
+def _signal_problems(job: JobSpec) -> Iterator[Problem]:
+    spec, path = job.request.signal, ("batch", "signal")
+    if spec is None:
+        return
+    if "R" in spec.options or spec.plain_name not in _SIGNALS:
+        hint = f"write one of {', '.join(_SIGNALS)}, such as USR1@120"
+        yield Problem(
+            f"{str(spec)!r} is not possible with LSF, which signals all processes of a job", path, hint
+        )
+    if job.request.walltime is None:
+        yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")
+
 
 Line = tuple[str, str | None, str | Origin]
 """A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
@@ -94,7 +189,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that LSF or the site refuses, each naming its field.
     """
-    problems = [*_unsupported(job, site), *words.problems(job)]
+    problems = [*_unsupported(job, site), *request_problems(job)]
     if problems:
         raise PlanError(*problems)
     group = job.placement.groups[0]
@@ -116,14 +211,14 @@ def _origin(job: JobSpec, field: str | Origin) -> Origin:
 
 
 def _job(job: JobSpec, site: Site) -> Iterator[Line]:
-    array = "" if job.request.array is None else words.array(job.request.array)
+    array = "" if job.request.array is None else array_text(job.request.array)
     yield "-J", f"{job.identity.name}{array}", "array" if array else "name"
     if job.request.account is not None:
         yield site.lsf.account, job.request.account, "account"
     if (queue := job.placement.groups[0].partition) is not None:
         yield "-q", queue, "partition"
     if job.request.walltime:
-        yield "-W", words.hours_and_minutes(job.request.walltime.seconds), "walltime"
+        yield "-W", hours_and_minutes(job.request.walltime.seconds), "walltime"
     if job.request.exclude_nodes:  # beside the other -R: LSF joins their select sections (bsub(1))
         others = " && ".join(f"hname!='{node}'" for node in job.request.exclude_nodes)
         yield "-R", f"select[{others}]", "exclude_nodes"
@@ -165,15 +260,15 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
 
 def _extras(job: JobSpec) -> Iterator[Line]:
     if job.request.dependency:
-        yield "-w", words.dependency(job.request.dependency), "dependency"
+        yield "-w", dependency_text(job.request.dependency), "dependency"
     if job.request.signal is not None:
-        name, minutes = words.signal(job.request.signal)
+        name, minutes = signal_and_minutes(job.request.signal)
         yield "-wa", name, "signal"
         yield "-wt", str(minutes), "signal"
     yield "-r" if job.request.requeue else "-rn", None, "requeue"
     if (mail := job.request.mail) is not None:
         yield "-u", mail.user, "mail"
-        yield from ((flag, None, "mail") for flag in words.mail(mail.events))
+        yield from ((flag, None, "mail") for flag in mail_flags(mail.events))
     if job.request.submit_environment == "clean":
         yield "-env", "none", "environment"
 

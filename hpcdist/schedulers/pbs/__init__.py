@@ -177,13 +177,13 @@ class Pbs(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.pbs.accounting import History  # for the details of one job alone
+        from hpcdist.schedulers.pbs.queries import History  # for the details of one job alone
 
         return History()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        from hpcdist.schedulers.pbs.starts import Estimated  # where somebody asks that
+        from hpcdist.schedulers.pbs.queries import Estimated  # where somebody asks that
 
         return Estimated()
 

@@ -7,15 +7,176 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.pbs import queues
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.survey import Fact, Node, Survey, kinds_of
-from hpcdist.units import Memory
+from hpcdist.site.survey import (
+    Fact,
+    Node,
+    NodeKind,
+    PartitionInfo,
+    SkippedPartition,
+    Survey,
+    counts,
+    kinds_of,
+)
+from hpcdist.units import Memory, Walltime
+
+# --- Queues as partitions: which take jobs of a user, which nodes serve them, and why others are left out
+#
+# Sources: pbs_queue_attributes(7B) of OpenPBS 23.06, and its recorded answers; that a Boolean which a vnode
+# does not set is False: the PBS Professional Administrator's Guide, "Matching Unset Resources to Job
+# Requests".
+
+_CLOCK: Final = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
+_AMOUNT: Final = re.compile(r"[\d:]+\w{0,2}")
+
+
+def parts_of(
+    queues: Mapping[str, Fields], hosts: Mapping[str, Sequence[Fields]], kinds: Sequence[NodeKind], user: str
+) -> tuple[tuple[PartitionInfo, ...], tuple[SkippedPartition, ...]]:
+    """Return the queues that take jobs of this user, and the others with the reason.
+
+    ``hosts``: the vnodes of each. A routing queue has the nodes of all queues to which it leads.
+    """
+    found, skipped = [], []
+    for name, queue in queues.items():
+        why = _closed(queue, user) or _by_route(name, queue, queues)
+        ends = [] if why else _ends(name, queues, user)
+        members = {host: None for end in ends for host in _members(end, queues[end], hosts)}
+        if why or not members:
+            skipped.append(SkippedPartition(name, why or _unserved(queue, ends)))
+        else:
+            found.append(_part(name, queue, [queues[end] for end in ends], counts(kinds, members)))
+    return tuple(found), tuple(skipped)
+
+
+def _is(queue: Fields, key: str) -> bool:
+    return str(queue.get(key)) == "True"
+
+
+def _closed(queue: Fields, user: str) -> str:
+    """Return why a queue takes or runs no jobs of this user, empty where it does."""
+    for key, what in (("enabled", "it takes no jobs"), ("started", "its jobs wait")):
+        if not _is(queue, key):
+            return f"{key} = {queue.get(key, 'False')}: {what}"
+    users = str(queue.get("acl_users", ""))
+    if _is(queue, "acl_user_enable") and users and not _lists(users, user):
+        return f"acl_users = {users}: not open to {user}"
+    return ""
+
+
+def _lists(users: str, user: str) -> bool:
+    """Whether a list such as ``+me@*,-you@host`` lets this user in."""
+    signs = [item.startswith("-") for item in users.split(",") if item.lstrip("+-").partition("@")[0] == user]
+    return bool(signs) and not any(signs)
+
+
+def _by_route(name: str, queue: Fields, queues: Mapping[str, Fields]) -> str:
+    if not _is(queue, "from_route_only"):
+        return ""
+    routes = [route for route, fields in queues.items() if name in _destinations(fields)]
+    return f"from_route_only = True: jobs get there by {' or '.join(routes) or 'a routing queue'}"
+
+
+def _destinations(queue: Fields) -> list[str]:
+    names = str(queue.get("route_destinations", "")).split(",")
+    return [name.strip().partition("@")[0] for name in names if name.strip()]
+
+
+def _ends(
+    name: str, queues: Mapping[str, Fields], user: str, seen: frozenset[str] = frozenset()
+) -> list[str]:
+    """Return the execution queues that a job in this one may get to; of one such, itself."""
+    queue = queues.get(name, {})
+    if name in seen or _closed(queue, user):
+        return []
+    if queue.get("queue_type") != "Route":
+        return [name]
+    ends = (_ends(end, queues, user, seen | {name}) for end in _destinations(queue))
+    return list(dict.fromkeys(end for some in ends for end in some))
+
+
+def _members(name: str, queue: Fields, hosts: Mapping[str, Sequence[Fields]]) -> Iterator[str]:
+    """Yield the hosts to which jobs of a queue may go.
+
+    A vnode with a queue of its own takes that one's only, and such a queue (``hasnodes``) no others;
+    beside that, the queue's default chunk may name resources that a vnode must have.
+    """
+    own = name if _is(queue, "hasnodes") else ""
+    labels = _labels(queue)
+    for host, vnodes in hosts.items():
+        if any(str(vnode.get("queue", "")) == own and _has(vnode, labels) for vnode in vnodes):
+            yield host
+
+
+def _labels(queue: Fields) -> dict[str, str]:
+    """Return what the chunks of a queue ask for unless a job says otherwise, but for amounts."""
+    chunk = queue.get("default_chunk")
+    asked = {key: str(value) for key, value in chunk.items()} if isinstance(chunk, dict) else {}
+    return {key: value for key, value in asked.items() if not _AMOUNT.fullmatch(value)}
+
+
+def _has(vnode: Fields, labels: Mapping[str, str]) -> bool:
+    """Whether a vnode has these resources; a Boolean that it does not set is False."""
+    own = vnode.get("resources_available")
+    own = own if isinstance(own, dict) else {}
+    return all(
+        value in str(own.get(key, "False" if value == "False" else "")).split(",")
+        for key, value in labels.items()
+    )
+
+
+def _unserved(queue: Fields, ends: Sequence[str]) -> str:
+    if queue.get("queue_type") == "Route" and not ends:
+        return f"it leads to no queue that takes jobs: {', '.join(_destinations(queue)) or 'none is named'}"
+    labels = ", ".join(f"{key}={value}" for key, value in _labels(queue).items())
+    return f"no node is for it{f', or has its default_chunk: {labels}' if labels else ''}"
+
+
+def _part(name: str, queue: Fields, ends: Sequence[Fields], nodes: Mapping[str, int]) -> PartitionInfo:
+    most, total = _least(_nodes(queue), _most(map(_nodes, ends))), sum(nodes.values())
+    seconds = _least(_seconds(queue), _most(map(_seconds, ends)))
+    routes = queue.get("queue_type") == "Route"
+    remarks = [f"routes to {', '.join(_destinations(queue))}"] if routes else []
+    remarks += [f"{key} = True" for key in ("acl_user_enable", "acl_group_enable") if _is(queue, key)]
+    return PartitionInfo(
+        name=name,
+        nodes=nodes,
+        max_nodes=most if most and most < total else None,
+        max_walltime=Walltime(seconds) if seconds else None,
+        remarks=tuple(remarks),
+    )
+
+
+def _limit(queue: Fields, name: str) -> str:
+    limits = queue.get("resources_max")
+    return str(limits.get(name, "")) if isinstance(limits, dict) else ""
+
+
+def _nodes(queue: Fields) -> int | None:
+    text = _limit(queue, "nodect")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _seconds(queue: Fields) -> int | None:
+    """Return a queue's longest walltime; PBS writes more than a day as hours."""
+    match = _CLOCK.fullmatch(_limit(queue, "walltime"))
+    return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]) if match else None
+
+
+def _most(limits: Iterable[int | None]) -> int | None:
+    """Return the largest limit, None where one has none."""
+    known = list(limits)
+    return None if None in known else max(filter(None, known), default=None)
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
 
 NODES: Final = Command(("pbsnodes", "-a", "-F", "json"))
 QUEUES: Final = Command(("qstat", "-Q", "-f", "-F", "json"))
@@ -39,7 +200,7 @@ class PbsSurveyor:
         kinds = kinds_of(map(_node, hosts))
         vnodes = {_name(host): host for host in hosts}
         attributes = section(answers.text(QUEUES), "Queue")
-        parts, skipped = queues.parts(attributes, vnodes, kinds, user)
+        parts, skipped = parts_of(attributes, vnodes, kinds, user)
         return Survey(
             scheduler="pbs",
             title=f"PBS {server.get('pbs_version', '')}".strip(),

@@ -122,9 +122,9 @@ class GridEngine(Scheduler):
 
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
         """Yield a warning for a parallel environment whose allocation rule the site file does not give."""
-        from hpcdist.schedulers.sge import environments
+        from hpcdist.schedulers.sge import directives
 
-        return environments.advice(job, site)
+        return directives.advice(job, site)
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#$`` lines with their origins.
@@ -194,7 +194,7 @@ class GridEngine(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.sge.accounting import Records  # for the details of one job alone
+        from hpcdist.schedulers.sge.queries import Records  # for the details of one job alone
 
         return Records()
 

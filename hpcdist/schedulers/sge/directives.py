@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.errors import PlanError, Problem, warning
+from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
@@ -25,10 +26,151 @@ from hpcdist.schedulers.directives import (
     further_directives,
     is_requested_by_user,
 )
+from hpcdist.schedulers.exclusion import names_nodes
 from hpcdist.schedulers.header import HeaderSyntax
-from hpcdist.schedulers.sge.environments import environment, no_environment, slots_of
-from hpcdist.schedulers.sge.options import dependency, elements, mail_points, option_problems
 from hpcdist.site.model import Site
+
+# --- How many slots a job asks for on each host, and which parallel environment gives them so
+#
+# Source: sge_pe(5) of 8.1.9, ``allocation_rule``: only a number gives so many slots on each host.
+
+_ANY: Final = "*"
+
+
+def slots_of(job: JobSpec, site: Site, group: Group) -> int:
+    """Return how many slots to ask for on each host: all of them where whole nodes are filled."""
+    known = site.node_types.get(group.node_type or "")
+    if site.sge.whole_nodes and job.request.exclusive and known and known.cpus:
+        return known.cpus
+    return group.cpus
+
+
+def environment(site: Site, slots: int, group: Group) -> str | None:
+    """Return the parallel environment, nothing for a single slot, None where the site has none for it."""
+    name = _sure(site, slots, group)
+    if name is None and _ANY in site.sge.environments:
+        return site.sge.environments[_ANY].replace("{slots}", str(slots))
+    return name
+
+
+def _sure(site: Site, slots: int, group: Group) -> str | None:
+    """Return the parallel environment that the site file gives for this number of slots a host."""
+    names = site.sge.environments
+    if str(slots) in names:
+        return names[str(slots)]
+    if slots * group.nodes == 1:
+        return ""
+    known = site.node_types.get(group.node_type or "")
+    if site.sge.whole_nodes and (slots != group.cpus or (known and known.cpus == slots)):
+        return site.sge.whole_nodes
+    return site.sge.one_node if group.nodes == 1 else None
+
+
+def no_environment(site: Site, slots: int, group: Group) -> Problem:
+    """Return the problem that a site has no parallel environment for these slots."""
+    known = ", ".join(site.sge.environments) or "none"
+    message = (
+        f"site {site.name} has no parallel environment that gives {slots} slots on each of {group.nodes} "
+        f"hosts (it has some for {known}), and without one Grid Engine distributes slots as it likes"
+    )
+    hint = "ask for other CPUs a task (`resources.cpu`), or name one in `sge.environments` of the site file"
+    return Problem(message, ("environment", "replicas"), hint)
+
+
+def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
+    """Yield a warning for an environment of which the site file does not give the allocation rule.
+
+    And that a script does not name the account that is an option of qsub.
+    """
+    if option := " ".join(job.request.submit_options):
+        yield Problem(
+            f"the account is an option of qsub: submitted by hand, `qsub {option} SCRIPT`", severity="note"
+        )
+    if site.directives.size:
+        return
+    name = site.sge.environments.get(_ANY, "")
+    group = job.placement.groups[0]
+    slots = slots_of(job, site, group)
+    if name and "{slots}" not in name and _sure(site, slots, group) is None:
+        yield warning(
+            f"site {site.name} does not say how parallel environment {name} allocates slots: unless its "
+            f"allocation_rule is {slots} (`qconf -sp {name}`), the job may end at once with exit code 86; "
+            f'write one that has it as `sge: {{environments: {{"{slots}": NAME}}}}` in the site file'
+        )
+
+
+# --- Arrays, dependencies and mail as Grid Engine's qsub writes them
+#
+# And settings that it does not have. It silently ignores a dependency on an id that no job has (tried on
+# 8.1.9).
+
+_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
+
+
+def elements(only: IndexRange) -> str:
+    """Return the value of ``-t``."""
+    return f"{only.first}-{only.first}" if only.last is None else str(only)
+
+
+def dependency(waits: Iterable[Dependency]) -> str:
+    """Return the value of ``-hold_jid``."""
+    return ",".join(job.id for one in waits for wait in one.conditions for job in wait.jobs)
+
+
+def _can_wait(one: Dependency) -> bool:
+    return len(one.alternatives) == 1 and all(
+        wait.kind == "afterany" and all(str(job).isdecimal() for job in wait.jobs) for wait in one.conditions
+    )
+
+
+def mail_points(events: Sequence[str]) -> str:
+    """Return the value of ``-m``."""
+    return (
+        "".join(sorted({letter for event in events for letter in _MAIL_POINTS.get(event.lower(), "")})) or "n"
+    )
+
+
+def option_problems(job: JobSpec) -> Iterator[Problem]:
+    """Yield what Grid Engine cannot express, each with its field."""
+    if job.completion.elastic:
+        message = (
+            "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
+        )
+        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    if job.request.sge.remote == "qrsh" and job.launch.remote_shell == "ssh" and job.placement.nodes > 1:
+        message = f"{job.launch.launcher} goes by ssh, and site {job.identity.site} says `sge.remote: qrsh`"
+        yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
+    if job.request.qos is not None:
+        yield Problem(
+            "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
+        )
+    yield from _array_problems(job.request.array)
+    if job.request.signal is not None:
+        # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
+        message = "Grid Engine sends no signal before the time limit that a job over several hosts outlives"
+        yield Problem(
+            message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
+        )
+    for one in job.request.dependency:
+        if not _can_wait(one):
+            message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {str(one)!r}"
+            ids = (job.id for wait in one.conditions for job in wait.jobs if job.id.isdecimal())
+            numbers = ":".join(ids) or "ID"
+            yield Problem(message, ("batch", "dependency"), f"write `afterany:{numbers}` if that will do")
+    if job.request.exclude_nodes and any(names_nodes(group.constraint) for group in job.placement.groups):
+        message = "Grid Engine takes one request of `hostname`, and `batch.constraint` has it already"
+        yield Problem(message, ("batch", "exclude_nodes"), "remove one of them")
+    for event in job.request.mail.events if job.request.mail else ():
+        if event.lower() not in _MAIL_POINTS:
+            hint = f"known: {', '.join(_MAIL_POINTS)}"
+            yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+
+
+def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
+    if array and (len(array.ranges) > 1 or array.ranges[0].first == 0):
+        message = f"Grid Engine has arrays of one range that begins at 1 or later, not {str(array)!r}"
+        yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")
+
 
 Line = tuple[str, str | None, str]
 """A flag, its value (None for a bare flag) and the field of the plan that it comes from."""

@@ -229,33 +229,33 @@ class Slurm(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.slurm.accounting import Sacct  # for the details of one job alone
+        from hpcdist.schedulers.slurm.queries import Records  # for the details of one job alone
 
-        return Sacct()
+        return Records()
 
     def balances(self) -> Balances:
         """Return what accounts have left."""
-        from hpcdist.schedulers.slurm.balance import Associations  # where somebody asks that
+        from hpcdist.schedulers.slurm.queries import Associations  # where somebody asks that
 
         return Associations()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        from hpcdist.schedulers.slurm.starts import QueueStarts  # where somebody asks that
+        from hpcdist.schedulers.slurm.queries import QueueStarts  # where somebody asks that
 
         return QueueStarts()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one srun, which shares the job's resources."""
-        from hpcdist.schedulers.slurm import inside  # where somebody looks into a job
+        from hpcdist.schedulers.slurm.queries import inside
 
-        yield inside.inside(nodes, words, terminal=terminal)
+        yield inside(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return salloc, and in it the script."""
-        from hpcdist.schedulers.slurm import shell  # where somebody wants one
+        from hpcdist.schedulers.slurm.queries import shell
 
-        return shell.shell(request)
+        return shell(request)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.

@@ -10,11 +10,20 @@ Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from datetime import datetime
+from itertools import chain, groupby
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
+from hpcdist.schedulers import answers, hostlist
+from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
+from hpcdist.schedulers.base import Estimate, Left, Nodes, ShellRequest
 from hpcdist.schedulers.job import APART, Job, JobState, Status, element_id, fold
+from hpcdist.schedulers.shells import options
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -280,3 +289,290 @@ def _record(text: str, token: str) -> tuple[str, Status | None]:
     if not state or _is_other(re.findall(r"(?m)^ +Comment=(.*)", text), token):
         return element, None
     return element, status(state[1], code[1] if code else "", state[2], "scontrol")
+
+
+# --- The starts of a job in the accounting: ``sacct -D`` shows each, with its steps below it
+#
+# ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one
+# node. ``TRESUsageInTot``: with ``mem`` the sum of that over the tasks of a step. ``TotalCPU`` of a job is
+# that of its steps. ``AllocTRES`` is what the job had, and is charged for; one that was cancelled in the
+# queue has none, and may have its end as its start (tried). ``ElapsedRaw`` is without the time for which it
+# was suspended (tried).
+# Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued
+# job has a submit time of its own.
+
+_COLUMNS: Final = (
+    "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot,elapsedraw"
+)
+_ROW: Final = re.compile(r"[0-9]+(?:_(?P<element>[0-9]+)|\+[0-9]+)?(?P<step>\..+)?")
+Number = TypeVar("Number", int, float)
+_EPOCH: Final = re.compile(r"[0-9]{1,12}")
+
+
+class Records:
+    """All starts of a job at once."""
+
+    at_once: Final = True
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each cluster."""
+        for cluster, numbers in by_cluster(jobs).items():
+            argv = ("sacct", "-D", "-n", "-P", "-j", ",".join(numbers), "-o", _COLUMNS)
+            yield command(*argv, cluster=cluster)._replace(environment=(("SLURM_TIME_FORMAT", "%s"),))
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield the starts; components of a heterogeneous job are one.
+
+        The n-th record of each is of the n-th start: their submit times may be a second apart.
+        """
+        found: dict[tuple[int | None, int], list[Usage]] = {}
+        seen: Counter[str] = Counter()
+        last, number = list[Usage](), job.id.partition(";")[0]
+        for line in completed.stdout.splitlines():
+            if not line.startswith(number) or line[len(number) : len(number) + 1].isdigit():
+                continue
+            columns = line.split("|")
+            match = _ROW.fullmatch(columns[0])
+            if not match or len(columns) != len(_COLUMNS.split(",")):
+                continue
+            if not match["step"]:
+                element = int(match["element"]) if match["element"] else None
+                last = found.setdefault((element, seen[columns[0]]), [])
+                last.append(_usage(element, columns))
+                seen[columns[0]] += 1
+            elif last:
+                last[-1] = _with_usage_of_step(last[-1], columns)
+        yield from map(_joined, found.values())
+
+
+def _usage(element: int | None, columns: list[str]) -> Usage:
+    _, state, code, submitted, start, end, memory, nodes, cpu, allocated, _, ran = columns
+    said = status(state, code)
+    queued, started, ended, elapsed = (
+        float(text) if _EPOCH.fullmatch(text) else None for text in (submitted, start, end, ran)
+    )
+    try:
+        hosts = tuple(hostlist.expand(nodes)) if nodes != "None assigned" else ()
+    except ValueError:
+        hosts = ()
+    usage = Usage(element, said.state, queued, started, ended, said.exit_code, hosts, size(memory))
+    had = _tres(allocated)
+    cpus, gpus = count(had.get("cpu", "")), _gpus(had)
+    if said.state.is_final and not (allocated and started):
+        return replace(usage, started=None, cpus=0, gpus=0, elapsed=0.0)
+    if started is None:
+        return usage
+    return replace(usage, cpu_seconds=seconds(cpu), cpus=cpus, gpus=gpus, elapsed=elapsed)
+
+
+def _tres(text: str) -> dict[str, str]:
+    """Return the values of ``cpu=4,gres/gpu:a100=2,mem=8G`` by their names."""
+    return dict(item.split("=", 1) for item in text.split(",") if "=" in item)
+
+
+def _gpus(had: Mapping[str, str]) -> int | None:
+    """Return the GPUs, by their types where only these are in AccountingStorageTRES; None where none are."""
+    typed = [count(number) or 0 for name, number in had.items() if name.startswith("gres/gpu:")]
+    whole = count(had.get("gres/gpu", ""))
+    return sum(typed) or None if whole is None else whole
+
+
+def _with_usage_of_step(usage: Usage, columns: list[str]) -> Usage:
+    """Add what a step used. Steps may run beside each other, as srun's beside the job's script."""
+    return replace(
+        usage,
+        max_memory=_most([usage.max_memory, size(columns[6])]),
+        total_memory=_sum([usage.total_memory, size(_tres(columns[10]).get("mem", ""))]),
+    )
+
+
+def _joined(parts: Sequence[Usage]) -> Usage:
+    """Return the components of a start as one; it is over when all are, and each has its own hours."""
+    first, *others = parts
+    if not others:
+        return first
+    ended = of_components([Status(part.state, exit_code=part.exit_code) for part in parts])
+    is_over = all(part.ended is not None for part in parts)
+    return replace(
+        first,
+        state=ended.state,
+        started=min((part.started for part in parts if part.started is not None), default=None),
+        ended=_most(part.ended for part in parts) if is_over else None,
+        exit_code=ended.exit_code,
+        hosts=(*chain.from_iterable(part.hosts for part in parts),),
+        max_memory=_most(part.max_memory for part in parts),
+        total_memory=_sum(part.total_memory for part in parts),
+        cpu_seconds=_sum(part.cpu_seconds for part in parts),
+        cpus=_sum(part.cpus for part in parts),
+        gpus=_sum(part.gpus for part in parts),
+        elapsed=_most(part.elapsed for part in parts),
+        gpu_seconds=_sum(times(part.gpus, part.elapsed) for part in parts),
+        cpu_seconds_had=_sum(times(part.cpus, part.elapsed) for part in parts),
+    )
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """Return the sum of what is known."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def _most(values: Iterable[Number | None]) -> Number | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+# --- When Slurm expects jobs to start: ``sbatch --test-only`` for a script, squeue for jobs that wait
+#
+# With ``SLURM_TIME_FORMAT=%s`` both write seconds since 1970, whatever zone this machine is in.
+# Sources: sbatch(1) and squeue(1) (``--start``, ``%S``); answers of a real 22.05.8.
+
+_IN_SECONDS: Final = (("SLURM_TIME_FORMAT", "%s"),)
+_PATIENCE: Final = 15.0
+_EXPECTED: Final = re.compile(r"\bJob \d+ to start at (\S+) using\b")
+
+
+class QueueStarts:
+    """``sbatch --test-only`` and squeue."""
+
+    def test(self, script: str) -> Command:
+        """Return ``sbatch --test-only``, which gets the script by standard input and submits nothing."""
+        argv = ("sbatch", "--test-only")
+        return Command(argv, _IN_SECONDS, DROP, KEEP, stdin=script, timeout=_PATIENCE)
+
+    def read_test(self, completed: Completed) -> Estimate:
+        """Return what it printed, on standard error; else its last line, which is the controller's."""
+        if completed.missing:
+            return Estimate(why="there is no sbatch on this machine")
+        found = _EXPECTED.search(completed.stderr + completed.stdout)
+        start = _moment(found[1]) if found and completed.ok else None
+        if start is not None:
+            return Estimate(start)
+        lines = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
+        return Estimate(why=lines[-1] if lines and not completed.timed_out else answers.why(completed))
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield squeue for the jobs that wait, one command for each cluster."""
+        for cluster, numbers in by_cluster(jobs).items():
+            argv = ("squeue", "-h", "-t", "PD", "-j", ",".join(numbers), "-o", "%i|%S")
+            yield command(*argv, cluster=cluster, timeout=_PATIENCE)._replace(environment=_IN_SECONDS)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, float]:
+        """Return the earliest time of the parts of each job; ``N/A`` is none."""
+        ids = {job.id.partition(";")[0]: job.id for job in jobs}
+        found: dict[str, float] = {}
+        for line in completed.stdout.splitlines():
+            number, _, text = line.partition("|")
+            job_id, start = ids.get(base_id(number)), _moment(text.strip())
+            if job_id is not None and start is not None:
+                found[job_id] = min(start, found.get(job_id, start))
+        return found
+
+
+def _moment(text: str) -> float | None:
+    """Return seconds since 1970, also of a local time as a Slurm writes it that ignores the format."""
+    if re.fullmatch(r"[0-9]{1,12}", text):
+        return float(text)
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+# --- What Slurm's associations have left: GrpTRESMins of an account, and of its user, less what is used
+#
+# ``scontrol show assoc_mgr`` writes ``LIMIT(USED)`` in minutes, ``N`` for no limit, and needs neither the
+# database nor a priority plugin, as sacctmgr and sshare do. Limits of accounts above this one, and of QOS,
+# are not read.
+# Sources: scontrol(1), resource_limits.html; answers of a real 22.05.8.
+
+_UNITS: Final = {
+    "gres/gpu": "GPU-hours",
+    "node": "node-hours",
+    "cpu": "CPU-hours",
+    "billing": "billing-hours",
+}
+_LIMIT: Final = re.compile(r"([\w/]+)=([0-9]{1,15})\(([0-9]{1,15})\)")
+
+
+class Associations:
+    """The limits of an account, and of its user in it."""
+
+    def ask(self, account: str) -> Command:
+        """Return the scontrol command."""
+        argv = ("scontrol", "-o", "show", "assoc_mgr", f"accounts={account}", "flags=assoc")
+        return command(*argv, timeout=5.0)
+
+    def read(self, completed: Completed, account: str, user: str) -> Iterator[Left]:
+        """Yield the least that is left by the account's own limits and those of this user in it."""
+        found: dict[str, Left] = {}
+        for line in completed.stdout.splitlines():
+            fields = dict(word.partition("=")[::2] for word in line.split())
+            own = fields.get("UserName", "").partition("(")[0] in ("", user)
+            if fields.get("Account", "").casefold() == account.casefold() and own:
+                for left in _lefts(fields.get("GrpTRESMins", "")):
+                    if left.unit not in found or left.amount < found[left.unit].amount:
+                        found[left.unit] = left
+        yield from found.values()
+
+
+def _lefts(text: str) -> Iterator[Left]:
+    for name, limit, used in _LIMIT.findall(text):
+        if name in _UNITS:
+            yield Left((int(limit) - int(used)) / 60, _UNITS[name], int(limit) / 60)
+
+
+# --- An allocation for a shell: salloc, and in it the step that interactive shells have since 20.11
+#
+# Sources: salloc(1) and ``InteractiveStepOptions`` of slurm.conf(5); tried on 22.05.8. That step takes
+# nothing of the allocation, so that others run beside it; salloc ends the job when its program ends, or by
+# a signal.
+
+_OF_SBATCH: Final = ("--requeue", "--no-requeue", "--open-mode", "--export")
+
+
+def shell(request: ShellRequest) -> Command:
+    """Return the salloc command; its token is the job's comment, as that of a batch job."""
+    words = ["salloc", f"--comment=hpcdist:{request.submission.token}"]
+    for component, own in groupby(request.directives, key=lambda directive: directive.group):
+        words += [":"] if component else []
+        words += options(own, _OF_SBATCH)
+    terminal = ["--pty"] if request.terminal else []
+    words += ["srun", "--interactive", "--preserve-env", "--mpi=none", *terminal]
+    drop = (*DROP, "SALLOC_", "SRUN_")
+    return Command((*words, "bash", request.submission.script), (), drop, (*KEEP, "LC_ALL"))
+
+
+# --- Commands in a job that runs: steps that share its resources with the others
+#
+# Sources: srun(1) of 22.05, and a real 22.05.8, whose ``--jobid`` takes no element of an array (``2_0``). A
+# component of a heterogeneous job (``2+1``) is reached by the job's own number and ``--het-group``.
+
+# $1 the element of an array; the number of its own under which Slurm keeps it is known to squeue.
+_OF_ELEMENT: Final = """\
+id=$(squeue -h -j "$1" -o %A) && [[ $id ]] || exit
+shift
+exec srun --jobid="$id" "$@"
+"""
+
+
+def inside(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Command:
+    """Return one srun for all of the nodes.
+
+    ``--quiet`` leaves out remarks; errors are still printed.
+    """
+    count = len(nodes.names)
+    options = (
+        "--quiet",
+        "--overlap",
+        f"--nodes={count}",
+        f"--ntasks={count}",
+        "--ntasks-per-node=1",
+        f"--nodelist={','.join(nodes.names)}",
+        "--mem=0",
+        *(["--pty"] if terminal else []),
+        *words,
+    )
+    job, is_component, component = nodes.job.partition("+")
+    group = (f"--het-group={component}",) if is_component else ()
+    start = ("bash", "-c", _OF_ELEMENT, "hpcdist", job) if "_" in job else ("srun", f"--jobid={job}", *group)
+    return Command((*start, *options), drop_environment=DROP, keep_environment=(*KEEP, "LC_ALL"))
