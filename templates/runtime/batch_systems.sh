@@ -17,7 +17,7 @@ hpcdist_watch_limit() {
   is_running() { [[ $script ]] && { kill -0 "$script" || { script='' && false; }; }; }
   others() { [[ $token ]] && grep -lszxF -e "HPCDIST_TOKEN=$token" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$script"; }
   hpcdist_seconds_of "$3"
-  while ((SECONDS < seconds)); do
+  while ((SECONDS <= seconds)); do # it counts the clock's whole seconds, and may be one ahead
     sleep 1
     is_running || [[ $(others) ]] || return 0
   done
