@@ -50,6 +50,7 @@ def submitted(folder: Path, example: str, *options: str) -> str:
 
 
 @pytest.mark.extended
+@pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(tmp_path: Path, example: str) -> None:

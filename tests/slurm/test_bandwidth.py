@@ -12,7 +12,7 @@ import pytest
 from tests.slurm.cluster import Cluster
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = [pytest.mark.real, pytest.mark.extended]
+pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.long]
 
 DOCTOR: Final = (PYTHON, "-m", "hpcdist", "doctor", "--job", "--gpus", "1", "--json")
 SLOW: Final = ["tbf", "rate", "20mbit", "burst", "16kb", "latency", "100ms"]

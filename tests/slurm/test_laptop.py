@@ -17,7 +17,7 @@ from tests.slurm.cluster import CHECKOUT, Cluster, Completed, Process
 from tests.slurm.process import UNSHARE, first_below, until
 from tests.slurm.users import PYTHON, User
 
-pytestmark = [pytest.mark.real, pytest.mark.extended]
+pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.long]
 
 ADDRESS = "10.77.0.200"
 

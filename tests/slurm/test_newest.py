@@ -35,7 +35,9 @@ def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Somebody on a cluster with the Slurm of a release, and with a topology."""
     release, topology = request.param
     release = newest() if release == "newest" else release
-    with Cluster.boot(tmp_path_factory.mktemp("newer"), release=release, topology=topology) as cluster:
+    # KillWait is that of Slurm: a script must be in the queue again before it is killed.
+    place = tmp_path_factory.mktemp("newer")
+    with Cluster.boot(place, release=release, topology=topology, kill_wait=30) as cluster:
         directory = cluster.workdir()
         site = yaml.safe_load((CHECKOUT / "site_configs" / "testbed.yaml").read_text())
         site |= {"name": "newer", "launchers": {}}  # these packages have no PMIx

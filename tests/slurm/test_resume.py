@@ -16,7 +16,7 @@ from tests.slurm.partitions import administer, partition
 from tests.slurm.process import until
 from tests.slurm.users import User, framework_path
 
-pytestmark = [pytest.mark.real, pytest.mark.extended]
+pytestmark = [pytest.mark.real, pytest.mark.extended, pytest.mark.long]
 
 LIGHTNING_SCRIPT = """\
 import os, sys, time

@@ -15,7 +15,7 @@ from tests.slurm.cluster import CHECKOUT
 from tests.slurm.process import until
 from tests.slurm.users import User
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
 @pytest.mark.extended

@@ -17,7 +17,7 @@ from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("examples")]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("examples")]
 
 CLIENTS: Final = ("hpcdist", "polyaxon", "polyaxon-0", "file", "print")
 POLYAXON: Final = CHECKOUT / ".frameworks" / "polyaxon" / "lib"
