@@ -120,16 +120,14 @@ class Bounded:
         except _Late:
             problem = Problem(f"MLflow at {self._uri}: no whole answer in {seconds:g} s", hint=_AGAIN)
             raise NoAnswer(problem) from None
-        except Exception as error:
+        except Exception as error:  # also whatever its client makes of an answer in no form
             hint = "is it a server of MLflow?"
-            if isinstance(error.__context__ or error, MemoryError):
+            if MemoryError in {type(error), type(error.__context__)}:
                 message = f"MLflow at {self._uri}: an answer of more than {_BYTES >> 30} GiB"
                 raise ServiceError(Problem(message, hint=hint)) from None
             if isinstance(error, MlflowException | RequestException | ServiceError | OSError):
                 raise
-            why = (
-                f"{type(error).__name__}: {_one_line(error)}"  # what its client makes of an answer in no form
-            )
+            why = f"{type(error).__name__}: {_one_line(error)}"
             message = f"MLflow at {self._uri}: its answer cannot be read: {why:.200}"
             raise ServiceError(Problem(message, hint=hint)) from None
 
