@@ -106,7 +106,7 @@ class Accounting(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether one command asks for several jobs; else each job has commands of its own."""
+        """Whether a command asks for all these jobs; else it asks for one job."""
         ...
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -218,9 +218,9 @@ class Scheduler(ABC):
     """The flags that name the nodes which a job must not get, or those that it must."""
 
     orphan_directive: str = ""
-    """The directive by which a job ends as soon as it can never start; empty where such jobs end anyway.
+    """The directive by which a job ends as soon as it can never start; empty where there is none.
 
-    Without it the job waits for ever, unless the site has configured that. PBS and Flux end such jobs anyway.
+    Without it the job waits for ever, unless the site has configured that; PBS and Flux end such jobs anyway.
     """
 
     pmi_launcher: str = ""
@@ -318,7 +318,7 @@ class Scheduler(ABC):
         return ()
 
     def ask_nodes(self, nodes: Sequence[str]) -> Command | None:
-        """Return the command that shows the states of these nodes, of which a job may have lost one."""
+        """Return the command that shows the states of these nodes; a job may have lost one of them."""
         return None
 
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
@@ -358,7 +358,7 @@ class Scheduler(ABC):
         return None
 
     def list_pmi_types(self) -> Command | None:
-        """Return the command that lists the types of PMI of its launcher, one of which a site file names."""
+        """Return the command that lists the types of PMI of `pmi_launcher`; a site file names one type."""
         return None
 
     def read_pmi_types(self, completed: Completed) -> tuple[str, ...]:

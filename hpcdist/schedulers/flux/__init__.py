@@ -13,7 +13,7 @@ from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, plain_id
+from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, Times, plain_id
 from hpcdist.schedulers.inside import line_of
 from hpcdist.schedulers.job import Job, JobState, Status
 
@@ -153,8 +153,6 @@ class Flux(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.flux.queries import Times  # for the details of one job alone
-
         return Times()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:

@@ -16,7 +16,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, ask, records, tokens
+from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, MaxMem, ask, records, tokens
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -150,8 +150,6 @@ class Lsf(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.lsf.queries import MaxMem  # for the details of one job alone
-
         return MaxMem()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:

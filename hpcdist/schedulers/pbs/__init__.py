@@ -17,7 +17,19 @@ from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
+from hpcdist.schedulers.pbs.queries import (
+    DROP,
+    PREFIX,
+    TOKEN,
+    Estimated,
+    History,
+    Qstat,
+    command,
+    find,
+    key,
+    records,
+    token_of,
+)
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -177,14 +189,10 @@ class Pbs(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.pbs.queries import History  # for the details of one job alone
-
         return History()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        from hpcdist.schedulers.pbs.queries import Estimated  # where somebody asks that
-
         return Estimated()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:

@@ -16,7 +16,7 @@ from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, bash, tokens
+from hpcdist.schedulers.sge.queries import DROP, KEEP, Qacct, Qstat, Records, bash, tokens
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -194,8 +194,6 @@ class GridEngine(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.sge.queries import Records  # for the details of one job alone
-
         return Records()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:

@@ -14,7 +14,20 @@ from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import ArrayLimit, LibraryStatus, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
+from hpcdist.schedulers.slurm import queries
+from hpcdist.schedulers.slurm.queries import (
+    DROP,
+    KEEP,
+    Associations,
+    QueueStarts,
+    Records,
+    Sacct,
+    Scontrol,
+    Squeue,
+    base_id,
+    by_cluster,
+    command,
+)
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -229,33 +242,23 @@ class Slurm(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        from hpcdist.schedulers.slurm.queries import Records  # for the details of one job alone
-
         return Records()
 
     def balances(self) -> Balances:
         """Return what accounts have left."""
-        from hpcdist.schedulers.slurm.queries import Associations  # where somebody asks that
-
         return Associations()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        from hpcdist.schedulers.slurm.queries import QueueStarts  # where somebody asks that
-
         return QueueStarts()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one srun, which shares the job's resources."""
-        from hpcdist.schedulers.slurm.queries import inside
-
-        yield inside(nodes, words, terminal=terminal)
+        yield queries.inside(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return salloc, and in it the script."""
-        from hpcdist.schedulers.slurm.queries import shell
-
-        return shell(request)
+        return queries.shell(request)
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the scancel command; it says nothing of jobs that are over.
