@@ -17,19 +17,8 @@ from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
 from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.pbs.queries import (
-    DROP,
-    PREFIX,
-    TOKEN,
-    Estimated,
-    History,
-    Qstat,
-    command,
-    find,
-    key,
-    records,
-    token_of,
-)
+from hpcdist.schedulers.pbs import queries
+from hpcdist.schedulers.pbs.queries import DROP, PREFIX, TOKEN, Qstat, command, find, key, records, token_of
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -189,11 +178,11 @@ class Pbs(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        return History()
+        return queries.History()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        return Estimated()
+        return queries.Estimated()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""

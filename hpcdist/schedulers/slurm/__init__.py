@@ -15,19 +15,7 @@ from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import ArrayLimit, LibraryStatus, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm import queries
-from hpcdist.schedulers.slurm.queries import (
-    DROP,
-    KEEP,
-    Associations,
-    QueueStarts,
-    Records,
-    Sacct,
-    Scontrol,
-    Squeue,
-    base_id,
-    by_cluster,
-    command,
-)
+from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
@@ -242,15 +230,15 @@ class Slurm(Scheduler):
 
     def accounting(self) -> Accounting:
         """Return what it keeps of the starts of a job."""
-        return Records()
+        return queries.Records()
 
     def balances(self) -> Balances:
         """Return what accounts have left."""
-        return Associations()
+        return queries.Associations()
 
     def starts(self) -> Starts:
         """Return when it expects jobs to start."""
-        return QueueStarts()
+        return queries.QueueStarts()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one srun, which shares the job's resources."""
