@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
-from hpcdist.runs import attempts, events, packed
+from hpcdist.runs import attempts, packed
 from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import JobState, Status, split_id
+from hpcdist.schedulers.job import LATEST, JobState, Status, split_id
 from hpcdist.tracking import outputs, series, trial_params
 from hpcdist.tracking.entries import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
@@ -85,7 +85,7 @@ class Item(NamedTuple):
         """
         for name, points in self.series.items():
             for step, value, at in zip(*points, strict=True):
-                yield name, step, at if 0 < at < events.LATEST else 0.0, value
+                yield name, step, at if 0 < at < LATEST else 0.0, value
 
 
 def read(report: Report, now: float) -> tuple[list[Item], list[Problem]]:

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 from hpcdist.host import untrusted
 from hpcdist.nodes.evidence import Evidence
 from hpcdist.nodes.suspicion import WEIGHTS
-from hpcdist.runs import endings, events
+from hpcdist.schedulers.job import LATEST, NODE
 
 _MAX_BYTES: Final = 1 << 26
 _MAX_TEXT: Final = 500
-_LATEST: Final = float(events.LATEST)
+_LATEST: Final = float(LATEST)
 
 
 class Entry(NamedTuple):
@@ -178,7 +178,7 @@ def _text(value: Any) -> str:
 
 def _node(value: Any) -> str:
     """Return the name of a node, which may become a word of a command."""
-    if not endings.NODE.fullmatch(_text(value)):
+    if not NODE.fullmatch(_text(value)):
         raise ValueError(value)
     return _text(value)
 

@@ -19,10 +19,9 @@ from hpcdist.nodes import shown
 from hpcdist.nodes.evidence import Evidence, Kind
 from hpcdist.nodes.ledger import Entry, Ledger, Taken
 from hpcdist.nodes.suspicion import HALF_LIFE
-from hpcdist.runs import endings
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.schedulers.job import split_id
+from hpcdist.schedulers.job import NODE, split_id
 
 _FORGOTTEN_AFTER: Final = 12 * HALF_LIFE
 """An older log is not read: what it has weighs less than a thousandth."""
@@ -98,7 +97,7 @@ def _of_log(log: Iterable[Event], run: Evidence) -> Iterator[Evidence]:
         if event.what in ("started", "restarted", "skipped"):
             begun[element] = begun.get(element, 0) + (-1 if event.what == "skipped" else 1)
         kind = _KINDS.get(event.what)
-        if kind and (kind == "lost" or is_completed) and endings.NODE.fullmatch(event.value):
+        if kind and (kind == "lost" or is_completed) and NODE.fullmatch(event.value):
             yield run._replace(
                 at=float(event.at),
                 node=event.value,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from hpcdist.host.command import Command
 from hpcdist.runs.elements import Elements, numbers
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import SIGNALLED, TERMINATED, Job, JobState, Status, element_id, split_id
+from hpcdist.schedulers.job import NODE, SIGNALLED, TERMINATED, Job, JobState, Status, element_id, split_id
 
 _CANCELLED: Final = "cancelled"
 _OVER: Final = "over"
@@ -33,7 +32,6 @@ Without it exit code 0 is the program's own, also where a cancellation kills the
 _BESIDE: Final = frozenset({RESUMED, LOST})
 _ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
 _SOURCE: Final = "run directory"
-NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NODES_BYTES: Final = 1 << 22
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hpcdist.runs.record import JOB_ID
+from hpcdist.schedulers.job import LATEST
 
 MAX_BYTES: Final = 1 << 26
-LATEST: Final = 253402300799
-"""The last second of the year 9999, the limit of ``datetime``."""
 
 _EVENT: Final = re.compile(rf"(?m)^([a-z]+) ({JOB_ID}) ([0-9]{{1,12}}) (?![0-9]{{11}})([!-~]{{1,255}})\n")
 _PACKING: Final = re.compile(r"\+([0-9]{1,9})$")

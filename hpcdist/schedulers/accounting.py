@@ -8,20 +8,18 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from hpcdist.schedulers.job import JobState
+from hpcdist.schedulers.job import LATEST, NODE, JobState
 
 _SPAN: Final = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,2}(?:\.[0-9]{1,9})?)")
 _SECONDS: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *(?:s|second\(s\))?")
 _SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
 
 
-Moment = Annotated[float, Meta(ge=0, lt=253402300799)]
-"""Seconds since 1970, before the year 10000, which ``datetime`` has not."""
-
+Moment = Annotated[float, Meta(ge=0, lt=LATEST)]
 Seconds = Annotated[float, Meta(ge=0, lt=1 << 53)]
 Bytes = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
-Host = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")]
+Host = Annotated[str, Meta(pattern=rf"\A{NODE.pattern}\Z")]
 
 
 class Usage(Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
@@ -12,6 +13,11 @@ SIGNALLED: Final = 128
 TERMINATED: Final = SIGNALLED + 15
 """The exit code of a program that SIGTERM ended."""
 
+LATEST: Final = 253402300799
+"""The last second of the year 9999, the limit of ``datetime``."""
+
+NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""The name of a node, which is safe as a word of a command."""
 
 APART: Final = "component "
 """How a reason begins that has the state of each component of a job, as they ended apart."""
