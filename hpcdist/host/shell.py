@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -46,13 +46,15 @@ class Shell(NamedTuple):
         this process is killed. A command that a signal ended has 128 + its number, as in a shell.
         """
         environment = environment_of(command, self.environment)
-        try:
-            process = subprocess.Popen(command.argv, env=environment, cwd=command.cwd or None)
-        except OSError as error:
-            os.write(2, f"{error.filename or command.argv[0]}: {error.strerror}\n".encode())
-            return 127 if isinstance(error, FileNotFoundError) else 126
-        with _signals_to(process), _ended_with_parent(str(process.pid), "TERM"):
-            code = process.wait()
+        with signals_left() as leave_to:
+            try:
+                process = subprocess.Popen(command.argv, env=environment, cwd=command.cwd or None)
+            except OSError as error:
+                os.write(2, f"{error.filename or command.argv[0]}: {error.strerror}\n".encode())
+                return 127 if isinstance(error, FileNotFoundError) else 126
+            leave_to(process)
+            with _ended_with_parent(str(process.pid), "TERM"):
+                code = process.wait()
         return code if code >= 0 else 128 - code
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
@@ -96,14 +98,27 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave this process's signals to another one: those of the terminal reach it anyway, others are sent."""
+def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Leave this process's signals to another, which is named as soon as it has started.
+
+    Those of the terminal reach it anyway; others are sent, also those that came before it had started.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def passed_on(number: int, _frame: object) -> None:
-        process.send_signal(number)
+        if processes:
+            processes[0].send_signal(number)
+        else:
+            early.append(number)
 
     def left(_number: int, _frame: object) -> None:
         pass
+
+    def leave_to(process: subprocess.Popen[bytes]) -> None:
+        processes.append(process)
+        for number in early:
+            process.send_signal(number)
 
     handlers = {
         signal.SIGINT: left,
@@ -115,7 +130,7 @@ def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
         handlers = {}  # signal(2) is the main thread's
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield
+        yield leave_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.host.shell import Shell, environment_of
+from hpcdist.host.shell import Shell, environment_of, signals_left
 from tests.slurm.process import until
 
 
@@ -51,6 +51,14 @@ def test_a_signal_to_us_reaches_the_command_and_ctrl_c_is_its_own(tmp_path: Path
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
     assert (process.wait(60), (tmp_path / "told").read_text()) == (7, "told\n")
+
+
+def test_a_signal_that_comes_before_the_command_has_started_reaches_it() -> None:
+    with signals_left() as leave_to:
+        os.kill(os.getpid(), signal.SIGTERM)
+        process = subprocess.Popen(["sleep", "60"])
+        leave_to(process)
+    assert process.wait(60) == -signal.SIGTERM
 
 
 def test_a_missing_program() -> None:
