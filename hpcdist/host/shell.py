@@ -82,10 +82,6 @@ def _stdout(command: Command) -> contextlib.AbstractContextManager[int | IO[byte
     return command.stdout.open("wb") if command.stdout else contextlib.nullcontext(subprocess.PIPE)
 
 
-def _text_for(command: Command) -> str | None:
-    return command.stdin or None if isinstance(command.stdin, str) else None
-
-
 def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
     """Return the process's environment: the base without dropped variables, LC_ALL, the command's own."""
     language = {} if "LC_ALL" in command.keep_environment else {"LC_ALL": "C"}
@@ -101,39 +97,28 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
 def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     """Leave this process's signals to another, which is named as soon as it has started.
 
-    Those of the terminal reach it anyway; others are sent, also those that came before it had started.
+    Those of the terminal reach it anyway; others are sent, also where they came before its start.
     """
-    processes: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+    left: list[int] = []
 
-    def passed_on(number: int, _frame: object) -> None:
-        if processes:
-            processes[0].send_signal(number)
-        else:
-            early.append(number)
-
-    def left(_number: int, _frame: object) -> None:
-        pass
+    def leave(number: int, _frame: object) -> None:
+        left.extend({number} & {signal.SIGTERM, signal.SIGHUP})
+        send()
 
     def leave_to(process: subprocess.Popen[bytes]) -> None:
-        processes.append(process)
-        for number in early:
-            process.send_signal(number)
+        started.append(process)
+        send()
 
-    handlers = {
-        signal.SIGINT: left,
-        signal.SIGQUIT: left,
-        signal.SIGTERM: passed_on,
-        signal.SIGHUP: passed_on,
-    }
-    if threading.current_thread() is not threading.main_thread():
-        handlers = {}  # signal(2) is the main thread's
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
+    def send() -> None:
+        while started and left:
+            started[0].send_signal(left.pop(0))
+
+    is_main = threading.current_thread() is threading.main_thread()  # signal(2) is that one's
+    with contextlib.ExitStack() as handlers:
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP) if is_main else ():
+            handlers.callback(signal.signal, number, signal.signal(number, leave))
         yield leave_to
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -158,13 +143,13 @@ def _ended_with_parent(target: str, name: str) -> Iterator[None]:
 
 
 def _finish(process: subprocess.Popen[str], command: Command) -> Completed:
-    end, text = time.monotonic() + command.timeout, _text_for(command)
+    end, text = time.monotonic() + command.timeout, command.stdin if isinstance(command.stdin, str) else ""
     while True:
         left = end - time.monotonic()
         try:
-            out, err = process.communicate(text, max(0.0, min(left, _LOOK)))
+            out, err = process.communicate(text or None, max(0.0, min(left, _LOOK)))
         except subprocess.TimeoutExpired as sofar:
-            text = None  # it is being sent
+            text = ""  # it is being sent
             if _printed(command, sofar.stdout, sofar.stderr) > command.most:
                 return _too_long(command, *_kill(process))
             if left <= 0:

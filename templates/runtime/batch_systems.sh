@@ -31,11 +31,8 @@ hpcdist_watch_limit() {
     is_running || [[ $(others) ]] || return 0
   done
   [[ $token || ! $script ]] || kill -KILL -- "-$script"
-  # shellcheck disable=SC2046 # these are words
-  kill -KILL $(others)
-  sleep 1
   # shellcheck disable=SC2046,SC2086 # these are words
-  kill -KILL $script $(others)
+  { kill -KILL $(others); sleep 1; kill -KILL $script $(others); }
 }
 
 begin_pbs() {

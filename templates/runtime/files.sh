@@ -75,7 +75,7 @@ hpcdist_write_task() {
 hpcdist_task_text() {
   local functions=(hpcdist_reset_shell hpcdist_begin_task hpcdist_add_modules hpcdist_set_polyaxon hpcdist_begin_task_setup
     hpcdist_end_unprepared hpcdist_end_task_setup hpcdist_run_task hpcdist_trap_task_signals hpcdist_is_signalled_alone hpcdist_hear
-    hpcdist_pass_on hpcdist_below hpcdist_become hpcdist_run_signalled hpcdist_wait_for_program hpcdist_label task_environment hpcdist_fail_task hpcdist_first_to_fail
+    hpcdist_pass_on hpcdist_below hpcdist_become hpcdist_run_signalled hpcdist_wait_for_program hpcdist_is_forgotten hpcdist_label task_environment hpcdist_fail_task hpcdist_first_to_fail
     hpcdist_set_task_env hpcdist_read_count hpcdist_set_address hpcdist_take_gpus peers hpcdist_count_oom_kills "${hpcdist_of_usage[@]}"
     "${hpcdist_of_faults[@]}")
   local runs=hpcdist_run_task

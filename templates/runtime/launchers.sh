@@ -176,6 +176,9 @@ start_processes() {
   while [[ $(jobs -rp) ]]; do
     hpcdist_signalled=
     wait -n || [[ $hpcdist_signalled${hpcdist[go_on]:-} ]] || hpcdist_signal_processes TERM
+    [[ ! $hpcdist_signalled ]] || for hpcdist_rank in "${!hpcdist_pids[@]}"; do
+      ! hpcdist_is_forgotten "${hpcdist_pids[hpcdist_rank]}" || { hpcdist_code=1 && unset "hpcdist_pids[hpcdist_rank]"; }
+    done
   done
   for hpcdist_pid in "${hpcdist_pids[@]}"; do
     wait "$hpcdist_pid" || hpcdist_code=$?

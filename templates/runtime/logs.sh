@@ -2,10 +2,8 @@
 
 # Links in the run's logs name them. A requeued job goes on in the files of its earlier starts.
 hpcdist_open_logs() {
-  local key
-  for key in output error; do
-    [[ ! ${hpcdist[$key]:-} ]] || hpcdist_open_log "$key" "${hpcdist[$key]}"
-  done
+  [[ ! ${hpcdist[output]:-} ]] || hpcdist_open_log output "${hpcdist[output]}"
+  [[ ! ${hpcdist[error]:-} ]] || hpcdist_open_log error "${hpcdist[error]}"
 }
 hpcdist_open_log() {
   local file=$2 name=job${hpcdist_element:+-$hpcdist_element}
@@ -16,10 +14,7 @@ hpcdist_open_log() {
   [[ $file == /* ]] || file=$PWD/$file
   { mkdir -p "${file%/*}" && : >>"$file" && ln -sfn "$file" "$HPCDIST_RUN_DIR/logs/$name.$1.out"; } ||
     hpcdist_fail "cannot write to $file on $(uname -n), which batch.$1 names"
-  case $1 in
-  output) exec >>"$file" 2>&1 ;;
-  error) exec 2>>"$file" ;;
-  esac
+  if [[ $1 == output ]]; then exec >>"$file" 2>&1; else exec 2>>"$file"; fi
 }
 
 # Writes a line into the log in which an attempt after the first begins, by which `hpcdist logs --attempt` finds it; also

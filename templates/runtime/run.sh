@@ -71,7 +71,16 @@ hpcdist_wait_for_program() {
     # 127: it was gone before this wait, and an earlier one returned its exit code.
     ((code == 127 && hpcdist_code != 127)) || hpcdist_code=$code
     [[ $hpcdist_signal ]] || return 0
+    ! hpcdist_is_forgotten "$hpcdist_program" || break
   done
+  hpcdist_code=1
+}
+# Whether child $1 has ended, and bash takes it for one that runs: bash 5.2 loses its exit code where a trapped signal comes while
+# `wait` takes it, and `wait` would then last for ever.
+hpcdist_is_forgotten() {
+  ! kill -0 "$1" 2>/dev/null && [[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]] || return
+  echo "hpcdist: process $1 ended at the moment of a signal, and bash lost its exit code: whether it ended well is unknown" >&2
+  disown "$1"
 }
 # The task that failed first is the cause, and its exit code is the job's: a launcher may return that of a task
 # it killed, or none. Tasks that TERM ended are the cause only if the job got it, or if no launcher has told of a failure.
@@ -99,11 +108,7 @@ hpcdist_find_cause() {
   fi
 }
 hpcdist_can_have_failed() {
-  if [[ ${hpcdist[elastic]:-} ]]; then
-    ((hpcdist_code != 0))
-  else
-    [[ ! ${hpcdist[required_roles]:-} || ! -e $HPCDIST_ENDED.well ]]
-  fi
+  if [[ ${hpcdist[elastic]:-} ]]; then ((hpcdist_code != 0)); else [[ ! ${hpcdist[required_roles]:-} || ! -e $HPCDIST_ENDED.well ]]; fi
 }
 
 # Every task of the required roles leaves a file when it ends well. The others serve them and

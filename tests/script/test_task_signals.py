@@ -103,3 +103,31 @@ wait
     assert until_there(tmp_path / "heard") == "USR1\n"
     (tmp_path / "over").touch()
     assert task.wait(60) == 3
+
+
+ENDS = """\
+trap hpcdist_signal=USR1 USR1
+declare -A hpcdist=([tasks]=1)
+sleep 60 >/dev/null &
+other=$!
+disown
+for ((number = 0; number < 300; number++)); do
+  HPCDIST_PARENT=$$ code=0
+  export HPCDIST_PARENT
+  {starts}
+  ((code == 75 || code == 1)) || echo "code $code"
+done
+kill "$other"
+"""
+"""A program that signals its parent as its last act; bash 5.2 then forgets the exit code of one in ten."""
+
+SIGNALS = """perl -e '$SIG{USR1} = "IGNORE"; kill USR1, $ENV{HPCDIST_PARENT}; exit 75'"""
+WAITED = f"{SIGNALS} & hpcdist_program=$! hpcdist_code=127; hpcdist_wait_for_program; code=$hpcdist_code"
+LAUNCHED = f"start_processes {SIGNALS}; code=$?"
+
+
+@pytest.mark.parametrize("starts", [WAITED, LAUNCHED], ids=["a launcher", "the launcher of this machine"])
+def test_a_signal_at_the_moment_of_the_end_does_not_hide_it(tmp_path: Path, starts: str) -> None:
+    """``wait`` would last as long as the other child, which lives for a minute."""
+    process = started(tmp_path, ENDS.replace("{starts}", starts))
+    assert process.communicate(timeout=50)[0] == ""
