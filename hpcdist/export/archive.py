@@ -23,7 +23,7 @@ from hpcdist.export.files import replacing
 from hpcdist.export.items import Item
 from hpcdist.host import untrusted
 from hpcdist.runs import rundir, shareable
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 
 _README: Final = """\
 # {name}

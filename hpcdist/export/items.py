@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Problem, warning
 from hpcdist.runs import attempts, packed
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import LATEST, JobState, Status, split_id

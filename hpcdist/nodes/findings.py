@@ -9,9 +9,9 @@ from hpcdist.nodes import failures, slowness
 from hpcdist.nodes.failures import Failure
 from hpcdist.nodes.slowness import Slowness
 from hpcdist.runs import attempt_files
-from hpcdist.runs.attempt import Attempt
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.usage.samples import NodeUse
 
 _LONG: Final = 600

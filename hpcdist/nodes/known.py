@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.errors import Problem, warning
 from hpcdist.host import lines
 from hpcdist.nodes import ledger, suspicion, taking_up
@@ -82,7 +84,7 @@ def read(runs_dir: Path, shared_file: Path | None, now: float) -> Known:
     shared = shared._replace(taken={})
     new = taking_up.news(runs_dir, own, now)
     ahead = (one for one in own.beside(shared).forgotten if one.until > now)
-    new = new._replace(forgotten=tuple(one._replace(read=now) for one in ahead))
+    new = new._replace(forgotten=tuple(replace(one, read=now) for one in ahead))
     return Known(
         runs_dir, shared_file, own, shared, new, now, tuple(problems), unreadable=frozenset(unreadable)
     )

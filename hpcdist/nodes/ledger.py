@@ -10,21 +10,25 @@ Evidence with the same key is the same, so that two processes that write it at o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta, MsgspecError, Struct, field
+from msgspec.structs import astuple, replace
 
 from hpcdist.host import untrusted
-from hpcdist.nodes.evidence import Evidence
-from hpcdist.nodes.suspicion import WEIGHTS
-from hpcdist.schedulers.job import LATEST, NODE
+from hpcdist.nodes.evidence import Evidence, Kind
+from hpcdist.schedulers.accounting import Host, Moment
+from hpcdist.schedulers.job import LATEST
 
 _MAX_BYTES: Final = 1 << 26
 _MAX_TEXT: Final = 500
-_LATEST: Final = float(LATEST)
+_LATEST: Final = float(LATEST - 1)
+Text = Annotated[str, Meta(max_length=_MAX_TEXT)]
 
 
 class Entry(NamedTuple):
@@ -35,17 +39,19 @@ class Entry(NamedTuple):
     evidence: Evidence
 
 
-class Forgotten(NamedTuple):
+class Forgotten(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"node": "forget"}
+):
     """A node whose evidence before ``at`` does not count; ``site`` is empty for all.
 
     ``read``: when a machine read it whose clock was behind ``at``, which is that of a clock ahead of others.
     """
 
-    node: str
-    site: str
-    user: str
-    at: float
-    read: float = _LATEST
+    node: Host = field(name="forget")
+    site: Text
+    user: Text
+    at: Moment
+    read: Moment = _LATEST
 
     @property
     def until(self) -> float:
@@ -60,7 +66,7 @@ class Forgotten(NamedTuple):
 class Taken(NamedTuple):
     """How much of a run's event log was read; a run of the same name has another file."""
 
-    size: int
+    bytes: int
     inode: int
 
 
@@ -106,7 +112,7 @@ def _once(found: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
     """Return each once, as it was first read."""
     known: dict[Forgotten, Forgotten] = {}
     for one in found:
-        key = one._replace(read=_LATEST)
+        key = replace(one, read=_LATEST)
         known[key] = min(known.get(key, one), one, key=lambda each: each.read)
     return (*known.values(),)
 
@@ -143,65 +149,44 @@ def read(file: Path) -> Ledger:
     return Ledger(entries, _once(forgotten), taken, unread)
 
 
+class _Entry(Struct, forbid_unknown_fields=True):
+    key: Text
+    user: Text
+    at: Moment
+    site: Text
+    node: Host
+    kind: Kind
+    run: Text
+    attempt: int
+    text: Text
+
+
+class _Taken(Struct, forbid_unknown_fields=True):
+    taken: str
+    bytes: int
+    inode: int
+
+
 def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
     """Return what a line has; None if it is damaged, or of a later version."""
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
-        data = json.loads(line)
-        if "taken" in data:
-            return _typed(data["taken"], str), Taken(_typed(data["bytes"], int), _typed(data["inode"], int))
-        if "forget" in data:
-            names = (_node(data["forget"]), _text(data["site"]), _text(data["user"]))
-            return Forgotten(*names, _time(data["at"]), _time(data.get("read", _LATEST)))
-        return Entry(_text(data["key"]), _text(data["user"]), _evidence(data))
+    with suppress(MsgspecError):
+        key, user, *own = astuple(msgspec.json.decode(line, type=_Entry))
+        return Entry(key, user, Evidence(*own))
+    with suppress(MsgspecError):
+        return msgspec.json.decode(line, type=Forgotten)
+    with suppress(MsgspecError):
+        run, *size = astuple(msgspec.json.decode(line, type=_Taken))
+        return run, Taken(*size)
     return None
-
-
-def _evidence(data: Mapping[str, Any]) -> Evidence:
-    if data["kind"] not in WEIGHTS:
-        raise ValueError(data["kind"])
-    at, node, attempt = _time(data["at"]), _node(data["node"]), _typed(data["attempt"], int)
-    return Evidence(
-        at, _text(data["site"]), node, data["kind"], _text(data["run"]), attempt, _text(data["text"])
-    )
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    text: str = _typed(value, str)
-    return text.encode("utf-8", "backslashreplace").decode()[:_MAX_TEXT]
-
-
-def _node(value: Any) -> str:
-    """Return the name of a node, which may become a word of a command."""
-    if not NODE.fullmatch(_text(value)):
-        raise ValueError(value)
-    return _text(value)
-
-
-def _time(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value <= _LATEST:
-        raise ValueError(value)
-    return float(value)
 
 
 def lines(
     entries: Iterable[Entry] = (), forgotten: Iterable[Forgotten] = (), taken: Mapping[str, Taken] = {}
 ) -> list[str]:
     """Return what is to be appended for these."""
-    data: list[dict[str, Any]] = [
+    found: list[Any] = [
         {"key": key, "user": user, **one._replace(text=one.text[:_MAX_TEXT])._asdict()}
         for key, user, one in entries
     ]
-    data += [*map(_forgotten_data, forgotten)]
-    data += [{"taken": run, "bytes": each.size, "inode": each.inode} for run, each in taken.items()]
-    return [json.dumps(each, separators=(",", ":")) for each in data]
-
-
-def _forgotten_data(one: Forgotten) -> dict[str, Any]:
-    read = {"read": one.read} if one.read < _LATEST else {}
-    return {"forget": one.node, "site": one.site, "user": one.user, "at": one.at, **read}
+    found += [*forgotten, *({"taken": run, **each._asdict()} for run, each in taken.items())]
+    return [msgspec.json.encode(each).decode() for each in found]

@@ -18,7 +18,7 @@ from hpcdist.report.nodes import Map
 from hpcdist.report.plan_lines import Section
 from hpcdist.report.search import Search
 from hpcdist.report.timeline import Timeline, timeline
-from hpcdist.runs import attempts, history, logs, rundir
+from hpcdist.runs import attempts, logs, rundir, state
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
@@ -36,6 +36,7 @@ _LOG_LINES: Final = 200
 _LOGS: Final = 4
 _RANK: Final = re.compile(r"rank ([0-9]{1,9}) ")
 _FAILED: Final = frozenset(state for state in JobState if state.is_final) - {JobState.COMPLETED}
+_OVER: Final = frozenset({state.ENDED, *(each.value for each in JobState if each.is_final)})
 
 
 class Log(NamedTuple):
@@ -126,7 +127,7 @@ class _Source:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
         status = self.report.status
         if self.report.no_reply:
-            return history.state(self.run, self.events), f"by its event log; {status.reason}"
+            return state.of_run(self.run, self.events), f"by its event log; {status.reason}"
         return status.state.value, status.reason
 
 
@@ -161,7 +162,7 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
 
 def _facts(source: _Source) -> dict[str, str]:
     run, record, plan = source.run, source.run.record, source.plan
-    hours = history.gpu_hours(run, source.stored, source.events, source.now)
+    hours = attempts.gpu_hours(run, source.stored, source.events, source.now)
     found: dict[str, Any] = {
         "reason": source.state()[1] or record.message,
         "exit code": source.report.status.exit_code,
@@ -191,7 +192,7 @@ def _used(found: Used) -> dict[str, str | None]:
 
 
 def _times(source: _Source) -> dict[str, str | None]:
-    found, is_over = source.attempts, source.report.is_over or source.state()[0] == history.ENDED
+    found, is_over = source.attempts, source.report.is_over or source.state()[0] in _OVER
     started = [one.started for one in found if one.started is not None]
     if not started:
         return {}

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from hpcdist.report import importance, limits
 from hpcdist.report.importance import Importance
 from hpcdist.report.limits import Share
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.report import limits
 from hpcdist.report.limits import Share
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState
 
 _MOST: Final = 60

@@ -1,9 +1,10 @@
 """Runs: each is one submission with its directory, record, event log, state and output.
 
 rundir record stored_plan events finding    the files of a run, and runs by their names
+state    what the events of a run mean: ends, attempts, the state of all
 control submission interrupted cancelling stopping removing services    submit, stop, remove; their needs
 elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
-accounting attempt attempt_files attempts packed history    what happened to it
+accounting attempt_files attempts packed    what happened to it
 awaited standing    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 shells    runs whose job is a shell in this terminal

@@ -12,8 +12,9 @@ from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from hpcdist.runs import accounting, endings
-from hpcdist.runs.attempt import ENDED, REQUEUED, Attempt, Log, submitted, with_gpus
-from hpcdist.runs.rundir import Event, Run
+from hpcdist.runs.events import Event, by_id
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.state import ENDED, REQUEUED, Attempt, Log, submitted
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status, split_id
@@ -96,20 +97,31 @@ def _of_job(
 ) -> tuple[Attempt, ...]:
     """Return the attempts of one job, whose events these are."""
     status = run.record.ended or status
-    logs: dict[str, list[Event]] = {}
-    for event in events:
-        logs.setdefault(event.job_id, []).append(event)
     cancelled = dict(sorted((event.job_id, event.at) for event in events if event.what == "cancelled"))
-    shared = (run.event_id, run, plan, submitted(run), now, status)
     found = [
         attempt
-        for job, log in logs.items()
-        for attempt in Log(job, _cancelled(job, cancelled), *shared).attempts(log)
+        for job, log in by_id(events).items()
+        for attempt in Log(job, log, _cancelled(job, cancelled), run, plan, status).attempts(now)
     ]
     if found or run.job is None:
         return tuple(sorted(found, key=_order))
     waiting = Attempt(run.event_id, (0, 0), JobState.UNKNOWN.value, submitted(run))
     return (waiting._replace(state=status.state.value, exit_code=status.exit_code) if status else waiting,)
+
+
+def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
+    """Return the GPUs that the job has times the hours of each attempt, of a running one up to now.
+
+    None where it is unknown: an attempt without an end, or no start, of which no accounting is kept.
+    """
+    found = of_events(run, plan, events, now)
+    if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
+        found = kept(run, plan, events, now)
+    seconds = [attempt.gpu_seconds for attempt in found]
+    known = [each for each in seconds if each is not None]
+    if plan.gpus_had is None or len(known) < len(seconds):
+        return None
+    return sum(known) / 3600
 
 
 def _order(attempt: Attempt) -> tuple[float, str, tuple[int, int]]:
@@ -144,7 +156,8 @@ def _with_usage(
             for attempt in group:
                 queued = own.queued if attempt is group[0] and own.queued is not None else attempt.queued
                 known = attempt._replace(queued=queued, max_memory=own.max_memory, usage=measured)
-                yield with_gpus(_filled(known, own), plan, now) if attempt is group[-1] else known
+                last = _filled(known, own).with_gpus(plan.gpus_had, now)
+                yield last if attempt is group[-1] else known
 
 
 def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:

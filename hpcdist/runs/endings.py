@@ -1,4 +1,4 @@
-"""How jobs ended, according to the event log in their run directory."""
+"""How jobs ended by the event logs in their run directories, and what hpcdist adds to these logs."""
 
 from __future__ import annotations
 
@@ -9,29 +9,20 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.host.command import Command
-from hpcdist.runs.elements import Elements, numbers
+from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, RunDirectory
+from hpcdist.runs.state import CANCELLED, cancelled_at, end_of
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import NODE, SIGNALLED, TERMINATED, Job, JobState, Status, element_id, split_id
+from hpcdist.schedulers.job import NODE, Job, Status, element_id, split_id
 
-_CANCELLED: Final = "cancelled"
-_OVER: Final = "over"
-_MARKS: Final = frozenset({"started", _OVER, "finishing", "ended"})
 RESUMED: Final = "resumed"
 """The event of a search whose trials may fail again as often as at its beginning."""
 
 LOST: Final = "lost"
 """The event of a node that was lost; `status` may find it after the end."""
 
-_TOLD: Final = "terminated"
-"""The event of a script that got TERM before its program ended with 0, which may not have finished then.
-
-Without it exit code 0 is the program's own, also where a cancellation kills the script before it exits.
-"""
-
 _BESIDE: Final = frozenset({RESUMED, LOST})
-_ENDS: Final = frozenset({"ended", _CANCELLED, "timeout"})
-_SOURCE: Final = "run directory"
+_ENDS: Final = frozenset({"ended", CANCELLED, "timeout"})
 _NODES_BYTES: Final = 1 << 22
 
 
@@ -55,7 +46,7 @@ def command_to_record_cancelled(jobs: Sequence[Job], at: float, element: int | N
 
 def _cancelled(job: Job, at: float, element: int | None) -> Event:
     number = _number(job)
-    return Event(_CANCELLED, number if element is None else element_id(number, element), int(at), "0")
+    return Event(CANCELLED, number if element is None else element_id(number, element), int(at), "0")
 
 
 def record_lost(job: Job, nodes: Iterable[str], at: float) -> None:
@@ -90,44 +81,20 @@ def _directory(job: Job) -> RunDirectory:
 
 def elements(job: Job) -> Elements:
     """Return an array's elements, by the numbers of their trials or from its plan; none for other jobs."""
-    plan = _directory(job).plan()
-    if job.trials and not plan.workers:  # elements run packed trials as workers, and are none of them
-        return numbers(job.trials)
-    array = plan.array
-    return Elements(part.indices for part in array.ranges) if array else Elements()
+    return _directory(job).plan().elements(job.trials)
 
 
 def has_ended(job: Job) -> bool:
     """Return whether the last event of the job, or of each array element, is its end, or it was cancelled."""
     last = {event.job_id: event.what for event in _own_events(job) if event.what not in _BESIDE}
     ended = sum(what in _ENDS for what in last.values())
-    is_cancelled = last.get(_number(job)) == _CANCELLED
+    is_cancelled = last.get(_number(job)) == CANCELLED
     return is_cancelled or ended >= max(1, elements(job).size, len(last))
 
 
 def has_started(job: Job) -> bool:
     """Return whether the job, or an element of it, has an event of its start."""
     return any(event.what == "started" for event in _own_events(job))
-
-
-def has_completed(events: Iterable[Event], job: str) -> bool:
-    """Return whether the training of the job completed in its last start, and no step after it failed.
-
-    A step of which no end is known may have failed.
-    """
-    marks = _marks(events, job)
-    last = marks[max((place for place, (what, _) in enumerate(marks) if what == "started"), default=0) :]
-    is_over = (_OVER, JobState.COMPLETED.value)
-    return is_over in last and last[-1] in (is_over, ("ended", "0"))
-
-
-def is_in_steps(events: Iterable[Event], job: str) -> bool:
-    """Return whether the last that the job wrote is that the steps after its program had begun."""
-    return [what for what, _ in _marks(events, job)][-1:] == ["finishing"]
-
-
-def _marks(events: Iterable[Event], job: str) -> list[tuple[str, str]]:
-    return [(event.what, event.value) for event in events if event.job_id == job and event.what in _MARKS]
 
 
 def _own_events(job: Job) -> Iterator[Event]:
@@ -181,36 +148,3 @@ def read(job: Job, indices: Elements) -> tuple[dict[int | None, Status], Status 
     if others and len(found) < len(ends):  # one that may run again is none of the others
         return dict.fromkeys(indices.outside(ends), others) | found, None
     return found, others
-
-
-def cancelled_at(log: Iterable[Event]) -> int | None:
-    """Return when the user cancelled the last of what has these events; None if it was not cancelled."""
-    return max((event.at for event in log if event.what == _CANCELLED), default=None)
-
-
-def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
-    """Return how the last start of a job (or element) with these events ended; None if it is alive."""
-    events: dict[str, Event] = {}
-    for event in log:
-        if event.what == "started":
-            events.clear()
-        events[event.what] = event
-    started, ended, timeout = events.get("started"), events.get("ended"), events.get("timeout")
-    code = int(ended.value) if ended and ended.value.isdecimal() else None
-    is_whole = code == 0 and _TOLD not in events
-    if cancelled is not None and not is_whole and (ended is None or ended.at >= cancelled):
-        return Status(JobState.CANCELLED, _CANCELLED, code, source=_SOURCE)
-    if code is None:
-        return Status(JobState.TIMEOUT, "timeout", source=_SOURCE) if timeout else None
-    if timeout or (
-        code > SIGNALLED and started and ended and _is_limit(ended.at - started.at, plan.walltime)
-    ):
-        return Status(JobState.TIMEOUT, "timeout" if timeout else "ended", code, source=_SOURCE)
-    if code == TERMINATED and plan.requeue:
-        return None
-    return Status(JobState.FAILED if code else JobState.COMPLETED, "ended", code, source=_SOURCE)
-
-
-def _is_limit(seconds: int, limit: int | None) -> bool:
-    """Whether a job that ran so long reached its time limit, which includes time before the script."""
-    return limit is not None and seconds >= limit - min(60, limit // 20)

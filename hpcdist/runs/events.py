@@ -1,18 +1,18 @@
-"""The event log of a run: one line for each start, end and other event of its jobs."""
+"""The event log of a run: one line for each start, end and other event of its jobs. Python 3.6 or newer.
 
-from __future__ import annotations
+What the events of a start mean is in `hpcdist.runs.state`.
+"""
 
 import re
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from hpcdist.runs.record import JOB_ID
-from hpcdist.schedulers.job import LATEST
+MAX_BYTES = 1 << 26
+JOB_ID = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
+"""A valid job id, which is safe as an argument of commands and on a terminal. (\u0192: Flux.)"""
 
-MAX_BYTES: Final = 1 << 26
-
-_EVENT: Final = re.compile(rf"(?m)^([a-z]+) ({JOB_ID}) ([0-9]{{1,12}}) (?![0-9]{{11}})([!-~]{{1,255}})\n")
-_PACKING: Final = re.compile(r"\+([0-9]{1,9})$")
+_EVENT = re.compile(r"(?m)^([a-z]+) (%s) ([0-9]{1,11}) (?![0-9]{11})([!-~]{1,255})\n" % JOB_ID)
+_PACKING = re.compile(r"\+([0-9]{1,9})$")
+_MOST_DIGITS = 9
 
 
 class Event(NamedTuple):
@@ -23,16 +23,61 @@ class Event(NamedTuple):
     at: int
     value: str
 
+    @property
+    def number(self) -> Optional[int]:
+        """The value of an event that has a number, such as an exit code; else None."""
+        return int(self.value) if len(self.value) <= _MOST_DIGITS and self.value.isdecimal() else None
 
-def read(text: bytes) -> tuple[Event, ...]:
+
+class StartLog(NamedTuple):
+    """What one start of a job, of an array's element or of a packed trial wrote; ``started`` is the first.
+
+    The line of the first start may be lost, or not be written yet.
+    """
+
+    events: Tuple[Event, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it wrote that it began."""
+        return self.events[:1] != () and self.events[0].what == "started"
+
+    def all(self, *kinds: str) -> List[Event]:
+        """Return its events of these kinds."""
+        return [event for event in self.events if event.what in kinds]
+
+    def first(self, *kinds: str) -> Optional[Event]:
+        """Return the first event of these kinds; None without one."""
+        return next((event for event in self.events if event.what in kinds), None)
+
+    def last(self, *kinds: str) -> Optional[Event]:
+        """Return the last event of these kinds; None without one."""
+        return next((event for event in reversed(self.events) if event.what in kinds), None)
+
+
+def starts(log: Iterable[Event]) -> List[StartLog]:
+    """Return the starts of one job, element or trial, whose events these are."""
+    parts = []  # type: List[List[Event]]
+    for event in log:
+        if event.what == "started" or not parts:
+            parts.append([])
+        parts[-1].append(event)
+    return [StartLog(tuple(part)) for part in parts]
+
+
+def by_id(events: Iterable[Event]) -> Dict[str, List[Event]]:
+    """Return the events of each job, element and trial."""
+    logs = {}  # type: Dict[str, List[Event]]
+    for event in events:
+        logs.setdefault(event.job_id, []).append(event)
+    return logs
+
+
+def read(text: bytes) -> Tuple[Event, ...]:
     """Return the events of a log; incomplete or invalid lines are skipped."""
     rows = _EVENT.findall(text.decode("utf-8", "replace"))
     return tuple(
-        [
-            Event(what, plain_id(job) if "+" in job else job, seconds, value)
-            for what, job, at, value in rows
-            if (seconds := int(at)) <= LATEST
-        ]
+        [Event(what, plain_id(job) if "+" in job else job, int(at), value) for what, job, at, value in rows]
     )
 
 
@@ -44,5 +89,5 @@ def plain_id(job: str) -> str:
 def last_started(events: Iterable[Event], element: str = "") -> str:
     """Return the id of the last job, or element of an array, that wrote its start; empty if none did."""
     started = [event.job_id for event in events if event.what == "started"]
-    mine = [job for job in started if not element or job.endswith(f"_{element}")]
+    mine = [job for job in started if not element or job.endswith("_" + element)]
     return mine[-1] if mine else ""

@@ -11,23 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from typing import Final, NamedTuple
 
-from hpcdist.runs import events
-from hpcdist.runs.attempt import PRUNED
-from hpcdist.runs.attempts import REQUEUED, Attempt
+from hpcdist.runs import events, state
 from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.job import JobState
 
 _PREFIX: Final = "events."
-RETURNED: Final = "returned"
-_STATES: Final = {RETURNED: REQUEUED, "cancelled": JobState.CANCELLED.value, PRUNED: PRUNED}
-"""The states of starts that ended in another way than their program."""
-
-_ENDS: Final = frozenset({"ended", "restarted", *_STATES})
 
 
 class Log(NamedTuple):
@@ -68,7 +60,7 @@ def attempts(
     over = {attempt.job: attempt for attempt in jobs}  # the last one of each
     share = plan.gpus / plan.tasks if plan.gpus is not None and plan.tasks else None
     found = [
-        _with_gpus(attempt, share, now)
+        attempt.with_gpus(share, now)
         for log in logs(directory)
         for attempt in _of_log(log, over.get(log.job))
     ]
@@ -76,43 +68,7 @@ def attempts(
 
 
 def _of_log(log: Log, job: Attempt | None) -> Iterator[Attempt]:
-    by_trial: dict[str, list[Event]] = {}
-    for event in log.events:
-        by_trial.setdefault(event.job_id, []).append(event)
-    for trial, own in by_trial.items():
-        places = [place for place, event in enumerate(own) if event.what == "started"]
-        for first, end in pairwise([*places, len(own)]):
-            yield from _of_start(log, trial, own[first:end], job)
-
-
-def _of_start(log: Log, trial: str, own: Sequence[Event], job: Attempt | None) -> Iterator[Attempt]:
-    """Yield the attempts of one start of a trial, whose first event this is."""
-    number, began = int(own[0].value) if own[0].value.isdecimal() else 0, own[0].at
-    ends = [event for event in own if event.what in _ENDS]
-    for again, event in enumerate(ends):
-        code = int(event.value) if event.value.isdecimal() else None
-        state = JobState.FAILED if code or event.what == "restarted" else JobState.COMPLETED
-        yield Attempt(
-            trial, (number, again), _STATES.get(event.what, state.value), began, began,
-            event.at, (log.node,), code,
-        )  # fmt: skip
-        began = event.at
-    if not ends or ends[-1].what == "restarted":
-        yield _unended(Attempt(trial, (number, len(ends)), "", began, began, None, (log.node,)), job)
-
-
-def _unended(attempt: Attempt, job: Attempt | None) -> Attempt:
-    """Return an attempt without an end as what its job shows of it."""
-    state = next((state for state in JobState if job and state.value == job.state), JobState.UNKNOWN)
-    if job is None or not state.is_final:
-        return attempt._replace(state=state.value)
-    if state in (JobState.COMPLETED, JobState.FAILED):
-        state = JobState.VANISHED
-    return attempt._replace(state=state.value, ended=job.ended)
-
-
-def _with_gpus(attempt: Attempt, share: float | None, now: float) -> Attempt:
-    end = now if attempt.state == JobState.RUNNING.value else attempt.ended
-    if share is None or attempt.started is None or end is None:
-        return attempt
-    return attempt._replace(gpu_seconds=share * max(0.0, end - attempt.started))
+    for own in events.by_id(log.events).values():
+        for start in events.starts(own):
+            if start.is_known:
+                yield from state.of_packed(start, log.node, job)

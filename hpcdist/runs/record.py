@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from hpcdist.runs import elements
+from hpcdist.runs.events import JOB_ID
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState, Status
 
@@ -19,9 +20,6 @@ _MAX_SHOWN: Final = 80
 """Characters of an invalid value that are shown."""
 
 _NULLABLE: Final = frozenset({"job_id", "submitted_at", "missing_since"})
-JOB_ID: Final = "[A-Za-z0-9\u0192][A-Za-z0-9\u0192_.;:@+\\[\\]-]{0,254}"
-"""A valid job id, which is safe as an argument of commands and on a terminal. (\u0192: Flux.)"""
-
 _FORMS: Final = {
     "job_id": re.compile(JOB_ID),
     "token": re.compile(r"[A-Za-z0-9_]{1,64}"),

@@ -205,14 +205,6 @@ class Run(NamedTuple):
         """The id of its job as in the event log; empty while it is unknown."""
         return (self.record.job_id or "").partition(";")[0]
 
-    def last_attempt(self, events: Iterable[Event]) -> int | None:
-        """Return the place of the job that had the last attempt, or repeated the steps after it."""
-        log = [*events]
-        since = max((place for place, event in enumerate(log) if event.what == "resumed"), default=0)
-        last = [split_id(event.job_id)[0] for event in log[since:] if event.what in ("over", "finishing")]
-        found = (place for place, job in enumerate(self.jobs) if job.event_id in last[-1:])
-        return next(found, None) if self.is_followed else None
-
     @property
     def is_followed(self) -> bool:
         """Whether its jobs are attempts of one training, each after the one before."""

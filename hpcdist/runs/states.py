@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from hpcdist.errors import comma_list
-from hpcdist.runs import endings
+from hpcdist.runs import endings, state
 from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.querying import MISSING, QueryResults, query_jobs
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
@@ -102,10 +102,10 @@ def of_jobs(jobs: Sequence[Report]) -> Report:
 
 def _whole(run: Run, jobs: Sequence[Report]) -> Status:
     events = run.directory.events() if run.is_followed else ()
-    last = run.last_attempt(events)
+    last = state.last_attempt(run, events)
     if last is not None and jobs[last].is_over:
         # A job that was lost in the steps after the last attempt leaves them to a follower.
-        followers = jobs[last + 1 :] if endings.is_in_steps(events, run.jobs[last].event_id) else ()
+        followers = jobs[last + 1 :] if state.is_in_steps(events, run.jobs[last].event_id) else ()
         if all(job.is_over for job in followers):
             return jobs[last].status
     numbered = enumerate(job.status for job in jobs)
@@ -293,10 +293,10 @@ def _of_training(run: Run, status: Status) -> Status:
     if not status.state.is_final or status.state is JobState.COMPLETED:
         return status
     events = run.directory.events()
-    if not endings.has_completed(events, run.event_id):
+    if not state.has_completed(events, run.event_id):
         own = [event for event in events if event.job_id == run.event_id]
         is_killed = (status.state, status.exit_code) in (_TERMINATED, _KILLED)
-        is_cancelled = is_killed and endings.cancelled_at(own) is not None
+        is_cancelled = is_killed and state.cancelled_at(own) is not None
         return status._replace(state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
     reason = f"{reason}: {status.reason}" if status.reason else reason

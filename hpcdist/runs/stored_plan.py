@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from msgspec import field
 
+from hpcdist.runs.elements import Elements, numbers
+
 if TYPE_CHECKING:
     from hpcdist.experiment.batch_specs import ArraySpec
 
@@ -89,6 +91,12 @@ class StoredPlan(NamedTuple):
         """Return the number of the node that has this rank; None if that is not known."""
         rows = (row for row in self.ranks if 0 <= rank - row.rank < row.tasks)
         return next((row.node + (rank - row.rank) // row.tasks_per_node for row in rows), None)
+
+    def elements(self, trials: str) -> Elements:
+        """Return the elements of a job's array, by the numbers of its trials where it has some."""
+        if trials and not self.workers:  # elements run packed trials as workers, and are none of them
+            return numbers(trials)
+        return Elements(part.indices for part in self.array.ranges) if self.array else Elements()
 
     @property
     def gpus_had(self) -> int | None:

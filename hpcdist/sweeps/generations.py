@@ -14,10 +14,10 @@ from hpcdist.experiment.search.model import Hyperband, Search
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, standing, stopping
-from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
+from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import bayes, continuing, replanning, spending, trials

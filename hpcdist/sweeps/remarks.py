@@ -11,8 +11,8 @@ from typing import Final
 
 from hpcdist.errors import comma_list
 from hpcdist.runs import logs, standing
-from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.sweeps import spending

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, ExitCode, Problem
 from hpcdist.runs import accounting, attempts, elements, packed, stopping
-from hpcdist.runs.attempt import PRUNED
 from hpcdist.runs.attempts import Attempt, UsageOf
 from hpcdist.runs.rundir import Event, Run
+from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import claims

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, NamedTuple
 from hpcdist.errors import ConfigError
 from hpcdist.host import untrusted
 from hpcdist.runs import rundir
-from hpcdist.runs.record import JOB_ID
+from hpcdist.runs.events import JOB_ID
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking.entries import Entry, Losses, Reader, unread

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs import attempt_files
-from hpcdist.runs.attempt import Attempt
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState, split_id
 
 _FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl")

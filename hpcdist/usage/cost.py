@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage, times
 from hpcdist.schedulers.job import JobState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState
 from hpcdist.usage import advice, samples
 from hpcdist.usage.advice import Advice

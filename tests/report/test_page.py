@@ -16,7 +16,7 @@ import pytest
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.report import limits, page, timeline
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table

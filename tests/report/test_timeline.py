@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcdist.report import timeline
 from hpcdist.report.limits import Share
 from hpcdist.report.timeline import Bar, Timeline
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 
 
 def test_a_job_that_waited_was_requeued_and_failed() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import accounting, attempts, history
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs import accounting, attempts
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
 
-from .test_history import log
 from .test_rundir import made
+from .test_state import log
 
 ROWS = (
     "12|NODE_FAIL|1:0|90|98|150||n[1-2]|00:30.500|cpu=8,gres/gpu=8,node=2||52\n"
@@ -69,7 +69,7 @@ def test_a_start_takes_what_the_event_log_lacks(tmp_path: Path) -> None:
 
 def test_gpu_hours_take_an_end_that_the_event_log_lacks(tmp_path: Path) -> None:
     run = slurm(tmp_path, "started 12 100 0", "started 12 200 1", "ended 12 230 0", ended=COMPLETED)
-    hours = partial(history.gpu_hours, run, run.directory.plan(), run.directory.events(), 1000.0)
+    hours = partial(attempts.gpu_hours, run, run.directory.plan(), run.directory.events(), 1000.0)
     assert hours() is None
     accounting.keep([run], Services(Sacct(ROWS), now=lambda: 300.0))
     assert hours() == (8 * 50 + 8 * 30) / 3600

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.runs import endings, events, packed
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.events import Event
 from hpcdist.runs.packed import Log
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
-from tests.runs.test_history import log
 from tests.runs.test_rundir import made
+from tests.runs.test_state import log
 
 PLAN = StoredPlan(gpus=4, tasks=8, workers=8)
 
@@ -60,11 +60,16 @@ def test_starts_ends_and_restarts_of_trials(tmp_path: Path) -> None:
     )
     host = ("n1.x",)
     assert packed.attempts(found, PLAN, [of_job("running")], 200) == (
-        Attempt("12_5", (0, 0), "failed", 100, 100, 110, host, 1, 5.0),
+        Attempt("12_5", (0, 0), "failed", 100, 100, 110, host, 1, 5.0, why="failure"),
         Attempt("12_6", (0, 0), "requeued", 105, 105, 140, host, 143, 17.5),
         Attempt("12_5", (0, 1), "completed", 110, 110, 130, host, 0, 10.0),
         Attempt("12_6", (1, 0), "failed", 150, 150, 152, host, 3, 1.0),
     )
+
+
+def test_an_end_whose_exit_code_is_unknown_is_no_success(tmp_path: Path) -> None:
+    found = directory(tmp_path, "started 12_5 100 0", "ended 12_5 130 unknown")
+    assert [each.state for each in packed.attempts(found, PLAN, [of_job("completed", 160)], 200)] == ["ended"]
 
 
 def test_a_trial_without_an_end_is_what_its_job_is(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hpcdist.runs.services import Services
 from hpcdist.sweeps import looking
 from hpcdist.testing import FakeShell
 from tests.plans import stored
-from tests.runs.test_history import log
+from tests.runs.test_state import log
 from tests.sweeps.test_trials import run
 
 

@@ -19,8 +19,8 @@ from hpcdist.sweeps import claims, single, trials
 from hpcdist.sweeps.single import Single
 from hpcdist.testing import FakeShell
 from tests.plans import stored
-from tests.runs.test_history import log
 from tests.runs.test_rundir import made
+from tests.runs.test_state import log
 from tests.sweeps.test_trials import RUNNING, run
 from tests.wording import Wording
 

@@ -10,8 +10,8 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
@@ -19,8 +19,8 @@ from hpcdist.script.trial_table import table
 from hpcdist.sweeps import trials
 from hpcdist.sweeps.trials import Progress, Trial
 from hpcdist.tracking.comparison import Tracked
-from tests.runs.test_history import log
 from tests.runs.test_rundir import made
+from tests.runs.test_state import log
 from tests.wording import Wording
 
 RUNNING = Status(JobState.RUNNING, "RUNNING", source="squeue")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs.attempt import Attempt
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.tracking import reached
 from hpcdist.tracking.reached import Reached
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.runs import rundir
-from hpcdist.runs.attempts import Attempt
+from hpcdist.runs.state import Attempt
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking.reached import Reached
 from hpcdist.usage.cost import hours, hours_text

@@ -18,9 +18,9 @@ from hpcdist.nodes.findings import of_attempts
 from hpcdist.remotes import here
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
-from hpcdist.runs.attempts import Attempt
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import reached

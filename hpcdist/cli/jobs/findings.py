@@ -9,7 +9,7 @@ import click
 
 from hpcdist.nodes.failures import Failure
 from hpcdist.nodes.findings import Findings
-from hpcdist.runs.attempt import Attempt
+from hpcdist.runs.state import Attempt
 
 
 def print_findings(found: Findings, attempts: Iterable[Attempt]) -> None:

@@ -16,7 +16,7 @@ from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import warning
-from hpcdist.runs import finding, history
+from hpcdist.runs import finding, state
 from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 @click.option(
     "--state",
     "states",
-    type=click.Choice(history.STATES),
+    type=click.Choice(state.STATES),
     metavar="STATE",
     multiple=True,
     help="List only runs in this state, such as running, completed or unknown; repeatable.",
@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 ) -> None:
     """List runs without querying the batch system.
 
-    The state is the final one that `status` has found, else what the event log shows: running or ended.
+    The state is the final one that `status` has found, else what the event log shows.
     """
     now = time.time()
     after = spans.moment(since, lambda: now) if since else float("-inf")
@@ -112,17 +112,18 @@ def _row(run: Run, now: float, *, is_whole: bool) -> Row:
     """Return a run as it is shown; its plan and records are read only if it is to be ``is_whole``."""
     needed = is_whole or run.record.ended is None or run.is_followed
     events = run.directory.events() if needed else ()
-    row = Row(run, history.state(run, events), now - _made(run))
+    row = Row(run, state.of_run(run, events), now - _made(run))
     return _whole(row, events, now) if is_whole else row
 
 
 def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
     """Add what its plan has and its program recorded; of several elements, the params that all have."""
+    from hpcdist.runs import attempts
     from hpcdist.tracking import comparison
 
     plan = row.run.directory.plan()
     row = row._replace(
-        gpu_hours=history.gpu_hours(row.run, plan, events, now), params=plan.params, tags=plan.tags
+        gpu_hours=attempts.gpu_hours(row.run, plan, events, now), params=plan.params, tags=plan.tags
     )
     items: list[Tracked] = comparison.tracked(row.run, plan)
     first, differing = items[0], comparison.differing(items)
