@@ -6,6 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpcdist.nodes import known, slowness
 from hpcdist.report import page
 from hpcdist.runs import rundir
@@ -28,7 +30,7 @@ def made(folder: Path, now: float) -> None:
         directory.path.mkdir(mode=0o700)
         at = int(now - number * 60)
         (directory.path / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n{number % NODES}\n")
-        rundir.save(directory, record._replace(token=f"t{number}"))
+        rundir.save(directory, replace(record, token=f"t{number}"))
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, RunDirectory
@@ -62,4 +64,4 @@ def made(here: Laptop, number: int, remote: str) -> None:
     record = Record("many", f"t{number}", "local", "local", "d", at, Phase.SUBMITTED, f"{number + 1}", at)
     directory = RunDirectory(here.work / "runs" / f"many-{number}")
     directory.path.mkdir(mode=0o700, parents=True)
-    rundir.save(directory, record._replace(remote=remote, there=str(there)))
+    rundir.save(directory, replace(record, remote=remote, there=str(there)))

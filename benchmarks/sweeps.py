@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
@@ -23,7 +25,7 @@ def made(folder: Path) -> Path:
     """Make a search of which nine tenths of the trials have ended; return the folder that has its run."""
     run = rundir.create(folder / "runs", "tune")
     record = Record("tune", "t", "slurm", "slurm", "d", rundir.timestamp(AT), Phase.SUBMITTED, "1")
-    rundir.save(run, record._replace(trials=f"1-{TRIALS}"))
+    rundir.save(run, replace(record, trials=f"1-{TRIALS}"))
     plan = {"request": {"array": f"1-{TRIALS}%64"}, "placement": {"rows": [], "groups": []}}
     run.write("plan.json", json.dumps(plan))
     params = ({"POLYAXON_PARAMS": json.dumps({"lr": number / TRIALS})} for number in range(1, TRIALS + 1))

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from hpcdist.api import elsewhere
 from hpcdist.api.experiments import options_of
 from hpcdist.api.finding import runs_directory
@@ -49,7 +51,7 @@ class PipelineRun:
     def status(self) -> Mapping[str, Status]:
         """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
         nodes = looking.look(self._stored, elsewhere.services())
-        return {node.name: node.report.status._replace(reason=node.reason) for node in nodes if node.report}
+        return {node.name: replace(node.report.status, reason=node.reason) for node in nodes if node.report}
 
     def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
         """Return how each operation ended, when all have; ``timeout`` in seconds.

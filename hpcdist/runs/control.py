@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
@@ -175,7 +177,7 @@ def _anew(job: Run, services: Services) -> Run:
         return job
     # A remote keeps the answer to the submission of a token.
     token = services.token() if job.record.remote else job.record.token
-    record = job.record._replace(phase=Phase.CREATED, message="", token=token)
+    record = replace(job.record, phase=Phase.CREATED, message="", token=token)
     services.save(job.directory, record)
     return job._replace(record=record)
 
@@ -220,7 +222,7 @@ def _further(
     """Yield the jobs of a new run behind its first one."""
     for number, trials in enumerate(request.jobs[1:], 2):
         own = first.further(services.token(), first.created_at, trials)
-        yield Run(directory._replace(number=number), own._replace(goes_on=request.followed))
+        yield Run(directory._replace(number=number), replace(own, goes_on=request.followed))
 
 
 def _submit_script(run: Run, folder: str, services: Services, output: Output, after: tuple[str, ...]) -> Run:
@@ -239,7 +241,7 @@ def _submit_script(run: Run, folder: str, services: Services, output: Output, af
         output.note(
             f"{run.directory.record_file}: {error.strerror}: the job id is not saved, but will be found again"
         )
-        return run._replace(record=run.record._replace(phase=Phase.ACCEPTED, job_id=job_id))
+        return run._replace(record=replace(run.record, phase=Phase.ACCEPTED, job_id=job_id))
 
 
 def print_jobs(run: Run, services: Services, output: Output) -> Run:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from hpcdist.errors import comma_list
 from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings
@@ -66,7 +68,7 @@ class JobStatuses:
             return status
         whole = SIGNALLED + (status.exit_code or 0)
         ended = self._logged.get(index)
-        return status._replace(exit_code=whole) if ended and ended.exit_code == whole else status
+        return replace(status, exit_code=whole) if ended and ended.exit_code == whole else status
 
     def is_unresolved(self) -> bool:
         """Whether further queries are needed; the end of an array does not show how its elements ended."""
@@ -94,12 +96,12 @@ class JobStatuses:
     def _combined(self, ended: Status, hint: Status | None) -> Status | None:
         """Return how it ended by the event log and by what the batch system says; None if it contradicts."""
         if hint is not None and _explains(hint, ended):
-            return hint._replace(exit_code=ended.exit_code)
+            return replace(hint, exit_code=ended.exit_code)
         if hint is None or not hint.native or hint is self.settled.get(None):
             return ended
         if hint.state is JobState.VANISHED:  # it is over, and how is not for the batch system to say
             return ended
-        return hint._replace(exit_code=ended.exit_code) if hint.state is ended.state else None
+        return replace(hint, exit_code=ended.exit_code) if hint.state is ended.state else None
 
     def status(self, missing: Status = MISSING) -> Status | None:
         """Return the status of the whole job, with ``missing`` for unknown elements, or None."""
@@ -120,7 +122,7 @@ class JobStatuses:
             return folded
         lost = itertools.islice(self.elements.outside(elements), 10)
         which = comma_list(map(str, lost), size=rest.number)
-        return folded._replace(reason=f"the batch system no longer knows these elements: {which}")
+        return replace(folded, reason=f"the batch system no longer knows these elements: {which}")
 
     def _rest(self, known: Mapping[int, Status], status: Status) -> Rest | None:
         """Return the elements of which nothing is known, each with this status."""
@@ -160,7 +162,7 @@ def _contradicts(status: Status, hint: Status | None) -> bool:
 def _with_components(status: Status, hint: Status | None) -> Status:
     """Return the status with how each component ended; the accounting has only one of them for a moment."""
     if hint and not status.reason and hint.state is status.state and hint.reason.startswith(APART):
-        return status._replace(reason=hint.reason)
+        return replace(status, reason=hint.reason)
     return status
 
 
@@ -232,7 +234,7 @@ class QueryResults:
         if status and status.state.is_final:
             return status
         never = "" if endings.has_started(job) else "; it never started"
-        return VANISHED._replace(reason=f"{VANISHED.reason}{never}")
+        return replace(VANISHED, reason=f"{VANISHED.reason}{never}")
 
     def is_certain(self, job: Job) -> bool:
         """Whether the job's state cannot change any more; a failure without an exit code is queried again."""

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import re
+import reprlib
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 
 from hpcdist.runs import elements
 from hpcdist.runs.events import JOB_ID
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import Status
+
+Stored = TypeVar("Stored", bound=Struct)
 
 MAX_BYTES: Final = 1 << 20
 _MAX_MESSAGE: Final = 1 << 16
 """Characters of a batch system's message that are stored, so that the record stays below ``MAX_BYTES``."""
 
-_MAX_SHOWN: Final = 80
-"""Characters of an invalid value that are shown."""
-
-_NULLABLE: Final = frozenset({"job_id", "submitted_at", "missing_since"})
-_FORMS: Final = {
-    "job_id": re.compile(JOB_ID),
-    "token": re.compile(r"[A-Za-z0-9_]{1,64}"),
-    "trials": elements.NUMBERS,
-}
 _MOST_JOBS: Final = 10_000
 """The most jobs of one run."""
 
-_TIMES: Final = ("created_at", "submitted_at", "missing_since")
+JobId = Annotated[str, Meta(pattern=rf"\A{JOB_ID}\Z")]
+Token = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_]{1,64}\Z")]
+Trials = Annotated[str, Meta(pattern=rf"\A(?:{elements.NUMBERS.pattern})\Z")]
 
 
 class Phase(str, Enum):
@@ -51,7 +50,7 @@ class Phase(str, Enum):
         return order.index(self) < order.index(other)
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
     """The state of the submission of one job of a run.
 
     ``submitted_at`` is the time of the call to the batch system. ``ended`` is the job's final state, once it
@@ -67,20 +66,20 @@ class Record(NamedTuple):
     """
 
     name: str
-    token: str
+    token: Token
     site: str
     scheduler: str
     digest: str
     created_at: str
     phase: Phase = Phase.CREATED
-    job_id: str | None = None
+    job_id: JobId | None = None
     submitted_at: str | None = None
     message: str = ""
     ended: Status | None = None
     missing_since: str | None = None
     clock: str = ""
-    jobs: int = 1
-    trials: str = ""
+    jobs: Annotated[int, Meta(gt=0, le=_MOST_JOBS)] = 1
+    trials: Trials = ""
     goes_on: bool = False
     restart_of: str = ""
     copy_of: str = ""
@@ -92,25 +91,27 @@ class Record(NamedTuple):
     def further(self, token: str, created_at: str, trials: str) -> Record:
         """Return the record of a further job of its run."""
         own = Record(self.name, token, self.site, self.scheduler, self.digest, created_at, trials=trials)
-        return own._replace(remote=self.remote, there=self.there)
+        return replace(own, remote=self.remote, there=self.there)
 
     def changed(self, **changes: Any) -> Record:
         """Return the record with these changes, or unchanged if they would set back its phase."""
         phase: Phase = changes.get("phase", self.phase)
-        return self if phase.is_before(self.phase) else self._replace(**changes)
+        return self if phase.is_before(self.phase) else replace(self, **changes)
 
 
 def encode(record: Record) -> bytes:
     """Return the record as the text of its file."""
-    import json  # not needed without runs
-
-    ended = record.ended and record.ended._replace(reason=record.ended.reason[:_MAX_MESSAGE])
-    data = record._replace(message=record.message[:_MAX_MESSAGE])._asdict()
-    return f"{json.dumps({**data, 'ended': ended and _plain(ended)}, indent=2)}\n".encode()
+    ended = record.ended and _encodable(replace(record.ended, reason=record.ended.reason[:_MAX_MESSAGE]))
+    short = _encodable(replace(record, message=record.message[:_MAX_MESSAGE], ended=ended))
+    return msgspec.json.format(msgspec.json.encode(short)) + b"\n"
 
 
-def _plain(status: Status) -> dict[str, Any]:
-    return {**status._asdict(), "state": status.state.value}
+def _encodable(data: Stored) -> Stored:
+    """Return it with characters escaped that UTF-8 cannot encode, as those of file names in other codes."""
+    texts = {name: text for name, text in asdict(data).items() if type(text) is str}
+    return replace(
+        data, **{name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts.items()}
+    )
 
 
 def decode(text: bytes) -> Record:
@@ -118,74 +119,26 @@ def decode(text: bytes) -> Record:
 
     Raises:
         ValueError: if it is invalid, or its scheduler is unknown here.
-        RecursionError: if it is nested too deeply.
     """
-    import json
-
-    data = json.loads(text)
-    known = set(Record._fields)
-    if not isinstance(data, dict) or not known - {*Record._field_defaults} <= {*data} <= known:
-        raise ValueError("its keys are not those of a record")
-    ended = _ended(data.pop("ended", None))
-    phase = _phase(data.pop("phase", Phase.CREATED))
-    jobs, goes_on = data.pop("jobs", 1), data.pop("goes_on", False)
-    if type(jobs) is not int or not 0 < jobs <= _MOST_JOBS or type(goes_on) is not bool:
-        raise ValueError(f"invalid jobs {_short(jobs)}, or goes_on {_short(goes_on)}")
-    texts = {key: _text(key, value) for key, value in data.items()}
-    record = Record(**texts, phase=phase, ended=ended, jobs=jobs, goes_on=goes_on)
-    if not phase.is_before(Phase.ACCEPTED) and record.job_id is None:
-        raise ValueError(f"phase is {phase.value}, but job_id is missing")
+    try:
+        record = msgspec.json.decode(text, type=Record)
+    except msgspec.ValidationError as error:
+        words, _, field = str(error).partition(" matching regex ")
+        raise ValueError(f"invalid {field.rpartition('$.')[2].strip('`')}" if field else words) from error
+    if not record.phase.is_before(Phase.ACCEPTED) and record.job_id is None:
+        raise ValueError(f"phase is {record.phase.value}, but job_id is missing")
     if record.scheduler not in schedulers:
         raise ValueError(f"unknown scheduler {record.scheduler!r}")
+    if record.ended and not record.ended.state.is_final:
+        raise ValueError(f"it ended as {record.ended.state.value}, which is no end")
+    for name in ("created_at", "submitted_at", "missing_since"):
+        if (text := getattr(record, name)) is not None:
+            _check_time(name, text)
     return record
 
 
-def _phase(data: Any) -> Phase:
+def _check_time(key: str, text: str) -> None:
     try:
-        return Phase(data)
-    except ValueError:
-        raise ValueError(f"invalid phase {_short(data)}") from None
-
-
-def _text(key: str, value: Any) -> Any:
-    """Return a text field, with characters escaped that UTF-8 cannot encode.
-
-    Raises:
-        ValueError: if it is no text, or not of the key's format.
-    """
-    if value is None and key in _NULLABLE:
-        return None
-    form = _FORMS.get(key)
-    if not isinstance(value, str) or (form and not form.fullmatch(value)):
-        raise ValueError(f"invalid {key} {_short(value)}")
-    if key in _TIMES:
-        _check_time(key, value)
-    return value.encode("utf-8", "backslashreplace").decode()
-
-
-def _check_time(key: str, value: str) -> None:
-    try:
-        datetime.fromisoformat(value).astimezone().timestamp()
+        datetime.fromisoformat(text).astimezone().timestamp()
     except (ValueError, OverflowError):
-        raise ValueError(f"invalid {key} {_short(value)}") from None
-
-
-def _ended(data: Any) -> Status | None:
-    """Return the final state of these data, None for null; raise ``ValueError`` if they are invalid."""
-    if data is None:
-        return None
-    try:
-        status = Status(**{**data, "state": JobState(data["state"])})
-    except (TypeError, KeyError, ValueError):
-        raise ValueError(f"invalid ended {_short(data)}") from None
-    types = [type(value) for value in status[1:]]
-    is_code = status.exit_code is None or (type(status.exit_code) is int and abs(status.exit_code) < 1 << 31)
-    if not status.state.is_final or not is_code or [*types[:1], *types[2:]] != [str, str, str]:
-        raise ValueError(f"invalid ended {_short(data)}")
-    texts = {name: _text(name, getattr(status, name)) for name in ("native", "reason", "source")}
-    return status._replace(**texts)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+        raise ValueError(f"invalid {key} {reprlib.repr(text)}") from None

@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.errors import comma_list
 from hpcdist.runs import endings, state
 from hpcdist.runs.deadline import run_parallel, with_deadline
@@ -96,7 +98,7 @@ def of_jobs(jobs: Sequence[Report]) -> Report:
     if not whole.state.is_final or whole.state is not JobState.COMPLETED:
         which = next(job for job in jobs if job.status is whole)
         name = which.run.record.job_id or f"{which.run.directory.number} of {len(jobs)}"
-        whole = whole._replace(reason=f"job {name}" + (f": {whole.reason}" if whole.reason else ""))
+        whole = replace(whole, reason=f"job {name}" + (f": {whole.reason}" if whole.reason else ""))
     return Report(run, whole, tuple(jobs))
 
 
@@ -275,7 +277,7 @@ def _with_lost_nodes(run: Run, job: Job, status: Status, services: Services) -> 
         lost, how = [*nodes], f"{nodes[0]} was lost"
     if is_sure:  # else they may have been lost after the job
         _record_lost(run, job, lost, services)
-    return status._replace(reason=": ".join(filter(None, [status.reason, how])))
+    return replace(status, reason=": ".join(filter(None, [status.reason, how])))
 
 
 def _record_lost(run: Run, job: Job, lost: Sequence[str], services: Services) -> None:
@@ -297,7 +299,7 @@ def _of_training(run: Run, status: Status) -> Status:
         own = [event for event in events if event.job_id == run.event_id]
         is_killed = (status.state, status.exit_code) in (_TERMINATED, _KILLED)
         is_cancelled = is_killed and state.cancelled_at(own) is not None
-        return status._replace(state=JobState.CANCELLED) if is_cancelled else status
+        return replace(status, state=JobState.CANCELLED) if is_cancelled else status
     reason = f"its job was {status.state.value} when the program had ended"
     reason = f"{reason}: {status.reason}" if status.reason else reason
     return Status(JobState.COMPLETED, status.native, 0, reason, status.source)

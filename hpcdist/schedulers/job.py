@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 SIGNALLED: Final = 128
 """An exit code above it is that of a program which a signal ended, as shells show it: 128 + signal."""
@@ -21,6 +24,9 @@ NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 APART: Final = "component "
 """How a reason begins that has the state of each component of a job, as they ended apart."""
+
+
+ExitCode = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]
 
 
 class JobState(Enum):
@@ -54,7 +60,7 @@ _LIVING = frozenset(
 )
 
 
-class Status(NamedTuple):
+class Status(Struct, frozen=True, forbid_unknown_fields=True):
     """The state of one job as its scheduler reports it.
 
     ``native`` is the scheduler's own word, untouched; ``exit_code`` is what a shell would show
@@ -63,7 +69,7 @@ class Status(NamedTuple):
 
     state: JobState
     native: str = ""
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
     reason: str = ""
     source: str = ""
 
@@ -145,4 +151,4 @@ def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Stat
     completed += rest.number if rest and rest.status.state is JobState.COMPLETED else 0
     why = f" ({folded.reason})" if folded.reason else ""
     reason = f"first in element {first}{why}; {completed} of {size} elements completed"
-    return folded._replace(reason=reason, exit_code=folded.exit_code or None)
+    return replace(folded, reason=reason, exit_code=folded.exit_code or None)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import locks
@@ -226,7 +228,7 @@ def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bo
         trials = elements.text_of(sorted(trial.number for trial in made.trials))
         record = run.record.further(services.token(), rundir.timestamp(services.now()), trials)
         own = run.directory._replace(number=number)
-        services.save(own, record._replace(goes_on=goes_on and (number == first or not trials)))
+        services.save(own, replace(record, goes_on=goes_on and (number == first or not trials)))
     return renewed(services.update(run, jobs=first + len(jobs) - 1))
 
 

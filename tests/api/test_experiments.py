@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 import hpcdist
 from hpcdist.runs import rundir
@@ -111,7 +112,7 @@ def test_what_does_not_fit_names_its_place() -> None:
 def test_suspect_nodes_are_excluded_and_named_as_by_submit(folder: Path) -> None:
     directory = rundir.create(folder / "runs", "train")
     record = Record("train", "t", "testbed", "slurm", "d", "2026-01-01T00:00:00+00:00")
-    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
     began = int(time.time()) - 3600
     (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} n1\n")
     plan = hpcdist.define(**TWO, batch={**BATCH, "exclude_bad_nodes": True}).plan()

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import hpcdist
 from hpcdist.runs import rundir
@@ -52,7 +53,7 @@ def end(jobs: Path, job: str, state: str) -> None:
 def test_suspect_nodes_are_excluded_as_by_the_verbs(folder: Path) -> None:
     directory = rundir.create(folder / "runs", "train")
     record = Record("train", "t", "slurm", "slurm", "d", "2026-01-01T00:00:00+00:00")
-    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
     began = int(time.time()) - 3600
     (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} n1\n")
     excluding = {"prep.batch.exclude_bad_nodes": True}

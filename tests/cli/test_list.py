@@ -11,6 +11,7 @@ from types import FrameType
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.cli import main
 from hpcdist.runs import finding, rundir
@@ -149,7 +150,7 @@ def several(runs: Path, *jobs: Sequence[Usage], log: str, goes_on: bool = True) 
             "a", "t", "x", "slurm", "d", "1970-01-01T00:00:00+00:00", Phase.SUBMITTED, str(11 + number)
         )
         more = {"jobs": len(jobs)} if number == 1 else {"goes_on": goes_on}
-        rundir.save(own, record._replace(ended=ended, **more))
+        rundir.save(own, replace(record, ended=ended, **more))
         directory.write(own.own("accounting.json"), msgspec.json.encode(usage).decode())
     (directory.path / "events").write_text(log)
 

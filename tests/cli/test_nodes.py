@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
@@ -21,7 +22,7 @@ def crashed(folder: Path) -> None:
     for hours, node in ((2, "n1"), (24, "n1"), (24 * 6, "n2")):
         directory = rundir.create(folder / "runs", "train")
         record = Record("train", f"t{hours}", "toy", "slurm", "d", "2026-01-01T00:00:00+00:00")
-        rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+        rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
         began = int(time.time()) - 3600 * hours
         (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} {node}\n")
 

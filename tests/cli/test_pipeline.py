@@ -8,6 +8,8 @@ import pstats
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hpcdist.cli.jobs.wait import exit_code
 from hpcdist.pipelines.removing import in_use, remove_emptied
 from hpcdist.runs import removing, rundir, states
@@ -22,7 +24,7 @@ def end(found: Iterable[Run]) -> None:
     """Record that these completed."""
     for run in found:
         over = Status(JobState.COMPLETED, exit_code=0, source="sacct")
-        rundir.save(run.directory, run.record._replace(ended=over))
+        rundir.save(run.directory, replace(run.record, ended=over))
 
 
 def test_an_operation_that_was_not_needed_is_no_failure(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.runs.rundir import Phase, RunDirectory, save
 from tests.wording import Wording
@@ -121,7 +122,7 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
     runs = folder / "runs"
     assert hpcdist(*WORDS, "--json").code == 0
     second = RunDirectory(runs / "train-1-node-2")
-    save(second, second.record()._replace(phase=Phase.CREATED, job_id=None))  # killed before it was submitted
+    save(second, replace(second.record(), phase=Phase.CREATED, job_id=None))  # killed before it was submitted
     for mark in runs.glob("*/scaling.submitted"):
         mark.unlink()
     done = hpcdist(*WORDS)

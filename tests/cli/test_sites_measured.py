@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist import __version__
 from hpcdist.runs import rundir
@@ -36,7 +37,7 @@ def ran(folder: Path, site: str = "toy", **changes: object) -> None:
     """Leave a run of the doctor behind."""
     directory = rundir.create(folder / "runs", "doctor")
     record = Record(directory.name, "t", site, "slurm", "d", "2026-11-24T01:02:03+00:00")
-    rundir.save(directory, record._replace(phase=Phase.SUBMITTED, job_id="7"))
+    rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
     found = {
         "kind": "mpi", "library": "mpi", "versions": {"mpi": "4.1"}, "nodes": ["n1", "n2", "n3"], "tasks": 3,
         "pairs": PAIRS, "rounds": 3, "planned": 3, "ring": 8.0, "all_reduce": 9.0, "done": True, **changes,

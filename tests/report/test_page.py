@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
@@ -142,7 +143,7 @@ def test_an_array_ends_with_its_last_element_and_not_before(tmp_path: Path) -> N
     at = made.AT
     log = f"started 1_1 {at} 0\nstarted 1_2 {at + 60} 0\nended 1_2 {at + 120} 0\n"
     report.run.directory.write("events", log)
-    live = Report(report.run._replace(record=report.run.record._replace(ended=None)), RUNNING)
+    live = Report(report.run._replace(record=replace(report.run.record, ended=None)), RUNNING)
     facts = page.content([live], NOW).runs[0].facts
     assert (facts.get("ended"), facts["elapsed"]) == (None, "02:00:00")
     report.run.directory.write("events", f"{log}ended 1_1 {at + 180} 0\n")

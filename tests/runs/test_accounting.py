@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import accounting, attempts
@@ -217,7 +218,7 @@ def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
 def test_all_jobs_of_a_run_are_one_query(tmp_path: Path) -> None:
     """Job 12 and 123 are told apart; each has the starts of its own."""
     run = slurm(tmp_path, "started 12 100 0", "started 123 200 0")
-    second = Run(run.directory._replace(number=2), run.record._replace(job_id="123"))
+    second = Run(run.directory._replace(number=2), replace(run.record, job_id="123"))
     other = "123|RUNNING|0:0|90|98|Unknown||n9|00:00:00|||2\n"
     sacct = Sacct(ROWS + other)
     usage = accounting.of_jobs(run._replace(later=(second,)), Services(sacct, now=lambda: 300.0))

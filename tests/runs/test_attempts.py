@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.runs import attempts
 from hpcdist.runs.events import read
@@ -159,7 +160,7 @@ def test_elements_of_an_array(tmp_path: Path) -> None:
         Attempt("12_1", (0, 0), "failed", 100.0, 110.0, 130.0, exit_code=4),
         Attempt("12_0", (0, 0), "cancelled", 100.0, 120.0),
     ]
-    ended = run._replace(record=run.record._replace(ended=Status(JobState.FAILED)))
+    ended = run._replace(record=replace(run.record, ended=Status(JobState.FAILED)))
     assert found(ended, "started 12_0 120 0") == [Attempt("12_0", (0, 0), "unknown", 100.0, 120.0)]
 
 

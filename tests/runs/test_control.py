@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
@@ -451,7 +452,7 @@ def test_a_submission_with_a_future_time_is_resolved(tmp_path: Path, queue: Queu
         control.submit(REQUEST, tmp_path, queue.services)
     (run,), _ = finding.list_runs(tmp_path)
     rundir.save(
-        run.directory, run.record._replace(phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
+        run.directory, replace(run.record, phase=Phase.SUBMITTING, submitted_at="2099-01-01T00:00:00+00:00")
     )
     queue.last_save = 1000
     assert "check again in 180 s" in state_of(only_run(tmp_path), queue).reason
@@ -484,7 +485,7 @@ def test_a_phase_never_goes_back(tmp_path: Path, queue: Queue) -> None:
 def test_concurrent_updates_keep_each_other(tmp_path: Path, queue: Queue) -> None:
     """`submit` writes between the moment in which `status` reads the record and that in which it writes."""
     run = control.submit(REQUEST, tmp_path, queue.services)
-    rundir.save(run.directory, run.record._replace(phase=Phase.ACCEPTED))
+    rundir.save(run.directory, replace(run.record, phase=Phase.ACCEPTED))
     submit = threading.Thread(target=lambda: Services(queue.shell).update(run, phase=Phase.SUBMITTED))
 
     def save(directory: RunDirectory, record: Record) -> None:
@@ -658,7 +659,7 @@ def test_term_is_no_end_of_a_requeueable_job(tmp_path: Path, queue: Queue) -> No
 
 def _but_for_elements(status: Status) -> Status:
     lacks = status.reason.startswith("the batch system no longer knows these elements: ")
-    return status._replace(reason=FORGOTTEN.reason) if lacks else status
+    return replace(status, reason=FORGOTTEN.reason) if lacks else status
 
 
 FIRST = "first in element 1; {} of {} elements completed"
@@ -768,7 +769,7 @@ def test_cancel(tmp_path: Path, queue: Queue, wording: Wording) -> None:
 
 def test_cancel_reports_all_problems(tmp_path: Path, queue: Queue, wording: Wording) -> None:
     alive, lost = submitted(queue, tmp_path, 2)
-    lost = lost._replace(record=lost.record._replace(phase=Phase.SUBMITTING, job_id=None))
+    lost = lost._replace(record=replace(lost.record, phase=Phase.SUBMITTING, job_id=None))
     rundir.save(lost.directory, lost.record)
     del queue.jobs["101"]
     queue.answers["scancel"] = failed(1, "scancel: error: Access denied\n")

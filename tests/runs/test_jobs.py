@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
@@ -217,7 +218,7 @@ def test_a_training_that_completed_while_its_followers_were_submitted_is_not_beg
     request = REQUEST._replace(jobs=("", "", ""), followed=True)
     run = control.submit(request, tmp_path, queue.services, seen.screen)
     third = run.jobs[2]
-    rundir.save(third.directory, third.record._replace(phase=Phase.CREATED, job_id=None, submitted_at=None))
+    rundir.save(third.directory, replace(third.record, phase=Phase.CREATED, job_id=None, submitted_at=None))
     queue.services.update(run.jobs[1], ended=Status(JobState.CANCELLED, "CANCELLED"))
     queue.services.update(run.jobs[0], ended=Status(JobState.COMPLETED, "COMPLETED", 0))
     (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
@@ -243,7 +244,7 @@ def test_a_component_that_ended_apart_is_named_after_a_training_that_completed(t
     )
     (run.directory.path / "events").write_text("started 100 100 0\nover 100 200 completed\nended 100 200 0\n")
     [report] = states.status([run], queue.services)
-    assert report.status._replace(source="") == Status(
+    assert replace(report.status, source="") == Status(
         JobState.COMPLETED,
         "CANCELLED by 0",
         0,

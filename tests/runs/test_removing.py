@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, HpcdistError
 from hpcdist.runs import control, finding, removing, rundir
@@ -80,7 +81,7 @@ def test_a_run_that_another_process_may_be_submitting_is_kept(tmp_path: Path, qu
 
 
 def test_a_run_that_was_submitted_in_the_meantime_is_kept(run: Run, wording: Wording) -> None:
-    before = run._replace(record=run.record._replace(phase=Phase.CREATED, job_id=None))
+    before = run._replace(record=replace(run.record, phase=Phase.CREATED, job_id=None))
     with pytest.raises(ConfigError) as error:
         removing.remove(before)
     wording(str(error.value))

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
 from hpcdist.experiment.batch_specs import ArraySpec
@@ -32,7 +34,7 @@ RECORD = Record(
 
 def made(runs: Path, name: str = "mnist", **changes: Any) -> Run:
     directory = rundir.create(runs, name)
-    record = RECORD._replace(name=name, **changes)
+    record = replace(RECORD, name=name, **changes)
     rundir.save(directory, record)
     return Run(directory, record)
 
@@ -99,14 +101,14 @@ def test_records_come_back(tmp_path: Path) -> None:
     run = made(tmp_path)
     assert run.directory.record() == RECORD
     assert run.job == Job("12", "mnist-1", str(tmp_path / "mnist-1"), "abc")
-    assert Run(run.directory, RECORD._replace(job_id=None)).job is None
+    assert Run(run.directory, replace(RECORD, job_id=None)).job is None
     assert [path.name for path in run.directory.path.iterdir() if path.is_file()] == ["record.json"]
 
 
 def test_ends_come_back(tmp_path: Path) -> None:
     ended = Status(JobState.FAILED, "FAILED", 5, "NonZeroExitCode", "sacct")
     run = made(tmp_path, ended=ended)
-    assert run.directory.record() == RECORD._replace(ended=ended)
+    assert run.directory.record() == replace(RECORD, ended=ended)
 
 
 def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_the_plan_as_its_file_has_it(tmp_path: Path) -> None:
         assert directory.plan() == plan
 
 
-WHOLE = json.dumps(RECORD._asdict())
+WHOLE = json.dumps(to_builtins(RECORD))
 ENDED = '{"state": "failed", "native": "", "exit_code": 5, "reason": "", "source": "sacct"}'
 
 
@@ -302,16 +304,16 @@ def test_a_record_with_invalid_values_is_refused(
     tmp_path: Path, key: str, value: Any, wording: Wording
 ) -> None:
     run = made(tmp_path).directory
-    run.record_file.write_text(json.dumps(RECORD._asdict() | {key: value}))
+    run.record_file.write_text(json.dumps(to_builtins(RECORD) | {key: value}))
     with pytest.raises(ConfigError) as error:
         run.record()
     wording(str(error.value).replace(str(tmp_path), "TMP"))
 
 
 def test_every_text_of_a_record_can_be_written(tmp_path: Path) -> None:
-    run = made(tmp_path).directory
-    run.record_file.write_text(json.dumps(RECORD._asdict() | {"site": "a\ud800"}))
-    assert run.record() == RECORD._replace(site="a\\ud800")
+    run = made(tmp_path, site="a\ud800", ended=Status(JobState.FAILED, reason="\udcff"))
+    record = run.directory.record()
+    assert (record.site, record.ended and record.ended.reason) == ("a\\ud800", "\\udcff")
 
 
 def test_a_long_message_does_not_lose_the_record(tmp_path: Path) -> None:
@@ -374,8 +376,8 @@ def test_an_element_that_a_run_does_not_have_is_an_error(tmp_path: Path, wording
         finding.find_element(tmp_path, "tune-1/6")
     wording(str(error.value).replace(str(tmp_path), "TMP"))
     again = run.directory._replace(number=2)
-    rundir.save(run.directory, run.record._replace(trials="1-5", jobs=2))
-    rundir.save(again, run.record._replace(trials="3,6"))
+    rundir.save(run.directory, replace(run.record, trials="1-5", jobs=2))
+    rundir.save(again, replace(run.record, trials="3,6"))
     with pytest.raises(ConfigError) as error:
         finding.find_element(tmp_path, "tune-1/7")
     wording(str(error.value).replace(str(tmp_path), "TMP"))
@@ -401,9 +403,9 @@ def test_an_element_of_an_array_stands_behind_a_slash(tmp_path: Path, wording: W
 
 def test_each_job_of_a_run_has_its_own_events(tmp_path: Path) -> None:
     first = made(tmp_path, "tune")
-    first = first._replace(record=first.record._replace(job_id="12"))
-    second = Run(first.directory._replace(number=2), first.record._replace(job_id="13"))
-    unknown = Run(first.directory._replace(number=3), first.record._replace(job_id=None))
+    first = first._replace(record=replace(first.record, job_id="12"))
+    second = Run(first.directory._replace(number=2), replace(first.record, job_id="13"))
+    unknown = Run(first.directory._replace(number=3), replace(first.record, job_id=None))
     log = [Event("started", job, 100, "0") for job in ("12_1", "13", "13_2", "99")]
     whole = first._replace(later=(second, unknown))
     assert whole.by_job(log) == [[log[0], log[3]], [log[1], log[2]], []]

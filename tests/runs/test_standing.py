@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.runs import standing, stopping
 from hpcdist.runs.rundir import Run
@@ -26,9 +27,9 @@ def searched(folder: Path, trials: int | None = 3, most: int = 7) -> Run:
 def test_the_trials_of_all_its_jobs_count(tmp_path: Path) -> None:
     first = searched(tmp_path)
     assert standing.of(first) == Standing(3, 7)
-    second = Run(first.directory._replace(number=2), first.record._replace(trials="4-6"))
+    second = Run(first.directory._replace(number=2), replace(first.record, trials="4-6"))
     assert standing.of(first._replace(later=(second,))) == Standing(6, 7)
-    last = Run(first.directory._replace(number=2), first.record._replace(trials="4-7"))
+    last = Run(first.directory._replace(number=2), replace(first.record, trials="4-7"))
     assert standing.of(first._replace(later=(last,))) is None
 
 

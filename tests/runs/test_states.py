@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
@@ -234,7 +235,7 @@ DONE = (
             ),
         ),
         ("ended 100_0 2 0\n", Status(JobState.COMPLETED, "ended", 0, "", "run directory")),
-        ("", FORGOTTEN._replace(reason="the batch system no longer knows these elements: 0")),
+        ("", replace(FORGOTTEN, reason="the batch system no longer knows these elements: 0")),
     ],
 )
 def test_an_array_is_not_completed_because_its_failed_element_was_forgotten(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import Phase, Run, save
@@ -57,9 +58,9 @@ def test_no_number_of_a_file_is_out_of_bounds(tmp_path: Path) -> None:
 def test_what_was_not_submitted_is_missing(tmp_path: Path) -> None:
     reports = [report for report, _ in made.study(tmp_path, {(1, 1): 1.0, (2, 1): 2.0, (4, 1): 3.0})]
     accepted = reports[1].run
-    save(accepted.directory, accepted.record._replace(phase=Phase.ACCEPTED))
+    save(accepted.directory, replace(accepted.record, phase=Phase.ACCEPTED))
     made_only = reports[2].run
-    save(made_only.directory, made_only.record._replace(phase=Phase.CREATED, job_id=None))
+    save(made_only.directory, replace(made_only.record, phase=Phase.CREATED, job_id=None))
     every = study.every(tmp_path)
     assert study.unfinished(every, "d0") == STUDY
     assert study.unfinished(every, "another") is None
@@ -71,7 +72,7 @@ def test_a_run_that_has_a_job_comes_before_one_that_has_none(tmp_path: Path) -> 
     reports = [report for report, _ in made.study(tmp_path, {(1, 1): 1.0})]
     reports += [report for report, _ in made.study(tmp_path, {(1, 1): 1.0})]
     later = reports[1].run
-    save(later.directory, later.record._replace(phase=Phase.CREATED, job_id=None))
+    save(later.directory, replace(later.record, phase=Phase.CREATED, job_id=None))
     chosen = study.of_study(study.every(tmp_path), STUDY)
     assert [one.run.name for one in chosen] == ["train-1-nodes-1"]
     assert isinstance(chosen[0].run, Run)

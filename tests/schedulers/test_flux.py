@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.batch import Mail
@@ -433,7 +434,7 @@ def test_a_lost_node_is_named_also_where_it_was_the_first_of_its_job() -> None:
         Status(JobState.NODE_FAIL, "FAILED", 137, "exec: node failure on n2 (rank 2)", "flux jobs"),
     ]
     assert [FLUX.lost_nodes(one) for one in found] == [("n3",), ("n2",)]
-    assert FLUX.lost_nodes(found[0]._replace(state=JobState.CANCELLED)) == ()
+    assert FLUX.lost_nodes(replace(found[0], state=JobState.CANCELLED)) == ()
 
 
 def test_a_job_that_flux_has_forgotten_has_no_state() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.runs.rundir import Phase
@@ -37,7 +38,7 @@ def test_processes_of_a_killed_script_still_run_trials(tmp_path: Path, wording: 
 
 def test_a_job_whose_submission_got_no_answer_may_run_trials(tmp_path: Path, wording: Wording) -> None:
     run = made(tmp_path)
-    lost = run._replace(record=run.record._replace(job_id=None, phase=Phase.SUBMITTING))
+    lost = run._replace(record=replace(run.record, job_id=None, phase=Phase.SUBMITTING))
     report = Report(lost, Status(JobState.UNKNOWN, "submitting", reason="no answer yet"))
     whole = Report(run, report.status, (Report(run, ENDED), report))
     with pytest.raises(SchedulerError) as caught:

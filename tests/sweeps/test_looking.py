@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.cli.jobs import sweep_progress
 from hpcdist.host.command import Command, Completed
@@ -34,7 +35,7 @@ def searched(tmp_path: Path) -> Run:
     found = run(tmp_path)
     plan = json.loads((found.directory.path / "plan.json").read_text())
     found.directory.write("plan.json", json.dumps(plan | json.loads(stored("1-3%1"))))
-    record = found.record._replace(scheduler="slurm", job_id="12", trials="1-3")
+    record = replace(found.record, scheduler="slurm", job_id="12", trials="1-3")
     rundir.save(found.directory, record)
     return rundir.read(found.directory)
 

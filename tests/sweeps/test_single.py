@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.host.command import Command, Completed
@@ -32,7 +33,7 @@ def find(report: Report, number: int) -> Single:
 
 
 def on_slurm(searched: Run, scheduler: str = "slurm", trials: str = "") -> Run:
-    return searched._replace(record=searched.record._replace(scheduler=scheduler, trials=trials))
+    return searched._replace(record=replace(searched.record, scheduler=scheduler, trials=trials))
 
 
 def services(*answers: tuple[str, ...], code: int = 0, stderr: str = "") -> Services:
@@ -55,8 +56,8 @@ def test_a_trial_has_its_state_its_attempts_and_its_id(tmp_path: Path) -> None:
 
 def test_a_trial_that_runs_once_more_has_the_state_of_its_last_job(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_2 110 0", "ended 12_2 120 3")
-    again = Run(searched.directory._replace(number=2), searched.record._replace(job_id="13", trials="2"))
-    searched = searched._replace(record=searched.record._replace(trials="1-3"), later=(again,))
+    again = Run(searched.directory._replace(number=2), replace(searched.record, job_id="13", trials="2"))
+    searched = searched._replace(record=replace(searched.record, trials="1-3"), later=(again,))
     over = Status(JobState.FAILED, "FAILED", 3, source="sacct")
     report = Report(searched, PENDING, (Report(searched._replace(later=()), over), Report(again, PENDING)))
     found = find(report, 2)
@@ -114,7 +115,7 @@ def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: 
 def test_an_element_cancelled_on_a_remote_is_recorded_there(tmp_path: Path) -> None:
     """The next look takes the event log from there: without the line, an element that waited has vanished."""
     searched = on_slurm(run(tmp_path, count=20), trials="3,17,20")
-    searched = searched._replace(record=searched.record._replace(remote="far"))
+    searched = searched._replace(record=replace(searched.record, remote="far"))
     there = cast("Elsewhere", services(("scancel",), ("sh",)).runner)
     assert single.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
@@ -177,7 +178,7 @@ def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, i
 
 def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
     packed = on_slurm(run(tmp_path))
-    packed = packed._replace(record=packed.record._replace(remote="far"))
+    packed = packed._replace(record=replace(packed.record, remote="far"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     there = cast("Elsewhere", services(("sh",)).runner)
     assert single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))

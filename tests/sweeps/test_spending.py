@@ -37,7 +37,7 @@ def test_an_end_that_only_the_accounting_has_is_recorded_once(tmp_path: Path) ->
         Usage(3, JobState.RUNNING, started=119.0),
     )
     searched.directory.write(accounting.FILE, msgspec.json.encode(usage).decode())
-    ended = searched._replace(record=searched.record._replace(ended=LOST))
+    ended = searched._replace(record=replace(searched.record, ended=LOST))
     for _ in range(2):
         spending.record(Report(ended, LOST), LATER)
     assert searched.directory.events()[4:] == (Event("accounted", "12_1", 130, "0"),)
@@ -46,7 +46,7 @@ def test_an_end_that_only_the_accounting_has_is_recorded_once(tmp_path: Path) ->
 def test_without_accounting_nothing_is_recorded(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_1 100 0")
     searched.directory.write(accounting.FILE, "[]")
-    ended = searched._replace(record=searched.record._replace(ended=LOST))
+    ended = searched._replace(record=replace(searched.record, ended=LOST))
     spending.record(Report(ended, LOST), LATER)
     assert len(searched.directory.events()) == 1
 

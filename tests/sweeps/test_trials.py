@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
@@ -59,7 +60,7 @@ def test_trial_that_recorded_its_end_is_not_cancelled_by_a_stop(
         f"cancelled JOB {at} 0",
     ]
     searched = run(tmp_path, *(line.replace("JOB", event_id) for line in lines))
-    searched = searched._replace(record=searched.record._replace(job_id=event_id))
+    searched = searched._replace(record=replace(searched.record, job_id=event_id))
     stopped = Status(JobState.CANCELLED, "F", 143, source="qstat")
     found = trials.trials(Report(searched, stopped), lambda _: (), 200)
     assert [one.state for one in found] == ["completed", "cancelled", "cancelled"]
@@ -81,7 +82,7 @@ def test_each_trial_has_the_state_of_its_element(tmp_path: Path) -> None:
 def test_a_trial_that_never_started_did_not_complete_whatever_its_array_did(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_1 100 0", "ended 12_1 160 3", count=4)
     usage = (Usage(2, JobState.NODE_FAIL), Usage(3, JobState.COMPLETED))
-    ended = searched._replace(record=searched.record._replace(ended=OVER))
+    ended = searched._replace(record=replace(searched.record, ended=OVER))
     found = trials.trials(Report(ended, OVER), lambda _: usage, 200)
     assert [one.state for one in found] == ["failed", "node_fail", "vanished", "vanished"]
     cancelled = Status(JobState.CANCELLED, source="sacct")
@@ -92,7 +93,7 @@ def test_a_trial_that_wrote_no_end_is_lost_once_its_array_is_over(tmp_path: Path
     """Without accounting nobody else says how it ended; until then it may live."""
     searched = run(tmp_path, "started 12_1 100 0", "started 12_2 100 0", "ended 12_2 160 0", count=2)
     lost = Status(JobState.NODE_FAIL, source="scontrol")
-    ended = searched._replace(record=searched.record._replace(ended=lost))
+    ended = searched._replace(record=replace(searched.record, ended=lost))
     for status, state in (
         (lost, "vanished"),
         (Status(JobState.CANCELLED), "cancelled"),
@@ -113,7 +114,7 @@ def test_a_trial_that_may_start_is_not_lost_and_where_nothing_is_known_is_unknow
 def test_the_job_of_a_search_is_not_the_trial_of_its_number(tmp_path: Path) -> None:
     searched = run(tmp_path, count=12)
     over = Status(JobState.COMPLETED, "COMPLETED", 0, source="sacct")
-    ended = searched._replace(record=searched.record._replace(ended=over))
+    ended = searched._replace(record=replace(searched.record, ended=over))
     assert trials.trials(Report(ended, over), lambda _: (), 200)[11] == Trial(12, {"lr": 12}, "vanished")
 
 
@@ -166,5 +167,5 @@ def test_packed_trials_have_their_own_states_and_not_those_of_their_jobs(tmp_pat
 
 def test_a_trial_whose_job_of_workers_was_beyond_the_budget_was_stopped(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12 100 0", "ended 12 101 85")
-    found = trials.trials(Report(searched, OVER._replace(exit_code=85)), lambda _: (), 200)
+    found = trials.trials(Report(searched, replace(OVER, exit_code=85)), lambda _: (), 200)
     assert [one.state for one in found] == ["stopped"] * 3

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.host.command import Command, Completed
@@ -63,7 +64,7 @@ class Hopeful(Squeue):
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         read = super().read(completed, jobs)
         return {
-            job_id: status._replace(state=JobState.RUNNING) if status.state is JobState.UNKNOWN else status
+            job_id: replace(status, state=JobState.RUNNING) if status.state is JobState.UNKNOWN else status
             for job_id, status in read.items()
         }
 
@@ -71,7 +72,7 @@ class Hopeful(Squeue):
 class Forgetful(Squeue):
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         return {
-            job_id: status._replace(native="") for job_id, status in super().read(completed, jobs).items()
+            job_id: replace(status, native="") for job_id, status in super().read(completed, jobs).items()
         }
 
 

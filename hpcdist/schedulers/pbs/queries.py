@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.base import Estimate
@@ -90,7 +92,7 @@ def status(record: Attributes) -> Status:
     if word in _SUSPENDED:
         return Status(JobState.SUSPENDED, word, None, comment, "qstat")
     if word in _OVER:
-        return _end(record)._replace(native=word, source="qstat")
+        return replace(_end(record), native=word, source="qstat")
     reason = "it was moved to another server: ask there" if word == "M" else comment
     return Status(JobState.UNKNOWN, word, None, reason, "qstat")
 

@@ -161,7 +161,7 @@ def _whole(parts: Sequence[tuple[str, Status]]) -> Status:
     if all(part.state is whole.state for _, part in parts):
         return whole
     each = ", ".join(f"{APART}{component} {part.native}" for component, part in parts)
-    return whole._replace(reason=f"{each} ({whole.reason})" if whole.reason else each)
+    return replace(whole, reason=f"{each} ({whole.reason})" if whole.reason else each)
 
 
 def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
@@ -252,7 +252,7 @@ class Sacct:
 
 def _with_step(job: Status, step: JobState | None) -> Status:
     is_out = job.state is JobState.FAILED and step is JobState.OUT_OF_MEMORY
-    return job._replace(state=JobState.OUT_OF_MEMORY) if is_out else job
+    return replace(job, state=JobState.OUT_OF_MEMORY) if is_out else job
 
 
 class Scontrol:
