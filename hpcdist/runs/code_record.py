@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from hpcdist.code.prepare import RECORD
 from hpcdist.runs.rundir import RunDirectory
 
 _MAX_BYTES: Final = 1 << 24
-_TEXTS: Final = ("source", "folder", "start", "commit", "branch", "remote")
 
 
-class CodeRecord(NamedTuple):
+class CodeRecord(Struct, frozen=True):
     """Where the code was, its commit, and the files that differed from it; None is unknown.
 
     ``folder``: where it was submitted. ``start``: where its jobs start, if that is a copy.
@@ -35,20 +36,8 @@ class CodeRecord(NamedTuple):
 
 
 def read(directory: RunDirectory) -> CodeRecord:
-    """Return the record of a run; what is missing or damaged of it is unknown."""
+    """Return the record of a run; all is unknown of one that is missing or damaged."""
     try:
-        data = json.loads(directory.read(RECORD, _MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
+        return msgspec.json.decode(directory.read(RECORD, _MAX_BYTES), type=CodeRecord)
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return CodeRecord()
-    if not isinstance(data, dict):
-        return CodeRecord()
-    texts = {name: text for name in _TEXTS if isinstance(text := data.get(name), str)}
-    dirty = data.get("dirty")
-    changed, untracked = _names(data.get("changed")), _names(data.get("untracked"))
-    return CodeRecord(
-        **texts, dirty=dirty if isinstance(dirty, bool) else None, changed=changed, untracked=untracked
-    )
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()

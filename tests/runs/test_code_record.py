@@ -15,9 +15,10 @@ from tests.runs.test_rundir import made
     ("text", "record"),
     [
         (
-            '{"source": "folder", "commit": "c1", "dirty": true, "changed": ["a.py", 3], "untracked": "b"}',
+            '{"source": "folder", "commit": "c1", "dirty": true, "changed": ["a.py"], "more": "b"}',
             CodeRecord("folder", commit="c1", dirty=True, changed=("a.py",)),
         ),
+        ('{"commit": "c1", "changed": ["a.py", 3]}', CodeRecord()),
         ('{"commit": 7, "branch": null, "dirty": "yes"}', CodeRecord()),
         ("[]", CodeRecord()),
         ("[" * 100_000, CodeRecord()),
