@@ -162,7 +162,7 @@ hpcdist_signal_ranks() {
 
 # Starts every task in its own process group, forwards signals, and ends the others when one fails.
 start_processes() {
-  local hpcdist_rank hpcdist_pid hpcdist_name hpcdist_pids=() hpcdist_code=0 # all other names stay those of the program
+  local hpcdist_rank hpcdist_pid hpcdist_name hpcdist_pids=() hpcdist_forgotten=' ' hpcdist_code=0 # all other names stay those of the program
   set -m
   for ((hpcdist_rank = 0; hpcdist_rank < hpcdist[tasks]; hpcdist_rank++)); do
     HPCDIST_START_RANK=$hpcdist_rank HPCDIST_START_SIZE=${hpcdist[tasks]} "$@" &
@@ -176,12 +176,12 @@ start_processes() {
   while [[ $(jobs -rp) ]]; do
     hpcdist_signalled=
     wait -n || [[ $hpcdist_signalled${hpcdist[go_on]:-} ]] || hpcdist_signal_processes TERM
-    [[ ! $hpcdist_signalled ]] || for hpcdist_rank in "${!hpcdist_pids[@]}"; do
-      ! hpcdist_is_forgotten "${hpcdist_pids[hpcdist_rank]}" || { hpcdist_code=1 && unset "hpcdist_pids[hpcdist_rank]"; }
+    [[ ! $hpcdist_signalled ]] || for hpcdist_pid in "${hpcdist_pids[@]}"; do
+      ! hpcdist_is_forgotten "$hpcdist_pid" || { hpcdist_code=1 hpcdist_forgotten+="$hpcdist_pid "; [[ ${hpcdist[go_on]:-} ]] || hpcdist_signal_processes TERM; }
     done
   done
   for hpcdist_pid in "${hpcdist_pids[@]}"; do
-    wait "$hpcdist_pid" || hpcdist_code=$?
+    [[ $hpcdist_forgotten == *" $hpcdist_pid "* ]] || wait "$hpcdist_pid" || hpcdist_code=$?
   done
   return "$hpcdist_code"
 }

@@ -1,12 +1,10 @@
 # --- The job's logs: its own files, where the experiment names some (batch.output and batch.error), and where attempts begin
 
 # Links in the run's logs name them. A requeued job goes on in the files of its earlier starts.
-hpcdist_open_logs() {
-  [[ ! ${hpcdist[output]:-} ]] || hpcdist_open_log output "${hpcdist[output]}"
-  [[ ! ${hpcdist[error]:-} ]] || hpcdist_open_log error "${hpcdist[error]}"
-}
+hpcdist_open_logs() { hpcdist_open_log output; hpcdist_open_log error; }
 hpcdist_open_log() {
-  local file=$2 name=job${hpcdist_element:+-$hpcdist_element}
+  local file=${hpcdist[$1]:-} name=job${hpcdist_element:+-$hpcdist_element}
+  [[ $file ]] || return 0
   file=${file//%j/"$HPCDIST_JOB_ID"}
   file=${file//%A/"$hpcdist_job"}
   file=${file//%a/"$hpcdist_element"}

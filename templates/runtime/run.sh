@@ -78,7 +78,9 @@ hpcdist_wait_for_program() {
 # Whether child $1 has ended, and bash takes it for one that runs: bash 5.2 loses its exit code where a trapped signal comes while
 # `wait` takes it, and `wait` would then last for ever.
 hpcdist_is_forgotten() {
-  ! kill -0 "$1" 2>/dev/null && [[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]] || return
+  local stat=
+  read -r stat 2>/dev/null <"/proc/$1/stat"
+  [[ ${stat##*) } != ?" $BASHPID "* && $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]] || return
   echo "hpcdist: process $1 ended at the moment of a signal, and bash lost its exit code: whether it ended well is unknown" >&2
   disown "$1"
 }
