@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +61,7 @@ class Shell(NamedTuple):
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
         with _stdin(command) as stdin, _stdout(command) as stdout:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command.argv,
                 env=environment_of(command, self.environment),
                 cwd=command.cwd or None,
@@ -70,6 +72,10 @@ class Shell(NamedTuple):
                 errors="backslashreplace",
                 start_new_session=True,
             )
+        if command.stdout and sys.platform == "linux":  # it may fill the disk between two looks
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or has a lower limit
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (command.most + 1, command.most + 1))
+        return process
 
 
 def _stdin(command: Command) -> contextlib.AbstractContextManager[int | IO[bytes]]:
@@ -97,14 +103,16 @@ def environment_of(command: Command, base: Mapping[str, str]) -> dict[str, str]:
 def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     """Leave this process's signals to another, which is named as soon as it has started.
 
-    Those of the terminal reach it anyway; others are sent, also where they came before its start.
+    It gets those that came before its start, and TERM and HUP: those of the terminal reach it anyway. They
+    are this process's own again if none has started.
     """
     started: list[subprocess.Popen[bytes]] = []
     left: list[int] = []
 
     def leave(number: int, _frame: object) -> None:
-        left.extend({number} & {signal.SIGTERM, signal.SIGHUP})
-        send()
+        if not started or number in {signal.SIGTERM, signal.SIGHUP}:
+            left.append(number)
+            send()
 
     def leave_to(process: subprocess.Popen[bytes]) -> None:
         started.append(process)
@@ -119,6 +127,8 @@ def signals_left() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP) if is_main else ():
             handlers.callback(signal.signal, number, signal.signal(number, leave))
         yield leave_to
+    for unsent in left:
+        signal.raise_signal(unsent)
 
 
 @contextlib.contextmanager

@@ -61,6 +61,11 @@ def test_a_signal_that_comes_before_the_command_has_started_reaches_it() -> None
     assert process.wait(60) == -signal.SIGTERM
 
 
+def test_a_signal_that_comes_where_no_command_starts_is_ones_own() -> None:
+    with pytest.raises(KeyboardInterrupt), signals_left():
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_a_missing_program() -> None:
     command = Command(("hpcdist-no-such-program", "--x"))
     assert Shell().run(command) == Completed(
@@ -196,6 +201,7 @@ def test_what_fills_a_file_without_an_end_is_ended(tmp_path: Path) -> None:
     command = Command(("bash", "-c", PRINTS), most=1 << 20, timeout=600, stdout=tmp_path / "out")
     done = Shell().run(command)
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, "it printed more than 1 MiB, and was ended")
+    assert (tmp_path / "out").stat().st_size < 1 << 21
 
 
 def test_what_ends_by_itself_and_was_too_long_is_so_too(tmp_path: Path) -> None:
