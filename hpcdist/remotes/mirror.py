@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -31,13 +33,14 @@ _LEFT: Final = frozenset({"outputs", "checkpoints", "code", "python"})
 """Folders that are not mirrored."""
 
 _MINE: Final = re.compile(
-    r"record.*\.json|plan.*\.json|job.*\.sh|experiment\.yml|remote\.json|code\..*|\..*", re.IGNORECASE
+    r"(?:record|plan|options|remote|scaling|accounting|pipeline).*\.json|.*\.(?:sh|py|yml|tsv)|code\..*|\..*",
+    re.IGNORECASE,
 )
 _CALL: Final = re.compile(r"call\..*", re.IGNORECASE)
 """Results of calls are pickles: reading one runs what is in it."""
 
 
-class Seen(NamedTuple):
+class Seen(Struct, frozen=True):
     """When the remote last answered about a run: seconds since 1970 there and here; 0 is never."""
 
     there: int = 0
@@ -51,9 +54,8 @@ class Seen(NamedTuple):
 
 def seen(run: Run) -> Seen:
     """Return when the remote last answered about this run."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        data = json.loads(run.directory.read(SEEN, _SMALL))
-        return Seen(int(data["there"]), float(data["here"]))
+    with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+        return msgspec.json.decode(run.directory.read(SEEN, _SMALL), type=Seen)
     return Seen()
 
 
@@ -63,7 +65,7 @@ def save_seen(directory: RunDirectory, at: Seen) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    directory.write(SEEN, f"{json.dumps(at._asdict())}\n")
+    directory.write(SEEN, f"{msgspec.json.encode(at).decode()}\n")
 
 
 def sizes(directory: RunDirectory) -> dict[str, int]:

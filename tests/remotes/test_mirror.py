@@ -30,7 +30,9 @@ def test_a_log_grows_and_another_file_is_replaced(directory: RunDirectory) -> No
 @pytest.mark.parametrize(
     "name",
     [
-        "../evil", "/etc/evil", "logs/../../evil", "record.json", "record.2.json", "job.sh", ".submit-1", "",
+        "../evil", "/etc/evil", "logs/../../evil", "record.json", "record.2.json", "job.sh", "options.json",
+        "scaling.json", "accounting.json", "trials.tsv", "trials.2.tsv", "pipeline.yml", "call.py",
+        ".submit-1", "",
         "call.returned", "call.raised.0", "call.2.returned", "code.json", "code/train.py", "python/x.py",
         "outputs/model", "Record.json", "CALL.returned",  # the file systems of a Mac ignore the case
     ],
