@@ -26,27 +26,45 @@ class _Loss(NamedTuple):
     instead: str = ""
 
 
+def _leaves(*by: str, subcommands: tuple[str, ...] = ()) -> _Loss:
+    return _Loss(frozenset(subcommands), by=frozenset(by), instead="leave the option out")
+
+
+_AS_YOURSELF: Final = "let the program run as yourself"
+_ON_NODES: Final = "let hpcdist start the program on each node"
 _IMAGE: Final = "name the image by `build: {image: ...}`, and hpcdist starts the container"
-_SANDBOXES: Final = _Loss(
-    frozenset({"exec", "run", "shell"}),
-    by=frozenset({"-e", "--cleanenv", "-C", "--containall"}),
-    instead="leave the option out",
+_SANDBOXES: Final = _leaves("-e", "--cleanenv", "-C", "--containall", subcommands=("exec", "run", "shell"))
+_PODMAN: Final = _Loss(
+    frozenset({"run", "exec"}), keeps=frozenset({"--env-host"}), instead="add `--env-host`"
 )
 _LOSSES: Final = {
-    "env": _Loss(by=frozenset({"-", "-i", "--ignore-environment"}), instead="leave the option out"),
+    "env": _leaves("-", "-i", "--ignore-environment"),
+    "exec": _leaves("-c", "-cl", "-lc"),
+    "setpriv": _leaves("--reset-env"),
+    "su": _leaves("-", "-l", "--login"),
     "apptainer": _SANDBOXES,
     "singularity": _SANDBOXES,
     "docker": _Loss(frozenset({"run", "exec"}), instead=_IMAGE),
-    "podman": _Loss(frozenset({"run", "exec"}), keeps=frozenset({"--env-host"}), instead="add `--env-host`"),
-    "ch-run": _Loss(by=frozenset({"--unset-env"}), instead="leave the option out"),
-    "bwrap": _Loss(by=frozenset({"--clearenv"}), instead="leave the option out"),
-    "nix-shell": _Loss(by=frozenset({"--pure"}), instead="leave the option out"),
-    "sudo": _Loss(keeps=frozenset({"-E", "--preserve-env"}), instead="let the program run as yourself"),
+    "podman": _PODMAN,
+    "podman-hpc": _PODMAN,
+    "udocker": _Loss(frozenset({"run"}), keeps=frozenset({"--hostenv"}), instead="add `--hostenv`"),
+    "enroot": _Loss(frozenset({"start"}), keeps=frozenset({"-c", "--conf"}), instead=_IMAGE),
+    "ch-run": _leaves("--unset-env"),
+    "bwrap": _leaves("--clearenv"),
+    "nix-shell": _leaves("--pure"),
+    "nix": _leaves("-i", "--ignore-environment", "--ignore-env", subcommands=("develop", "shell")),
+    "guix": _leaves("--pure", "-C", "--container", subcommands=("shell", "environment")),
+    "pixi": _leaves("--clean-env", subcommands=("run",)),
+    "tox": _Loss(instead="leave it out"),
+    "sudo": _Loss(keeps=frozenset({"-E", "--preserve-env"}), instead=_AS_YOURSELF),
+    "doas": _Loss(instead=_AS_YOURSELF),
     "systemd-run": _Loss(instead="leave it out"),
-    "ssh": _Loss(instead="let hpcdist start the program on each node"),
+    "ssh": _Loss(instead=_ON_NODES),
+    "pdsh": _Loss(instead=_ON_NODES),
 }
-"""By the manuals: env(1), apptainer-exec(1), docker-run(1), podman-run(1), ch-run(1), bwrap(1), nix-shell(1),
-sudo(8), systemd-run(1), ssh(1). conda, uv and the like, enroot and shifter keep them."""
+"""By the manuals: env(1), bash(1), setpriv(1), su(1), apptainer-exec(1), docker-run(1), podman-run(1),
+udocker(1), enroot's start.md, ch-run(1), bwrap(1), nix(1), guix-shell(1), pixi-run, tox's pass_env, sudo(8),
+doas(1), systemd-run(1), ssh(1), pdsh(1). conda, uv and the like, sarus and shifter keep them."""
 
 
 def advice(job: PreparedJob) -> Iterator[str]:

@@ -15,6 +15,7 @@ TEMPLATE = (
     "alone; {}"
 )
 LEAVE = "leave the option out"
+IMAGE = "name the image by `build: {image: ...}`, and hpcdist starts the container"
 
 
 def said(command: str, workers: int = 1, **data: Any) -> list[str]:
@@ -31,11 +32,16 @@ def said(command: str, workers: int = 1, **data: Any) -> list[str]:
         ("apptainer exec --nv --cleanenv x.sif python t.py", "apptainer exec --cleanenv", LEAVE),
         ("singularity run -C x.sif t.py", "singularity run -C", LEAVE),
         ("podman run x python t.py", "podman run", "add `--env-host`"),
-        (
-            "docker run --rm x python t.py",
-            "docker run",
-            "name the image by `build: {image: ...}`, and hpcdist starts the container",
-        ),
+        ("docker run --rm x python t.py", "docker run", IMAGE),
+        ("enroot start --rw img python t.py", "enroot start", IMAGE),
+        ("exec -c python t.py", "exec -c", LEAVE),
+        ("setpriv --reset-env python t.py", "setpriv --reset-env", LEAVE),
+        ("guix shell --pure python -- python t.py", "guix shell --pure", LEAVE),
+        ("pixi run --clean-env python t.py", "pixi run --clean-env", LEAVE),
+        ("udocker run x python t.py", "udocker run", "add `--hostenv`"),
+        ("podman-hpc run x python t.py", "podman-hpc run", "add `--env-host`"),
+        ("doas python t.py", "doas", "let the program run as yourself"),
+        ("tox -e py -- python t.py", "tox", "leave it out"),
         ("sudo python t.py", "sudo", "let the program run as yourself"),
         ("bash -c 'nix-shell --pure --run t.py'", "nix-shell --pure", LEAVE),
     ],
@@ -55,6 +61,10 @@ def test_what_loses_them(command: str, shown: str, instead: str) -> None:
         "sudo -E python t.py",
         "python env -i",
         "singularity run x.sif -C",
+        "enroot start --conf own.sh img python t.py",
+        "enroot import docker://x; python t.py",
+        "exec python t.py -c",
+        "pixi run python t.py",
     ],
 )
 def test_what_keeps_them(command: str) -> None:
