@@ -261,14 +261,18 @@ def _unknown_sites(
 
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
-    """Yield warnings from the command's scripts that are in the folder of the experiment file."""
-    for script in script_advice.scripts_of(plan.identity.command) if file != "-" else ():
+    """Yield warnings from the scripts in the folder of the experiment file that the command runs, or they."""
+    scripts = [*script_advice.scripts_of(plan.identity.command)] if file != "-" else []
+    for script in scripts:  # it grows
         try:
             with untrusted.open_regular((FilePath(file).parent / script).resolve()) as stream:
                 head = stream.read(script_advice.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue
         yield from map(warning, script_advice.advice(plan, script, head))
+        inner = script_advice.scripts_of(head) if not script.endswith(".py") else ()
+        new = dict.fromkeys(one for one in inner if one not in scripts)
+        scripts += [*new][: max(0, 20 - len(scripts))]  # enough for any that people write
 
 
 def origins(document: Document) -> Where:

@@ -31,6 +31,7 @@ _LIGHTNING: Final = _Library("lightning", frozenset({"lightning"}))
 _TRAINER: Final = r"\w*Train(?:er|ingArguments)\b"
 _OF_TRANSFORMERS: Final = re.compile(
     rf"from\s+transformers[\w.]*\s+import\s+(?:\([^)]*|[^\n]*)\b{_TRAINER}|\btransformers\.{_TRAINER}"
+    rf"|import\s+transformers\s+as\s+(\w+)(?s:.*?)\b\1\.{_TRAINER}|from\s+transformers\s+import\s+\*(?s:.*?)\b{_TRAINER}"
 )
 _LIBRARIES: Final = {
     "lightning": _LIGHTNING,
@@ -47,18 +48,24 @@ _IMPORT: Final = re.compile(
     rf"^[^\S\n]*(?:import|from)[^\S\n]+({'|'.join(_LIBRARIES)})(?=[\s.,;]|$)", re.MULTILINE
 )
 _SCRIPT: Final = re.compile(r"[^/$`~][^$`]*\.(?:py|sh|bash)")
+_MODULE: Final = re.compile(r"\w+(?:\.\w+)*")
 _STARTS: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh)|source|\.")
 
 
 def scripts_of(command: str) -> Iterator[str]:
-    """Yield the relative paths of the scripts that a command runs by Python or bash, or sources."""
+    """Yield the relative paths of the scripts that a command runs by Python or bash, or sources.
+
+    A module's is that which it would have in the folder of the command.
+    """
     for simple in simple_commands(command):
         words = [unquoted(word) for word in simple.words]
         if words and _SCRIPT.fullmatch(words[0]):
             yield words[0]
         elif words and _STARTS.fullmatch(words[0]):
             at = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
-            if _SCRIPT.fullmatch(words[at]) and words[at - 1] not in ("-m", "-c"):
+            if words[at - 1] == "-m" and _MODULE.fullmatch(words[at]):
+                yield f"{words[at].replace('.', '/')}.py"
+            elif _SCRIPT.fullmatch(words[at]) and words[at - 1] not in ("-m", "-c"):
                 yield words[at]
 
 

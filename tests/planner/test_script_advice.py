@@ -29,7 +29,8 @@ def said(text: str, workers: int = 1, **data: Any) -> list[str]:
         ("python train.py --lr 0.1", "train.py"),
         ("cd x && A=1 python3.11 -u src/train.py", "src/train.py"),
         ("pip list\npython train.py", "train.py"),
-        ("python -m train x.py", ""),
+        ("python -m train x.py", "train.py"),
+        ("python3 -um pkg.train", ""),
         ("python /opt/train.py", ""),
         ("python $SCRIPT.py", ""),
         ("python -c 'x.py'", ""),
@@ -142,6 +143,8 @@ def test_a_shell_script_with_a_launch_under_torchrun(wording: Wording) -> None:
 TRAINS = (
     "from transformers import (\n    AutoModel,\n    Trainer,\n)\n",
     "from transformers import Seq2SeqTrainingArguments\n",
+    "import transformers as hf\n\nhf.Seq2SeqTrainer(x)\n",
+    "from transformers import *\n\nTrainer(x)\n",
     "import transformers\ntransformers.Trainer(model)\n",
     "from trl import SFTTrainer\n",
     "from sentence_transformers import SentenceTransformerTrainer\n",
@@ -166,6 +169,7 @@ def test_what_to_write_for_a_trainer(wording: Wording) -> None:
     [
         "from transformers import AutoModel\n\nclass Trainer: pass\n",
         "from transformers import TFAutoModel\nmodel.fit(x)\n",
+        "import transformers as hf\n\nclass Trainer: pass\n",
         "from sentence_transformers import SentenceTransformer\nmodel.encode(x)\n",
         "import trlx\nfrom .composer import Trainer\n",
     ],
