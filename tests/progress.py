@@ -98,8 +98,11 @@ class Reporter:
         self.progress.total = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add a report, and say once a minute how far the run is."""
+        """Add a report, name what failed, and say once a minute how far the run is."""
         self.progress.add(report.nodeid, report.duration, failed=report.failed)
+        if report.failed:
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"failed: {report.nodeid}")
         if line := self.progress.line(time.monotonic()):
             self.terminal.ensure_newline()
             self.terminal.write_line(line)

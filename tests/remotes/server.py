@@ -25,7 +25,10 @@ StrictModes no
 PidFile none
 PasswordAuthentication no
 LogLevel ERROR
+SetEnv HOME={folder}
 """
+"""Another home: a session that is killed may leave a lock of what ~/.bashrc runs, as pyenv does."""
+
 _KEYS_ALONE: Final = ("UsePAM no", "KbdInteractiveAuthentication no")
 _SSH: Final = """\
 Host there there2 there3
@@ -58,6 +61,7 @@ ssh() {{ /usr/bin/ssh -F '{folder}/ssh_config' "$@"; }}
 case $seconds in
 before) exit 255 ;;
 half) head -c $(($(stat -L -c %s /dev/stdin) / 2)) | ssh "$@" >/dev/null; exit 255 ;;
+part) ssh "$@" | head -c 100000; exit 255 ;;
 after) ssh "$@" >/dev/null; exit 255 ;;
 killed-before) kill -KILL "$PPID"; exit 255 ;;
 killed-after) ssh "$@"; kill -KILL "$PPID"; exit 255 ;;

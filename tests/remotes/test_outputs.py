@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from hpcdist.remotes import fetching
 from hpcdist.remotes.fetching import Version
@@ -37,6 +38,9 @@ def test_outputs_are_listed_there_and_fetched_by_rsync(here: Laptop) -> None:
     there = [{"path": "a b/x.pt", "kind": "there", "bytes": 2}, {"path": "log", "kind": "there", "bytes": 4}]
     more = {"sha256": None, "check": None}
     assert here.json("outputs", "make-1") == [each | more for each in there]
+    here.cut(*["before"] * 20)
+    assert "has no outputs" not in here.hpcdist("outputs", "make-1", code=5).stderr  # it is not known
+    here.cut()
     fetched = here.json("outputs", "make-1", "--get", "*.pt")
     assert fetched == [there[0] | more | {"kind": "file"}, there[1] | more]
     assert (here.work / "runs" / "make-1" / "outputs" / "a b" / "x.pt").read_text() == "1\n"
@@ -54,7 +58,7 @@ def test_without_rsync_a_fetch_goes_on_where_it_was_cut_off(here: Laptop) -> Non
     own.mkdir()
     part = fetching.part_of(own / "model", Version(found.st_size, found.st_mtime_ns))
     part.write_bytes((there / "model").read_bytes()[:1_000_001])
-    here.cut(0, 0, 0.1)
+    here.cut(0, 0, "part")
     before = here.calls()
     here.hpcdist("outputs", "make-1", "--get", "model")
     assert (own / "model").read_bytes() == (there / "model").read_bytes()
@@ -160,7 +164,7 @@ def test_metrics_that_come_in_parts_are_never_read_in_part(here: Laptop) -> None
 @pytest.mark.extended
 def test_a_server_there_is_reached_by_the_host_of_the_config(here: Laptop) -> None:
     serves = Address("notebook", "n1", 8, "http://localhost:8/lab", "ssh -N -L 8:n1:8 me@login7", "")
-    address = json.dumps(serves._asdict())
+    address = json.dumps(asdict(serves))
     here.write("serve", f"""cd "$HPCDIST_RUN_DIR"; echo '{address}' >address.json; sleep 600""")
     here.hpcdist("submit", "serve.yml", "--on", "box")
     while not (here.there / "serve-1" / "address.json").exists():

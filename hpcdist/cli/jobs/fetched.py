@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from hpcdist.runs.rundir import Run
 
 
-def only_there(run: Run, patterns: Sequence[str], element: str = "") -> dict[str, int]:
+def only_there(run: Run, patterns: Sequence[str], element: str = "") -> dict[str, int] | None:
     """Fetch outputs that match these patterns; return the other ones, with their bytes, that are not here.
 
-    ``element``: of this one alone.
+    ``element``: of this one alone. None: the remote does not answer.
 
     Raises:
         ConfigError: if a pattern has none, or the run is on this machine.
@@ -33,10 +33,10 @@ def only_there(run: Run, patterns: Sequence[str], element: str = "") -> dict[str
     channel = machines.of_runs([run]).runner.channel
     try:
         there = fetching.listing(channel, run)
-    except (Unreachable, Outdated):  # of which `pull` has warned
+    except (Unreachable, Outdated) as error:  # of which `pull` has warned
         if patterns:
             raise
-        return {}
+        return {} if isinstance(error, Outdated) else None
     if patterns:
         _fetch(channel, run, fetching.matching(there, patterns, run, element))
     own = {name: version for name, version in there.items() if fetching.is_of(element, name)}

@@ -43,7 +43,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if operations.each(ctx, command, runs_dir, jobs, "json"):
         return
     run, element = runs.find_pulled(runs_dir, jobs)
-    there = _only_there(run, patterns, element)
+    listed = _only_there(run, patterns, element)
+    there = listed or {}
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
     here = outputs.outputs(run.directory, recorded)
@@ -63,13 +64,15 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         heads = ("path", "kind", "bytes", "sha256", *(("check",) if check else ()))
         rows = zip(map(_cells, found), checked, strict=True)
         show.table(heads, [(*cells, result or "-")[: len(heads)] for cells, result in rows])
-    else:
+    elif listed is not None:
         note(f"{jobs} has no outputs in {run.directory.outputs / element}")
+    if listed is None:
+        ctx.exit(ExitCode.SCHEDULER)
     if any(result not in ("", "ok") for result in checked):
         ctx.exit(ExitCode.PLAN)
 
 
-def _only_there(run: Run, patterns: Sequence[str], element: str) -> dict[str, int]:
+def _only_there(run: Run, patterns: Sequence[str], element: str) -> dict[str, int] | None:
     if not (run.record.remote or patterns):
         return {}
     from hpcdist.cli.jobs import fetched  # with the user's config, and what ssh needs
