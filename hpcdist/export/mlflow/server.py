@@ -89,6 +89,8 @@ class Server:
 
     def _experiment_id(self, name: str) -> str:
         experiment = self._client.get_experiment_by_name(name)
+        if experiment and not experiment.experiment_id:
+            raise ServiceError(Problem(f"MLflow at {self.uri}: it tells no number of experiment {name!r}"))
         if experiment and experiment.lifecycle_stage != "active":
             hint = "restore it, or set MLFLOW_EXPERIMENT_NAME to another one"
             raise ServiceError(Problem(f"the experiment {name!r} was deleted in MLflow", hint=hint))

@@ -118,6 +118,11 @@ def test_what_is_no_mlflow(run: Run, tmp_path: Path) -> None:
         assert len(one_sentence(Export(tmp_path, uri, run.name), uri)) < 500
 
 
+def test_an_answer_that_has_nothing(run: Run, tmp_path: Path) -> None:
+    with answering("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}") as uri:
+        assert one_sentence(Export(tmp_path, uri, run.name), uri).startswith("it tells no number of ")
+
+
 def test_an_answer_without_end(run: Run, tmp_path: Path) -> None:
     with answering("HTTP/1.1 200 OK\r\n\r\n", without_end=True) as uri:
         said = one_sentence(Export(tmp_path, uri, run.name), uri)
