@@ -15,7 +15,11 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import MsgspecError, Struct
+from msgspec.structs import astuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import finding, rundir
@@ -32,6 +36,14 @@ class Phase(str, Enum):
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
     WITHDRAWN = "withdrawn"
+
+
+class _Written(Struct, frozen=True):
+    digest: str
+    site: str
+    created_at: str
+    needs: dict[str, list[tuple[str, str]]]
+    phase: Phase
 
 
 class Stored(NamedTuple):
@@ -87,21 +99,11 @@ def read(directory: RunDirectory) -> Stored:
         ConfigError: if it cannot be read, or is invalid.
     """
     try:
-        data = json.loads(directory.read(FILE, _MOST))
-        return _decoded(directory, data)
+        return Stored(directory, *astuple(msgspec.json.decode(directory.read(FILE, _MOST), type=_Written)))
     except OSError as error:
         raise _unreadable(directory, str(error.strerror)) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (MsgspecError, RecursionError) as error:
         raise _unreadable(directory, f"it is invalid: {error}") from error
-
-
-def _decoded(directory: RunDirectory, data: Any) -> Stored:
-    needs = {
-        str(name): [(str(other), str(condition)) for other, condition in each]
-        for name, each in data["needs"].items()
-    }
-    digest, site, created = (str(data[key]) for key in ("digest", "site", "created_at"))
-    return Stored(directory, digest, site, created, needs, Phase(data["phase"]))
 
 
 def _unreadable(directory: RunDirectory, why: str) -> ConfigError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.remotes import tunnels
@@ -71,9 +72,9 @@ def test_the_loopback_of_a_node_is_reached_through_the_connection_with_its_remot
     )
     node = remote._replace(name="n1", host="me@n1", config=(f"-oProxyCommand={proxy}",))
     assert tunnels.way(remote, FOUND) == Way(node, "localhost:4000", 4000)
-    direct = FOUND._replace(tunnel="ssh -N -L 4000:n1:4000 me@login")
+    direct = replace(FOUND, tunnel="ssh -N -L 4000:n1:4000 me@login")
     assert tunnels.way(remote, direct) == Way(remote, "n1:4000", 4000)
-    assert tunnels.way(remote, FOUND._replace(tunnel="ssh n1; rm -r x")) is None
+    assert tunnels.way(remote, replace(FOUND, tunnel="ssh n1; rm -r x")) is None
 
 
 class Waits:
@@ -86,10 +87,13 @@ class Waits:
         self.tunnel = Tunnel(self.run, connection(self.ssh, folder), lambda: self.at, self.notes.append)
 
     def serve(self, port: int) -> None:
-        found = FOUND._replace(
-            port=port, url=f"http://localhost:{port}/lab", tunnel=f"ssh -N -L {port}:n1:{port} me@login"
+        found = replace(
+            FOUND,
+            port=port,
+            url=f"http://localhost:{port}/lab",
+            tunnel=f"ssh -N -L {port}:n1:{port} me@login",
         )
-        self.run.directory.write("address.json", json.dumps(found._asdict()))
+        self.run.directory.write("address.json", json.dumps(asdict(found)))
 
     def keep(self, seconds: float = 0.0) -> list[str]:
         """Go on so long, and return what is noted then."""

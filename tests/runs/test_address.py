@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from hpcdist.runs import address
 from hpcdist.runs.address import Address
@@ -14,7 +15,7 @@ FOUND = Address("notebook", "n1", 4000, "http://localhost:4000/lab", TUNNEL, "/r
 
 
 def test_it_is_what_the_job_wrote(tmp_path: Path) -> None:
-    (tmp_path / "address.json").write_text(json.dumps(FOUND._asdict()))
+    (tmp_path / "address.json").write_text(json.dumps(asdict(FOUND)))
     assert address.read(RunDirectory(tmp_path)) == FOUND
 
 
@@ -25,12 +26,12 @@ def test_it_is_what_the_job_wrote(tmp_path: Path) -> None:
         "",
         "[1]",
         '{"kind": "notebook"}',
-        json.dumps(FOUND._asdict() | {"port": "4000"}),
-        json.dumps(FOUND._asdict() | {"url": None}),
-        json.dumps(FOUND._asdict() | {"more": 1}),
+        json.dumps(asdict(FOUND) | {"port": "4000"}),
+        json.dumps(asdict(FOUND) | {"url": None}),
+        json.dumps(asdict(FOUND) | {"more": 1}),
         " " * 5000,
         *(
-            json.dumps(FOUND._asdict() | {name: value})
+            json.dumps(asdict(FOUND) | {name: value})
             for name, value in (
                 ("kind", "x`id`"), ("node", "-oProxyCommand=x"), ("node", "n1;id"), ("port", 65536),
                 ("url", "http://elsewhere/"), ("url", "http://localhost:1/`id`"), ("token", "t"),
@@ -56,6 +57,6 @@ def test_anything_else_is_none(tmp_path: Path, text: str | None) -> None:
     ],
 )
 def test_it_is_reached_through_a_host_of_the_users_own_config(tunnel: str, expected: str) -> None:
-    here, found = RunDirectory(Path("/here/nb-1")), FOUND._replace(tunnel=tunnel)
-    assert found.through("far", here) == Address(*FOUND[:-2], expected, "/here/nb-1/token")
-    assert Address(*found[:-1], "").through("far", here) == Address(*FOUND[:-2], expected, "")
+    here, found = RunDirectory(Path("/here/nb-1")), replace(FOUND, tunnel=tunnel)
+    assert found.through("far", here) == replace(FOUND, tunnel=expected, token="/here/nb-1/token")  # noqa: S106 - a path
+    assert replace(found, token="").through("far", here) == replace(FOUND, tunnel=expected, token="")
