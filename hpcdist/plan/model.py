@@ -14,7 +14,7 @@ from hpcdist.plan.placement import Placement
 from hpcdist.plan.rehearsal import Rehearsal
 from hpcdist.plan.steps import Step
 from hpcdist.plan.trials import Sweep
-from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.plan.values import TASK_WRAPPER, Directive, Variable, Word
 from hpcdist.site.conditions import JobFacts, Library
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.dialects.sge import Sge
@@ -289,6 +289,12 @@ class Plan(PreparedJob, frozen=True, kw_only=True):
     shell: tuple[Word, ...] = ()
     directives: tuple[Directive, ...] = ()
     notes: tuple[Problem, ...] = ()
+
+    @property
+    def task_words(self) -> tuple[Word, ...]:
+        """The words by which each task starts the user's program, such as torchrun's; empty without any."""
+        place = self.words.index(TASK_WRAPPER) + 1 if TASK_WRAPPER in self.words else len(self.words)
+        return self.words[place:-1]
 
 
 P = TypeVar("P", bound=JobSpec)

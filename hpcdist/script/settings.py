@@ -108,7 +108,7 @@ def _groups(plan: Plan, run_dir: str | None) -> Iterator[Group]:
         "starts_processes": launch.starts_processes,
         "remote_shell": launch.remote_shell,
         "orders_nodes": launch.orders_nodes,
-        "checks_program": _checks_program(plan),
+        "checks_program": plan.task_words and not plan.container and 1,  # it cannot see inside a container
     }
     yield _of_placement(plan)
     yield _of_gpus(plan)
@@ -175,11 +175,6 @@ def _of_scheduler(plan: Plan) -> Group:
         "slots": plan.placement.groups[0].cpus if asks_slots else several and 1,
         "remote": plan.request.sge.remote == "qrsh" and "qrsh",
     }
-
-
-def _checks_program(plan: Plan) -> bool:
-    """Whether each task checks that its program exists: it cannot see inside a container."""
-    return plan.launch.mode == "tasks" and not plan.container and plan.words[-2].origin.kind != "task wrapper"
 
 
 def _of_placement(plan: Plan) -> Group:
