@@ -39,9 +39,7 @@ class Entry(NamedTuple):
     evidence: Evidence
 
 
-class Forgotten(
-    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"node": "forget"}
-):
+class Forgotten(Struct, frozen=True, omit_defaults=True):
     """A node whose evidence before ``at`` does not count; ``site`` is empty for all.
 
     ``read``: when a machine read it whose clock was behind ``at``, which is that of a clock ahead of others.
@@ -63,9 +61,11 @@ class Forgotten(
         return one.node == self.node and self.site in ("", one.site) and one.at <= self.until
 
 
-class Taken(NamedTuple):
+class Taken(Struct, frozen=True):
     """How much of a run's event log was read; a run of the same name has another file."""
 
+    taken: str
+    """The run's name."""
     bytes: int
     inode: int
 
@@ -143,13 +143,13 @@ def read(file: Path) -> Ledger:
         elif isinstance(found, Forgotten):
             forgotten.append(found)
         elif found is not None:
-            taken[found[0]] = found[1]
+            taken[found.taken] = found
         else:
             unread += 1
     return Ledger(entries, _once(forgotten), taken, unread)
 
 
-class _Entry(Struct, forbid_unknown_fields=True):
+class _Entry(Struct):
     key: Text
     user: Text
     at: Moment
@@ -161,13 +161,7 @@ class _Entry(Struct, forbid_unknown_fields=True):
     text: Text
 
 
-class _Taken(Struct, forbid_unknown_fields=True):
-    taken: str
-    bytes: int
-    inode: int
-
-
-def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
+def _read_line(line: bytes) -> Entry | Forgotten | Taken | None:
     """Return what a line has; None if it is damaged, or of a later version."""
     with suppress(MsgspecError):
         key, user, *own = astuple(msgspec.json.decode(line, type=_Entry))
@@ -175,8 +169,7 @@ def _read_line(line: bytes) -> Entry | Forgotten | tuple[str, Taken] | None:
     with suppress(MsgspecError):
         return msgspec.json.decode(line, type=Forgotten)
     with suppress(MsgspecError):
-        run, *size = astuple(msgspec.json.decode(line, type=_Taken))
-        return run, Taken(*size)
+        return msgspec.json.decode(line, type=Taken)
     return None
 
 
@@ -188,5 +181,5 @@ def lines(
         {"key": key, "user": user, **one._replace(text=one.text[:_MAX_TEXT])._asdict()}
         for key, user, one in entries
     ]
-    found += [*forgotten, *({"taken": run, **each._asdict()} for run, each in taken.items())]
+    found += [*forgotten, *taken.values()]
     return [msgspec.json.encode(each).decode() for each in found]

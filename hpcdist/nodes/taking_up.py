@@ -42,23 +42,23 @@ def news(runs_dir: Path, known: Ledger, now: float) -> Ledger:
     """
     entries: dict[str, Entry] = {}
     taken: dict[str, Taken] = {}
-    for name, size in _logs(runs_dir, now):
-        if known.taken.get(name) != size:
-            taken[name] = size
-            found = of_run(RunDirectory(runs_dir / name), now)
+    for one in _logs(runs_dir, now):
+        if known.taken.get(one.taken) != one:
+            taken[one.taken] = one
+            found = of_run(RunDirectory(runs_dir / one.taken), now)
             entries |= {entry.key: entry for entry in found if entry.key not in known.entries}
     return Ledger(entries, taken=taken)
 
 
-def _logs(runs_dir: Path, now: float) -> Iterator[tuple[str, Taken]]:
+def _logs(runs_dir: Path, now: float) -> Iterator[Taken]:
     with suppress(OSError), os.scandir(runs_dir) as folders:
         for folder in folders:
-            if folder.name.startswith("."):
+            if folder.name.startswith(".") or not folder.name.isprintable():  # also one in another code
                 continue
             with suppress(OSError):
                 found = Path(folder.path, "events").lstat()
                 if found.st_mtime >= now - _FORGOTTEN_AFTER:
-                    yield folder.name, Taken(found.st_size, found.st_ino)
+                    yield Taken(folder.name, found.st_size, found.st_ino)
 
 
 def of_run(directory: RunDirectory, now: float) -> Iterator[Entry]:

@@ -38,8 +38,8 @@ def read(directory: RunDirectory, characters: int) -> CodeState | None:
     }
     return CodeState(
         {name: text for name, text in facts.items() if text is not None},
-        limits.first(found.changed, characters),
-        limits.first(found.untracked, characters),
+        limits.first(found.changed or (), characters),
+        limits.first(found.untracked or (), characters),
         limits.first(_diff(directory), characters * 2),
     )
 

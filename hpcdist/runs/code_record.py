@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import msgspec
@@ -26,8 +27,8 @@ class CodeRecord(Struct, frozen=True):
     branch: str | None = None
     remote: str | None = None
     dirty: bool | None = None
-    changed: tuple[str, ...] = ()
-    untracked: tuple[str, ...] = ()
+    changed: tuple[str, ...] | None = None
+    untracked: tuple[str, ...] | None = None
 
     @property
     def job_folder(self) -> str:
@@ -38,6 +39,9 @@ class CodeRecord(Struct, frozen=True):
 def read(directory: RunDirectory) -> CodeRecord:
     """Return the record of a run; all is unknown of one that is missing or damaged."""
     try:
-        return msgspec.json.decode(directory.read(RECORD, _MAX_BYTES), type=CodeRecord)
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        data = json.loads(
+            directory.read(RECORD, _MAX_BYTES)
+        )  # names of files may be in no code that msgspec reads
+        return msgspec.convert(data, CodeRecord)
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return CodeRecord()

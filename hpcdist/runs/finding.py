@@ -129,7 +129,7 @@ def elements_of(job: Run) -> Elements:
         return elements.numbers(job.record.trials)
     if plan.trials:
         return Elements([range(1, plan.trials + 1)])
-    return Elements(part.indices for part in plan.array.ranges) if plan.array else Elements()
+    return plan.elements("")
 
 
 def _ids(run: Run) -> set[str]:

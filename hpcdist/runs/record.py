@@ -22,6 +22,7 @@ MAX_BYTES: Final = 1 << 20
 _MAX_MESSAGE: Final = 1 << 16
 """Characters of a batch system's message that are stored, so that the record stays below ``MAX_BYTES``."""
 
+_MOST_CODE: Final = 1 << 31
 _MOST_JOBS: Final = 10_000
 """The most jobs of one run."""
 
@@ -108,10 +109,8 @@ def encode(record: Record) -> bytes:
 
 def _encodable(data: Stored) -> Stored:
     """Return it with characters escaped that UTF-8 cannot encode, as those of file names in other codes."""
-    texts = {name: text for name, text in asdict(data).items() if type(text) is str}
-    return replace(
-        data, **{name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts.items()}
-    )
+    texts = ((name, text) for name, text in asdict(data).items() if type(text) is str)
+    return replace(data, **{name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts})
 
 
 def decode(text: bytes) -> Record:
@@ -125,15 +124,16 @@ def decode(text: bytes) -> Record:
     except msgspec.ValidationError as error:
         words, _, field = str(error).partition(" matching regex ")
         raise ValueError(f"invalid {field.rpartition('$.')[2].strip('`')}" if field else words) from error
+    except msgspec.DecodeError as error:  # before msgspec 0.21 no ValueError
+        raise ValueError(str(error)) from error
     if not record.phase.is_before(Phase.ACCEPTED) and record.job_id is None:
         raise ValueError(f"phase is {record.phase.value}, but job_id is missing")
     if record.scheduler not in schedulers:
         raise ValueError(f"unknown scheduler {record.scheduler!r}")
-    if record.ended and not record.ended.state.is_final:
-        raise ValueError(f"it ended as {record.ended.state.value}, which is no end")
+    if (end := record.ended) and not (end.state.is_final and abs(end.exit_code or 0) < _MOST_CODE):
+        raise ValueError(f"invalid ended, {end.state.value} {end.exit_code or ''}".strip())
     for name in ("created_at", "submitted_at", "missing_since"):
-        if (text := getattr(record, name)) is not None:
-            _check_time(name, text)
+        _check_time(name, getattr(record, name) or record.created_at)
     return record
 
 

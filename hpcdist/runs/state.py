@@ -1,11 +1,11 @@
 """What a run's event log comes to: how each start of its jobs ended, its attempts, and the state of all.
 
-No other module says what events mean. What the batch system answered, where it did, is a ``Status``.
+What the batch system answered, where it did, is a ``Status``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -45,6 +45,9 @@ _SHOWN: Final = ("started", _IN_STEPS, "timeout", ENDED, REQUEUED)
 _ENDS: Final = (ENDED, REQUEUED)
 _OF_PACKED: Final = {RETURNED: REQUEUED, CANCELLED: JobState.CANCELLED.value, PRUNED: PRUNED}
 """The states of starts of packed trials that ended in another way than their program."""
+
+_WHOLE: Final = ["started", ENDED]
+"""The events of most elements of arrays."""
 
 _STATES: Final = {state.value: state for state in (JobState.COMPLETED, JobState.TIMEOUT)}
 """Of an attempt by why there is none after it; it failed for any other reason."""
@@ -120,7 +123,7 @@ def cancelled_at(log: Iterable[Event]) -> int | None:
 
 def end_of(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status | None:
     """Return how the last start of a job (or element) with these events ended; None if it is alive."""
-    last = starts(log)[-1] if log else StartLog(())
+    last = _last(log)
     began, ended, timeout = last.first("started"), last.last(ENDED), last.last("timeout")
     code = ended.number if ended else None
     is_whole = code == 0 and not last.all(_TOLD)
@@ -149,19 +152,19 @@ def has_completed(events: Iterable[Event], job: str) -> bool:
 
     A step of which no end is known may have failed.
     """
-    marks = [(event.what, event.value) for event in _last_start(events, job).all(*_MARKS)]
+    marks = [(event.what, event.value) for event in _last(events, job).all(*_MARKS)]
     is_over = (_OVER, JobState.COMPLETED.value)
     return is_over in marks and marks[-1] in (is_over, (ENDED, "0"))
 
 
 def is_in_steps(events: Iterable[Event], job: str) -> bool:
     """Return whether the last that the job wrote is that the steps after its program had begun."""
-    last = _last_start(events, job).last(*_MARKS)
+    last = _last(events, job).last(*_MARKS)
     return last is not None and last.what == _IN_STEPS
 
 
-def _last_start(events: Iterable[Event], job: str) -> StartLog:
-    return [StartLog(()), *starts(event for event in events if event.job_id == job)][-1]
+def _last(log: Iterable[Event], job: str = "") -> StartLog:
+    return [StartLog(()), *starts(event for event in log if job in ("", event.job_id))][-1]
 
 
 def last_attempt(run: Run, events: Sequence[Event]) -> int | None:
@@ -189,6 +192,10 @@ class Log(NamedTuple):
         """Yield its attempts, in their order."""
         is_whole = self.run.event_id in (self.job, split_id(self.job)[0])
         queued = submitted(self.run) if is_whole else None
+        if self.job != self.run.event_id and [event.what for event in self.events] == _WHOLE:
+            began, ended = self.events
+            yield self._of_element(began, ended, queued).with_gpus(self.plan.gpus_had, now)
+            return
         own = [start for start in starts(self.events) if start.is_known]
         for count, start in enumerate(own):
             if start.all(_SKIPPED):
@@ -197,6 +204,12 @@ class Log(NamedTuple):
             last = self._ended(last, start, is_last=start is own[-1])
             yield from (attempt.with_gpus(self.plan.gpus_had, now) for attempt in (*failed, last))
             queued = next((float(event.at) for event in start.all(*_ENDS)), None)
+
+    def _of_element(self, began: Event, ended: Event, queued: float | None) -> Attempt:
+        """Return what most of many elements have, as the other methods would, but quickly."""
+        code, times = ended.number, (queued, float(began.at), float(ended.at))
+        whole = Attempt(self.job, (began.number or 0, 0), JobState.COMPLETED.value, *times, None, code)
+        return whole if code == 0 and self.cancelled is None else self._with_end(whole, None)
 
     def _ended(self, last: Attempt, start: StartLog, *, is_last: bool) -> Attempt:
         """Add how the last attempt of a start ended, or that it runs."""
@@ -294,10 +307,8 @@ def of_run(run: Run, events: Sequence[Event]) -> str:
     jobs = [_shown(*own) for own in zip(run.jobs, run.by_job(events), strict=True)]
     if (last := last_attempt(run, events)) is not None:
         return jobs[last].native
-    left = enumerate(zip(run.jobs, jobs, strict=True))
-    return fold(
-        [state for place, (job, state) in left if place >= run.continued or not job.record.ended]
-    ).native
+    ended = [job.record.ended is not None for job in run.jobs]
+    return fold([own for place, own in enumerate(jobs) if place >= run.continued or not ended[place]]).native
 
 
 def _shown(run: Run, events: Sequence[Event]) -> Status:
@@ -313,20 +324,29 @@ def _shown(run: Run, events: Sequence[Event]) -> Status:
         return _word(JobState.RUNNING if cancelled_at(events) is None else JobState.UNKNOWN)
     if REQUEUED in kinds or not last or run.job is None:
         return _word(JobState.UNKNOWN)
-    cancelled = cancelled_at(logs.get(run.event_id, ()))
-    is_array = any(split_id(job)[1] for job in last)
-    needs_plan = is_array or any((event.number or 0) > SIGNALLED for event in last.values())
-    plan = run.directory.plan() if needs_plan else StoredPlan()
-    known = [log for job, log in logs.items() if job in last or cancelled_at(log) is not None]
-    if is_array and cancelled is None and len(known) < plan.elements(run.record.trials).size:
-        return _word(JobState.UNKNOWN)
-    return fold([_ended(log, cancelled, plan) for log in known])
+    return _over(run, logs)
+
+
+def _over(run: Run, logs: Mapping[str, Sequence[Event]]) -> Status:
+    """Return how a job ended, or all elements of its array; what others wrote into the log does not count."""
+    log = logs.get(run.event_id, ())
+    parts = {split_id(job)[1]: own for job, own in logs.items() if split_id(job)[0] == run.event_id != job}
+    needs_plan = parts or any((event.number or 0) > SIGNALLED for event in log)
+    plan, cancelled = run.directory.plan() if needs_plan else StoredPlan(), cancelled_at(log)
+    if not parts:
+        return _ended(log, cancelled, plan)
+    elements = plan.elements(run.record.trials)
+    known = [_ended(own, cancelled, plan) for index, own in parts.items() if int(index) in elements]
+    if known and len(known) == elements.size:
+        return fold(known)
+    return fold([*known, _word(JobState.UNKNOWN if cancelled is None else JobState.CANCELLED)])
 
 
 def _ended(log: Sequence[Event], cancelled: int | None, plan: StoredPlan) -> Status:
-    own = cancelled_at(log)
-    end = end_of(log, cancelled if own is None else own, plan)
-    if end is None and StartLog(tuple(log)).all(ENDED)[-1].number is None:
+    """Return how a job or an element ended: by a code that is not known, or by 0 after TERM, is `ENDED`."""
+    last, end = _last(log), end_of(log, cancelled_at(log) if cancelled is None else cancelled, plan)
+    is_unknown = any(event.number is None for event in last.all(ENDED))
+    if is_unknown or (end and end.state is JobState.COMPLETED and last.all(_TOLD)):
         return Status(JobState.VANISHED, ENDED)
     return _word(end.state if end else JobState.UNKNOWN)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 SIGNALLED: Final = 128
@@ -24,9 +24,6 @@ NODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 APART: Final = "component "
 """How a reason begins that has the state of each component of a job, as they ended apart."""
-
-
-ExitCode = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]
 
 
 class JobState(Enum):
@@ -69,7 +66,7 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
 
     state: JobState
     native: str = ""
-    exit_code: ExitCode | None = None
+    exit_code: int | None = None
     reason: str = ""
     source: str = ""
 

@@ -49,7 +49,7 @@ def find(report: Report, number: int, usage: UsageOf, now: float) -> Single:
     """
     run = report.run
     plan, params = run.directory.plan(), trial_params.of(run)
-    there = Elements(part.indices for part in plan.array.ranges) if plan.array and not params else Elements()
+    there = Elements() if params else plan.elements("")
     if str(number) not in params and number not in there:
         raise ConfigError(_unknown(run, number, [*map(int, params)] or there))
     having = (job for job in reversed(report.jobs) if number in elements_of(job.run))

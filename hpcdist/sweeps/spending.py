@@ -12,7 +12,8 @@ from typing import Final
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.plan.trials import Sweep
 from hpcdist.runs import accounting, attempts
-from hpcdist.runs.rundir import Event, Run, RunDirectory
+from hpcdist.runs.events import Event, by_id, starts
+from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
@@ -87,13 +88,12 @@ def _is_used_up(directory: RunDirectory) -> bool:
 
 def _spent(directory: RunDirectory, plan: StoredPlan, events: Iterable[Event], gpus: int) -> float:
     """Return the GPU-seconds of what has ended: of elements of an array, or of packed jobs."""
-    starts, spent = dict[str, int](), 0.0
-    for event in events:
-        if event.what == "started":
-            starts[event.job_id] = event.at
-        elif event.what in _ENDS and event.job_id in starts:
-            own = _gpus_of(directory, attempts.folder_of(plan, event.job_id)) or gpus
-            spent += own * (event.at - starts.pop(event.job_id))
+    spent = 0.0
+    for job, log in by_id(events).items():
+        known = [start for start in starts(log) if start.is_known]
+        ended = [(one.events[0].at, end.at) for one in known if (end := one.first(*_ENDS))]
+        own = (ended and _gpus_of(directory, attempts.folder_of(plan, job))) or gpus
+        spent += own * sum(end - began for began, end in ended)
     return spent
 
 

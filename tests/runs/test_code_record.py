@@ -18,6 +18,7 @@ from tests.runs.test_rundir import made
             '{"source": "folder", "commit": "c1", "dirty": true, "changed": ["a.py"], "more": "b"}',
             CodeRecord("folder", commit="c1", dirty=True, changed=("a.py",)),
         ),
+        ('{"source": "here", "folder": "/caf\\udce9", "changed": null}', CodeRecord("here", "/caf\udce9")),
         ('{"commit": "c1", "changed": ["a.py", 3]}', CodeRecord()),
         ('{"commit": 7, "branch": null, "dirty": "yes"}', CodeRecord()),
         ("[]", CodeRecord()),

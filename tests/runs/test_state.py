@@ -58,6 +58,9 @@ def log(*lines: str) -> bytes:
             ("started 12 0 0", "ended 12 3600 unknown"), "ended", 2.0, id="its exit code is unknown"
         ),
         pytest.param(
+            ("started 12 0 0", "terminated 12 3599 0", "ended 12 3600 0"), "ended", 2.0, id="0 after TERM"
+        ),
+        pytest.param(
             ("started 12 0 0", "timeout 12 3600 0", "over 12 3600 timeout", "finishing 12 3600 138"),
             "running",
             None,
@@ -83,6 +86,9 @@ def with_plan(run: Run, **request: object) -> Run:
     return run
 
 
+FIRST = ("started 12_0 0 0", "ended 12_0 5 0")
+
+
 def test_elements_of_an_array(tmp_path: Path) -> None:
     run = with_plan(made(tmp_path), array={"ranges": [{"first": 0, "last": 1}]})
     lines = ["started 12_0 0 0", "started 12_1 0 0", "ended 12_0 3600 0"]
@@ -91,8 +97,19 @@ def test_elements_of_an_array(tmp_path: Path) -> None:
         events = run.directory.events()
         assert of_run(run, events) == state
         assert attempts.gpu_hours(run, StoredPlan(gpus=1), events, now=36000.0) == hours
-    (run.directory.path / "events").write_bytes(log("started 12_0 0 0", "ended 12_0 3600 0"))
-    assert of_run(run, run.directory.events()) == "unknown"
+    for written, state in (
+        (("started 12_0 0 0", "ended 12_0 3600 0"), "unknown"),
+        (("started 12_0 0 0", "ended 12_0 3600 0", "started 99 0 0", "ended 99 1 0"), "unknown"),
+        (("started 12_0 0 0", "ended 12_0 3600 0", "cancelled 12 3601 0"), "cancelled"),
+        ((*FIRST, "started 12_1 0 0", "ended 12_1 9 0", "cancelled 12 10 0"), "completed"),
+    ):
+        assert of_run(run, read(log(*written))) == state
+    (run.directory.path / "plan.json").write_text("{")
+    assert of_run(run, read(log(*FIRST))) == "unknown"
+
+
+def test_the_end_of_another_job_is_none_of_this_one(tmp_path: Path) -> None:
+    assert of_run(made(tmp_path), read(log("started 99 0 0", "ended 99 1 0"))) == "unknown"
 
 
 @pytest.mark.parametrize(("requeue", "state"), [(True, "unknown"), (False, "failed")])
@@ -161,10 +178,10 @@ def test_a_later_event_changes_no_attempt_before_the_last(log: list[Event]) -> N
 
 @given(logs())
 def test_a_list_of_runs_and_the_attempts_have_one_word(log: list[Event]) -> None:
-    """But the attempts leave out starts that ran no program; a cancelled job may still live."""
+    """But attempts leave out starts without a program, and end before the steps; a cancelled job may live."""
     [*_, last] = attempts.of_events(RUN, StoredPlan(), log, 9999.0)
     kinds = {event.what for event in log}
-    if not kinds & {"skipped", "cancelled", "requeued"}:
+    if not kinds & {"skipped", "cancelled", "requeued", "terminated", "finishing"}:
         assert of_run(RUN, log) == last.state
 
 
