@@ -7,10 +7,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # Real tests wait more than they compute: those without anything real compute meanwhile, behind them, and are shown
 # when both have ended.
 PURE := pytest -n 3 --durations 10 -m
-define tests # of all that "$(1)" selects, with the options $(2), the real ones in $(3) processes
+define tests # of all that "$(1)" selects, with the options $(2)
 	@log=$$(mktemp) && trap 'rm -f "$$log"' EXIT; \
 	nice $(PURE) "not real$(1)" $(2) >"$$log" 2>&1 & pure=$$!; \
-	pytest -n $(3) --durations 10 -m "real$(1)" $(2); real=$$?; \
+	pytest -n 4 --durations 10 -m "real$(1)" $(2); real=$$?; \
 	wait "$$pure"; pure=$$?; cat "$$log"; exit "$$((real + pure))"
 endef
 
@@ -27,12 +27,12 @@ demo: ## Train a digit classifier on two processes of this machine
 test: ## Run the checks, and the tests of each mechanism with a real Slurm, Open MPI and Horovod (root, on Debian)
 	@tools/setup test
 	@$(MAKE) --no-print-directory lint
-	$(call tests, and not extended,,4)
+	$(call tests, and not extended)
 
 test-all: ## Run all tests, on each framework, batch system and browser (root, on Debian); print a table
 	@tools/setup all
 	@$(MAKE) --no-print-directory lint
-	$(call tests,,--hypothesis-profile thorough -p tests.progress,5)
+	$(call tests,,--hypothesis-profile thorough -p tests.progress)
 
 test-fast: ## Run the tests that need neither Slurm nor Horovod
 	@tools/setup fast
