@@ -7,6 +7,7 @@ hpcdist_watch_time() {
   hpcdist_seconds_of "${hpcdist[walltime]:-0}"
   end=${SLURM_JOB_END_TIME:-$((seconds ? now - SECONDS + seconds : 0))}
   ((end)) || return 0
+  ((notice <= (end - now) / 2)) || notice=$(((end - now) / 2)) # a program that has just begun would die of it
   last=$((notice < 60 ? notice / 2 : 30)) hpcdist_grace=$((last / 3))
   hpcdist_ring "$end" "$notice" "$last" </dev/null >/dev/null 2>&1 &
   hpcdist_clock=$!
@@ -29,8 +30,7 @@ hpcdist_is_near() {
   ((now >= end - before)) || return
   later=$(hpcdist_call_if_there "end_${hpcdist[scheduler]}")
   [[ $later =~ ^[1-9][0-9]*$ ]] && ((later > end)) || return 0
-  end=$later
-  ((now >= end - before))
+  ((now >= (end = later) - before))
 }
 end_slurm() { SLURM_TIME_FORMAT=%s timeout 60 squeue -h -j "$(hpcdist_slurm_id)" -o %e; }
 # TERM may mean that the limit came before this script acted: it was shortened, or the notice too short. The batch system kills

@@ -14,24 +14,29 @@ CLOCK = template_folders()[-1] / "runtime" / "clock.sh"
 
 
 @pytest.mark.parametrize(
-    ("notice", "rung", "grace"),
-    [(300, "300 30", 10), (60, "60 30", 10), (30, "30 15", 5), (15, "15 7", 2)],
-)
-def test_a_program_is_killed_before_the_limit_however_short_the_notice(
-    tmp_path: Path, notice: int, rung: str, grace: int
+    ("notice", "left", "rung", "grace"),
+    [
+        (300, 3600, "300 30", 10), (60, 3600, "60 30", 10), (30, 3600, "30 15", 5), (15, 3600, "15 7", 2),
+        (300, 100, "50 25", 8), (300, 0, "0 0", 0),
+    ],
+)  # fmt: skip
+def test_a_program_is_killed_before_the_limit_however_short_the_notice_and_the_time(
+    tmp_path: Path, notice: int, left: int, rung: str, grace: int
 ) -> None:
+    """Slurm shortens the limit of a job whose EndTime is set; a program that has just begun traps nothing."""
     lines = f"""\
 . {CLOCK}
 hpcdist_ring() {{ echo "$*" >rung; }}
 declare -A hpcdist=([notice]='{notice} TERM')
-SLURM_JOB_END_TIME=1000
+printf() {{ now=1000; }}
+SLURM_JOB_END_TIME={1000 + left}
 hpcdist_watch_time
 wait
 echo "$(<rung) $hpcdist_grace"
 """
     env = {"PATH": os.environ["PATH"]}
     out = subprocess.check_output(["bash", "-c", lines], cwd=tmp_path, env=env, text=True)
-    assert out == f"1000 {rung} {grace}\n"
+    assert out == f"{1000 + left} {rung} {grace}\n"
 
 
 def said(folder: Path, lines: str) -> str:

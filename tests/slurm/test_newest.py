@@ -37,7 +37,7 @@ def newer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     release = newest() if release == "newest" else release
     # KillWait is that of Slurm: a script must be in the queue again before it is killed.
     place = tmp_path_factory.mktemp("newer")
-    with Cluster.boot(place, release=release, topology=topology, kill_wait=30) as cluster:
+    with Cluster.boot(place, release=release, topology=topology, kill_wait=300) as cluster:
         directory = cluster.workdir()
         site = yaml.safe_load((CHECKOUT / "site_configs" / "testbed.yaml").read_text())
         site |= {"name": "newer", "launchers": {}}  # these packages have no PMIx
@@ -98,6 +98,8 @@ def test_a_lost_answer_a_signal_a_limit_and_a_requeue(newer: User) -> None:
     newer.await_log("life-1", "up")
     hear(0)
     administer(newer.cluster, "scontrol", "update", f"JobId={found['job_id']}", "EndTime=now")
+    until(lambda: ("requeued", "143") in newer.events("life-1"), "the job to be in the queue again")
+    administer(newer.cluster, "scontrol", "update", f"JobId={found['job_id']}", "TimeLimit=10")  # it is 1 now
     hear(1)
     (newer.directory / "over").touch()
     assert newer.hpcdist("wait", "life-1").returncode == 0
