@@ -198,10 +198,13 @@ def test_what_prints_without_an_end_is_ended(where: str) -> None:
 
 
 def test_what_fills_a_file_without_an_end_is_ended(tmp_path: Path) -> None:
-    command = Command(("bash", "-c", PRINTS), most=1 << 20, timeout=600, stdout=tmp_path / "out")
+    limited = (
+        f"while [[ $(ulimit -f) == unlimited ]]; do :; done; {PRINTS}"  # it is set a moment after the start
+    )
+    command = Command(("bash", "-c", limited), most=1 << 20, timeout=600, stdout=tmp_path / "out")
     done = Shell().run(command)
     assert (done.returncode, done.stderr) == (-signal.SIGKILL, "it printed more than 1 MiB, and was ended")
-    assert (tmp_path / "out").stat().st_size < 1 << 21
+    assert (tmp_path / "out").stat().st_size == (1 << 20) + 1
 
 
 def test_what_ends_by_itself_and_was_too_long_is_so_too(tmp_path: Path) -> None:
