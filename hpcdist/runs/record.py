@@ -22,7 +22,6 @@ MAX_BYTES: Final = 1 << 20
 _MAX_MESSAGE: Final = 1 << 16
 """Characters of a batch system's message that are stored, so that the record stays below ``MAX_BYTES``."""
 
-_MOST_CODE: Final = 1 << 31
 _MOST_JOBS: Final = 10_000
 """The most jobs of one run."""
 
@@ -130,10 +129,11 @@ def decode(text: bytes) -> Record:
         raise ValueError(f"phase is {record.phase.value}, but job_id is missing")
     if record.scheduler not in schedulers:
         raise ValueError(f"unknown scheduler {record.scheduler!r}")
-    if (end := record.ended) and not (end.state.is_final and abs(end.exit_code or 0) < _MOST_CODE):
+    if (end := record.ended) and not (end.state.is_final and abs(end.exit_code or 0) < 1 << 31):
         raise ValueError(f"invalid ended, {end.state.value} {end.exit_code or ''}".strip())
     for name in ("created_at", "submitted_at", "missing_since"):
-        _check_time(name, getattr(record, name) or record.created_at)
+        if (text := getattr(record, name)) is not None:
+            _check_time(name, text)
     return record
 
 

@@ -294,6 +294,7 @@ def test_invalid_events_are_skipped(tmp_path: Path, line: str) -> None:
         ("token", "a\nPATH="),
         ("created_at", "yesterday"),
         ("submitted_at", "2026-99-99"),
+        ("missing_since", ""),
         ("submitted_at", "0001-01-01T00:00:00+23:00"),
         ("scheduler", "nosuch"),
         ("phase", ["x"]),
