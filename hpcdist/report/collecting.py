@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -123,6 +124,7 @@ class _Source:
         begun = [Numbered(0, one.job, one.name) for one in self.attempts if one.started is not None]
         self.findings = of_attempts(self.directory, begun, self.used.nodes)
 
+    @cached_property
     def state(self) -> tuple[str, str]:
         """Return the state and why; where the batch system does not answer, what the event log shows."""
         status = self.report.status
@@ -139,7 +141,7 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
     warnings = [*found.warnings, *(map(str, plan.notes) if plan else ())]
     return RunView(
         name=run.name,
-        state=source.state()[0],
+        state=source.state[0],
         description=source.stored.description or "",
         tags=limits.first(source.stored.tags, share.others),
         facts=_facts(source),
@@ -164,7 +166,7 @@ def _facts(source: _Source) -> dict[str, str]:
     run, record, plan = source.run, source.run.record, source.plan
     hours = attempts.gpu_hours(run, source.stored, source.events, source.now)
     found: dict[str, Any] = {
-        "reason": source.state()[1] or record.message,
+        "reason": source.state[1] or record.message,
         "exit code": source.report.status.exit_code,
         "job": record.job_id,
         "site": f"{record.site} ({record.scheduler})",
@@ -192,7 +194,7 @@ def _used(found: Used) -> dict[str, str | None]:
 
 
 def _times(source: _Source) -> dict[str, str | None]:
-    found, is_over = source.attempts, source.report.is_over or source.state()[0] in _OVER
+    found, is_over = source.attempts, source.report.is_over or source.state[0] in _OVER
     started = [one.started for one in found if one.started is not None]
     if not started:
         return {}

@@ -97,11 +97,12 @@ def _of_job(
 ) -> tuple[Attempt, ...]:
     """Return the attempts of one job, whose events these are."""
     status = run.record.ended or status
+    shared = (run, plan, submitted(run), status)
     cancelled = dict(sorted((event.job_id, event.at) for event in events if event.what == "cancelled"))
     found = [
         attempt
         for job, log in by_id(events).items()
-        for attempt in Log(job, log, _cancelled(job, cancelled), run, plan, status).attempts(now)
+        for attempt in Log(job, log, _cancelled(job, cancelled), *shared).attempts(now)
     ]
     if found or run.job is None:
         return tuple(sorted(found, key=_order))
@@ -112,7 +113,7 @@ def _of_job(
 def gpu_hours(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> float | None:
     """Return the GPUs that the job has times the hours of each attempt, of a running one up to now.
 
-    None where it is unknown: an attempt without an end, or no start, of which no accounting is kept.
+    None where they are unknown: an attempt has no end or no start, and no accounting of it is kept.
     """
     found = of_events(run, plan, events, now)
     if run.record.ended and any(attempt.gpu_seconds is None for attempt in found):
@@ -156,8 +157,8 @@ def _with_usage(
             for attempt in group:
                 queued = own.queued if attempt is group[0] and own.queued is not None else attempt.queued
                 known = attempt._replace(queued=queued, max_memory=own.max_memory, usage=measured)
-                last = _filled(known, own).with_gpus(plan.gpus_had, now)
-                yield last if attempt is group[-1] else known
+                is_last = attempt is group[-1]
+                yield _filled(known, own).with_gpus(plan.gpus_had, now) if is_last else known
 
 
 def _starts(found: Iterable[Attempt]) -> dict[str, list[list[Attempt]]]:

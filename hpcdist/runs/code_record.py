@@ -39,9 +39,7 @@ class CodeRecord(Struct, frozen=True):
 def read(directory: RunDirectory) -> CodeRecord:
     """Return the record of a run; all is unknown of one that is missing or damaged."""
     try:
-        data = json.loads(
-            directory.read(RECORD, _MAX_BYTES)
-        )  # names of files may be in no code that msgspec reads
-        return msgspec.convert(data, CodeRecord)
+        # Not msgspec.json: a name that is no UTF-8 stands there as a lone surrogate.
+        return msgspec.convert(json.loads(directory.read(RECORD, _MAX_BYTES)), CodeRecord)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return CodeRecord()

@@ -40,7 +40,7 @@ _AGAIN: Final = "again"
 _IN_STEPS: Final = "finishing"
 _MARKS: Final = ("started", _OVER, _IN_STEPS, ENDED)
 _SHOWN: Final = ("started", _IN_STEPS, "timeout", ENDED, REQUEUED)
-"""The events of which the last one shows whether a job runs; one that its limit ended may write no other."""
+"""The last of these events shows whether a job runs; a job that its limit ended may write no later one."""
 
 _ENDS: Final = (ENDED, REQUEUED)
 _OF_PACKED: Final = {RETURNED: REQUEUED, CANCELLED: JobState.CANCELLED.value, PRUNED: PRUNED}
@@ -50,7 +50,7 @@ _WHOLE: Final = ["started", ENDED]
 """The events of most elements of arrays."""
 
 _STATES: Final = {state.value: state for state in (JobState.COMPLETED, JobState.TIMEOUT)}
-"""Of an attempt by why there is none after it; it failed for any other reason."""
+"""The state of an attempt by the reason why no other follows; any other reason is a failure."""
 
 STATES: Final = (
     *(JobState.UNSUBMITTED.value, JobState.RUNNING.value, ENDED, JobState.UNKNOWN.value),
@@ -150,21 +150,22 @@ def _is_limit(seconds: int, limit: int | None) -> bool:
 def has_completed(events: Iterable[Event], job: str) -> bool:
     """Return whether the training of the job completed in its last start, and no step after it failed.
 
-    A step of which no end is known may have failed.
+    If the end of a step is unknown, the step may have failed.
     """
-    marks = [(event.what, event.value) for event in _last(events, job).all(*_MARKS)]
+    last = _last(event for event in events if event.job_id == job)
+    marks = [(event.what, event.value) for event in last.all(*_MARKS)]
     is_over = (_OVER, JobState.COMPLETED.value)
     return is_over in marks and marks[-1] in (is_over, (ENDED, "0"))
 
 
 def is_in_steps(events: Iterable[Event], job: str) -> bool:
     """Return whether the last that the job wrote is that the steps after its program had begun."""
-    last = _last(events, job).last(*_MARKS)
+    last = _last(event for event in events if event.job_id == job).last(*_MARKS)
     return last is not None and last.what == _IN_STEPS
 
 
-def _last(log: Iterable[Event], job: str = "") -> StartLog:
-    return [StartLog(()), *starts(event for event in log if job in ("", event.job_id))][-1]
+def _last(log: Iterable[Event]) -> StartLog:
+    return [StartLog(()), *starts(log)][-1]
 
 
 def last_attempt(run: Run, events: Sequence[Event]) -> int | None:
@@ -186,12 +187,12 @@ class Log(NamedTuple):
     cancelled: int | None
     run: Run
     plan: StoredPlan
+    submitted: float | None
     status: Status | None
 
     def attempts(self, now: float) -> Iterator[Attempt]:
         """Yield its attempts, in their order."""
-        is_whole = self.run.event_id in (self.job, split_id(self.job)[0])
-        queued = submitted(self.run) if is_whole else None
+        queued = self.submitted if self.run.event_id in (self.job, split_id(self.job)[0]) else None
         if self.job != self.run.event_id and [event.what for event in self.events] == _WHOLE:
             began, ended = self.events
             yield self._of_element(began, ended, queued).with_gpus(self.plan.gpus_had, now)
@@ -318,7 +319,7 @@ def _shown(run: Run, events: Sequence[Event]) -> Status:
     if run.record.phase in (Phase.CREATED, Phase.REFUSED):
         return _word(JobState.UNSUBMITTED)
     logs = by_id(events)
-    last = {job: event for job, log in logs.items() if (event := StartLog(tuple(log)).last(*_SHOWN))}
+    last = {job: event for job, log in logs.items() if (event := _last(log).last(*_SHOWN))}
     kinds = {event.what for event in last.values()}
     if REQUEUED not in kinds and kinds & {"started", _IN_STEPS}:
         return _word(JobState.RUNNING if cancelled_at(events) is None else JobState.UNKNOWN)

@@ -94,7 +94,7 @@ class StoredPlan(NamedTuple):
 
     def elements(self, trials: str) -> Elements:
         """Return the elements of a job's array, by the numbers of its trials where it has some."""
-        if trials and not self.workers:  # elements run packed trials as workers, and are none of them
+        if trials and not self.workers:  # elements of packed trials are workers
             return numbers(trials)
         return Elements(part.indices for part in self.array.ranges) if self.array else Elements()
 

@@ -26,7 +26,6 @@ from hpcdist.runs import (
     this_machine,
 )
 from hpcdist.runs.control import Output
-from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
@@ -106,11 +105,10 @@ def with_elements(changes: Changes, report: Report, services: Services) -> Chang
         ConfigError: if all have completed.
         SchedulerError: as `_unfinished`.
     """
-    array = report.run.directory.plan().array
-    if array is None:
+    plan = report.run.directory.plan()
+    if (array := plan.array) is None:
         return changes
-    there = Elements(part.indices for part in array.ranges)
-    left = _unfinished(report, services, {str(index): {} for index in there.outside(())})
+    left = _unfinished(report, services, {str(index): {} for index in plan.elements("").outside(())})
     if not left:
         raise ConfigError(Problem(f"all elements of {report.run.name} have completed"))
     at_once = "" if array.at_once is None else f"%{array.at_once}"

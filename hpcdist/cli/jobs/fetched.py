@@ -33,7 +33,7 @@ def only_there(run: Run, patterns: Sequence[str], element: str = "") -> dict[str
     channel = machines.of_runs([run]).runner.channel
     try:
         there = fetching.listing(channel, run)
-    except (Unreachable, Outdated) as error:  # of which `pull` has warned
+    except (Unreachable, Outdated) as error:  # `pull` has warned of it
         if patterns:
             raise
         return {} if isinstance(error, Outdated) else None
