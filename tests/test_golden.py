@@ -1,4 +1,4 @@
-"""The first parts of scripts, as they stand in ``tests/golden/``: a change of them is seen in its diff.
+"""Scripts, or their first parts, as they stand in ``tests/golden/``: a change of them is seen in its diff.
 
 To write them anew: ``HPCDIST_REWRITE_GOLDEN=1 pytest tests/test_golden.py``. That run fails wherever a script
 changed, so that it can never pass in CI; read ``git diff tests/golden``, then run the test without it.
@@ -21,6 +21,7 @@ from hpcdist.loading import load
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.runs import inside
+from hpcdist.script.plain import is_plain, render_plain
 from hpcdist.script.renderer import render_job, runtime
 from tests import published
 from tests.sites import SHIPPED, shipped_site, site_named
@@ -170,6 +171,8 @@ def rendered(case: Case) -> str:
         return Origin("place", f"{case.file.name} {'.'.join(map(str, path))}")
 
     plan = make_plan(loaded.experiment, site_named(case.site), where)
+    if is_plain(plan):
+        return render_plain(plan, annotate=case.annotate)
     run_dir = None if case.by_hand else RUN_DIR.format(name=plan.identity.name)
     return render_job(plan, run_dir=run_dir, annotate=case.annotate)
 
@@ -208,7 +211,7 @@ def test_bash_and_shellcheck_have_nothing_to_say_on_a_script(*, is_sample: bool)
 @pytest.mark.extended
 def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
     whole = tmp_path / "whole.sh"
-    whole.write_text(f"{rendered(CASES['heterogeneous.testbed'])}\n{runtime(template_folders())}")
+    whole.write_text(f"{rendered(CASES['ray.snellius'])}\n{runtime(template_folders())}")
     beside = [tmp_path / name for name in ("inside.sh", "stacks.sh")]
     for file in beside:
         file.write_text(f"#!/bin/bash\n{inside.text(file.name)}")

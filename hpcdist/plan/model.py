@@ -105,7 +105,7 @@ class Launch(Model, frozen=True, kw_only=True):
     ``label_in_task``: the task wrapper marks lines with the rank; ``labelled``: whether anything does,
     None where that is not known. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the
     groups of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the
-    experiment want beside the launcher's own.
+    experiment want beside the launcher's own. ``role``: the one whose tasks alone this launch starts.
     """
 
     launcher: str
@@ -122,6 +122,7 @@ class Launch(Model, frozen=True, kw_only=True):
     orders_nodes: bool = False
     components: bool = False
     arguments: tuple[Word, ...] = ()
+    role: str = ""
 
     @property
     def by_user(self) -> bool:
@@ -247,6 +248,12 @@ class JobSpec(Model, frozen=True, kw_only=True):
         return sum(row.tasks for row in self.placement.rows if row.role in self.completion.required_roles)
 
     @property
+    def has_servers(self) -> bool:
+        """Whether some role never ends by itself: the job is over when the others have ended."""
+        required = self.completion.required_roles
+        return bool(required) and any(row.role not in required for row in self.placement.rows)
+
+    @property
     def labels_output(self) -> bool:
         """Whether lines of output are to have their rank; workers of packed trials print none of these."""
         return self.placement.size > 1 and not (self.sweep and self.sweep.pack)
@@ -277,18 +284,32 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
     arguments: tuple[Word, ...] = ()
 
 
+class RoleLaunch(Model, frozen=True, kw_only=True):
+    """The words that start the tasks of one role, up to the task wrapper."""
+
+    role: str
+    words: tuple[Word, ...]
+
+
 class Plan(PreparedJob, frozen=True, kw_only=True):
     """The whole plan; templates only write it down.
 
     ``words``: the launch line. ``shell``: what runs in its place, on the first node and in the foreground.
+    ``role_launches``: where servers never end by themselves, a launch for each role.
     ``directives``: what the scheduler made of the request. ``notes``: warnings about what is unusual, and
     notes on what is right and yet rare.
     """
 
     words: tuple[Word, ...] = ()
     shell: tuple[Word, ...] = ()
+    role_launches: tuple[RoleLaunch, ...] = ()
     directives: tuple[Directive, ...] = ()
     notes: tuple[Problem, ...] = ()
+
+    @property
+    def launcher_words(self) -> tuple[Word, ...]:
+        """The words in front of those by which each task starts."""
+        return self.words[: self.words.index(TASK_WRAPPER)] if TASK_WRAPPER in self.words else self.words[:-1]
 
     @property
     def task_words(self) -> tuple[Word, ...]:

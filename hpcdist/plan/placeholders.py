@@ -60,7 +60,14 @@ class Template(Model, frozen=True):
     @property
     def bash(self) -> str:
         """The text as it stands between double quotes in a script."""
-        return "".join(map(_bash, self.parts, (*self.parts[1:], "")))
+        return self.text("$(peers {})")
+
+    def text(self, peers: str) -> str:
+        """Return it as it stands between double quotes, with this format for the addresses of a role."""
+        return "".join(
+            peers.format(part.role) if isinstance(part, Peers) else _bash(part, following)
+            for part, following in zip(self.parts, (*self.parts[1:], ""), strict=True)
+        )
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -77,12 +84,9 @@ def template(*parts: str | Placeholder | Peers) -> Template:
     return Template(tuple(part for part in parts if part != ""))
 
 
-def _bash(part: str | Placeholder | Peers, following: str | Placeholder | Peers) -> str:
-    match part:
-        case str():
-            return in_double_quotes(part)
-        case Peers():
-            return f"$(peers {part.role})"
+def _bash(part: str | Placeholder, following: str | Placeholder | Peers) -> str:
+    if isinstance(part, str):
+        return in_double_quotes(part)
     if part.old:
         return f"${{{part.name}/{part.old}/{part.new}}}"
     goes_on = isinstance(following, str) and _GOES_ON.match(following)

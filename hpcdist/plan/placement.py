@@ -201,6 +201,13 @@ class Placement(Model, frozen=True, kw_only=True):
         for tasks, runs in groupby(self.shapes(), key=lambda shape: shape.tasks):
             yield sum(shape.nodes for shape in runs), tasks
 
+    def crowds(self) -> Iterator[tuple[int, int, int]]:
+        """Yield runs of nodes with as many tasks, as the first, their number, and the tasks on each."""
+        for tasks, run in groupby(self.shapes(), key=lambda shape: shape.tasks):
+            own = [*run]
+            if tasks:
+                yield own[0].node, own[-1].node + own[-1].nodes - own[0].node, tasks
+
     def shapes(self) -> Iterator[Shape]:
         """Yield runs of equal nodes, in node order: nodes can only differ where a row begins or ends."""
         edges = sorted({edge for row in self.rows for edge in (row.node, row.node + row.nodes)})
@@ -211,6 +218,23 @@ class Placement(Model, frozen=True, kw_only=True):
         for node, end in pairwise(edges):
             here = [*(row for row in here if node < row.node + row.nodes), *begin.get(node, ())]
             yield Shape(node, end - node, tuple(here))
+
+
+def of_role(placement: Placement, role: str) -> Placement:
+    """Return the tasks of one role alone, with ranks from 0, on the nodes that they have."""
+    rows, rank = [], 0
+    for row in placement.rows:
+        if row.role == role:
+            rows.append(replace(row, rank=rank))
+            rank += row.tasks
+    groups = []
+    for group in placement.groups:
+        own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
+        tasks, nodes = sum(row.tasks for row in own), max((row.node + row.nodes for row in own), default=0)
+        even = bool(own) and len({row.tasks_per_node for row in own}) == 1
+        most = max((row.tasks_per_node for row in own), default=0)
+        groups.append(replace(group, tasks=tasks, nodes=nodes, tasks_per_node=most, even=even))
+    return Placement(groups=tuple(groups), rows=tuple(rows))
 
 
 def with_own_nodes(placement: Placement, count: int) -> Placement:

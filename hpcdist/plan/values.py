@@ -47,16 +47,20 @@ class Variable(Model, frozen=True, kw_only=True):
 
 
 class Word(Model, frozen=True, kw_only=True):
-    """One word of the launch line, or several that belong together and are shell already (``shell``)."""
+    """One word of the launch line, or several that belong together and are shell already (``shell``).
+
+    ``plain``: what stands in its place in a plain script, where that is another text.
+    """
 
     text: str
     origin: Origin
     shell: bool = False
+    plain: str | None = None
 
     @classmethod
-    def raw(cls, text: str, origin: Origin) -> Word:
+    def raw(cls, text: str, origin: Origin, plain: str | None = None) -> Word:
         """Return what is shell already."""
-        return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
+        return cls(text=text, origin=origin, shell=True, plain=plain)  # noqa: S604 - starts no process
 
 
 PROGRAM: Final = 'bash "$HPCDIST_JOB_DIR/command.sh"'

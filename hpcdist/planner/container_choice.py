@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -26,9 +27,10 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.planner.steps import uses_local_disk
 from hpcdist.site.conditions import ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import in_double_quotes, join, quote
+from hpcdist.words import in_double_quotes, join, quote, slug
 
 _PATH: Final = ("build", "image")
+_LOADS: Final = re.compile(r"module load [^;&|$`\"'\\\n]+")
 _GIVEN: Final = "--set run.cmd='python train.py'"
 _OUTSIDE: Final = "give --no-container to run with the site's own modules"
 
@@ -124,7 +126,9 @@ def with_binds(
 def lines(site: Site, key: str, texts: Iterable[str | ConditionalText], job: JobFacts) -> Iterator[Word]:
     """Yield the texts of a key of the site file that such a job has, for bash."""
     for text, notes in applying(texts, job):
-        yield Word.raw(text, Origin("site", site.name, key, notes=notes))
+        failure = f"{text} || fail \"'{text}' failed on $(uname -n)\""
+        plain = failure if _LOADS.fullmatch(text) else None
+        yield Word.raw(text, Origin("site", site.name, key, notes=notes), plain)
 
 
 def must_start_containers(
@@ -231,6 +235,18 @@ def _with_target(bind: str) -> str:
     return bind if ":" in bind else f"{bind}:{bind}"
 
 
+def _fetched(container: Container) -> str:
+    """Return the lines that make a file of the image, once for all tasks."""
+    suffix, program, *words, image = container.fetch
+    own = slug(image.rpartition("/")[2])
+    failure = f"{program} cannot fetch {in_double_quotes(image)} on $(uname -n)"
+    return (
+        f"hpcdist_image=${{HPCDIST_RUN_DIR:-$PWD}}/{own}.{suffix}\n"
+        f'[[ -s $hpcdist_image ]] || {{ {join((program, *words))} "$hpcdist_image.$$" {quote(image)} && '
+        f'mv "$hpcdist_image.$$" "$hpcdist_image"; }} ||\n  fail "{failure}"'
+    )
+
+
 def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
     origin = Origin("container", runtime.name)
     if runtime.program:
@@ -242,7 +258,8 @@ def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
         name = quote(image.text)
         yield Word.raw(f'[[ -e {name} ]] || fail there is no image {name} on "$(uname -n)"', origin)
     if container.fetch:
-        yield Word.raw(str(join(("fetch_image", *container.fetch))), origin)
+        yield Word.raw(str(join(("fetch_image", *container.fetch))), origin, _fetched(container))
     # Both separate the parts of a bind, in every runtime.
     line = '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"'
-    yield Word.raw(line, origin)
+    plain = line.replace("$HPCDIST_RUN_DIR", "${HPCDIST_RUN_DIR:-}")
+    yield Word.raw(line, origin, plain if runtime.name != "shifter" else ":")

@@ -20,7 +20,7 @@ from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.variables import variables
 from hpcdist.site.conditions import JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import join
+from hpcdist.words import in_double_quotes, join, quote
 
 
 def prepared(
@@ -56,7 +56,8 @@ def setup(experiment: Experiment, site: Site, facts: JobFacts, where: Where) -> 
     if place := experiment.batch.spack_env:
         origin = where(("batch", "spack_env"))
         words = ("--dir", place) if place.startswith(("/", ".")) else (place,)
-        yield _call("activate_spack", str(origin), *words, origin=origin)
+        plain = f"spack env activate {join(words)}"
+        yield _call(plain, "activate_spack", str(origin), *words, origin=origin)
 
 
 def _of_the_site(site: Site, facts: JobFacts) -> Iterator[Word]:
@@ -71,9 +72,11 @@ def _of_the_site(site: Site, facts: JobFacts) -> Iterator[Word]:
 
 def _loaded(module: str, origin: Origin) -> Word:
     if module in MODULE_RESETS or module.startswith("-"):
-        return _call("unload_modules", module, str(origin), origin=origin)
-    return _call("load_module", module, str(origin), origin=origin)
+        what = module if module in MODULE_RESETS else f"unload {quote(module[1:])}"
+        return _call(f"module {what}", "unload_modules", module, str(origin), origin=origin)
+    return _call(f"module load {quote(module)}", "load_module", module, str(origin), origin=origin)
 
 
-def _call(*words: str, origin: Origin) -> Word:
-    return Word.raw(str(join(words)), origin)
+def _call(plain: str, *words: str, origin: Origin) -> Word:
+    failure = in_double_quotes(f"'{plain}' failed ({origin}) on ")
+    return Word.raw(str(join(words)), origin, f'{plain} || fail "{failure}$(uname -n)"')

@@ -19,9 +19,9 @@ from hpcdist.errors import PlanError, Problem, independent
 from hpcdist.errors import located as with_places
 from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.model import Plan, PreparedJob, extended
+from hpcdist.plan.model import Plan, PreparedJob, RoleLaunch, extended
 from hpcdist.plan.origin import Where
-from hpcdist.plan.placement import with_own_nodes
+from hpcdist.plan.placement import of_role, with_own_nodes
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
 from hpcdist.planner import accounts, budget, container_choice, packing, restarts
 from hpcdist.planner.advice import advice
@@ -34,6 +34,7 @@ from hpcdist.planner.variables import located
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 
+_LAUNCHES_ROLES: Final = frozenset({"srun", "mpirun", "hydra"})
 _NO_ARRAYS: Final = "write `pack: true`, or choose another site"
 
 
@@ -78,7 +79,18 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     budget.check_whole(experiment, cost)
     if schedulers.get(site.scheduler).is_batch_system:
         check_limit(experiment.batch.max_gpu_hours, cost)
-    return extended(Plan, job, words=words, directives=directives, notes=notes)
+    launches = tuple(_role_launches(job, site, choice))
+    return extended(Plan, job, words=words, role_launches=launches, directives=directives, notes=notes)
+
+
+def _role_launches(job: PreparedJob, site: Site, choice: LaunchChoice) -> Iterator[RoleLaunch]:
+    """Yield a launch for each role of a job with servers, where the launcher can have several at once."""
+    if not job.has_servers or job.sweep or choice.launcher.name not in _LAUNCHES_ROLES:
+        return
+    for role in dict.fromkeys(row.role for row in job.placement.rows):
+        launch = msgspec.structs.replace(job.launch, role=role)
+        own = msgspec.structs.replace(job, placement=of_role(job.placement, role), launch=launch)
+        yield RoleLaunch(role=role, words=choice.launcher.words(own, site.options(choice.launcher.name)))
 
 
 def _launch_line(

@@ -71,11 +71,11 @@ def render_job(
     Raises:
         RenderError: as `render`.
     """
-    environment = _environment(tuple(folders or template_folders()))
+    templates = environment(tuple(folders or template_folders()))
     name = f"{plan.identity.scheduler}.sh.j2"
     try:
         context = _context(plan, run_dir, annotate=annotate)
-        template = environment.select_template((name, "job.sh.j2"))
+        template = templates.select_template((name, "job.sh.j2"))
         name = str(template.name)
         return template.render(context)
     except (jinja2.TemplateError, ValueError) as error:
@@ -111,7 +111,8 @@ def _shipped(name: str, folders: Iterable[Path]) -> str:
     raise RenderError(f"there is no template {name}")
 
 
-def _environment(folders: tuple[Path, ...]) -> jinja2.Environment:
+def environment(folders: tuple[Path, ...]) -> jinja2.Environment:
+    """Return what finds and fills in templates: it quotes each value for bash."""
     return jinja2.Environment(  # noqa: S701 - autoescape is for HTML; `finalize` quotes for the shell
         loader=jinja2.FileSystemLoader([str(folder) for folder in folders]),
         undefined=jinja2.StrictUndefined,
@@ -138,7 +139,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
         "tasks": [*settings.table(plan)],
         "steps": lines.steps(),
         "command": on_few_lines(command) if plan.launch.components else Raw(command),
-        "command_end": Raw(_end_of(command)),
+        "command_end": Raw(end_of(command)),
         "annotate": annotate,
         "annotated": lines.annotated,
         "exported": lines.exported,
@@ -150,7 +151,7 @@ def _context(plan: Plan, run_dir: str | None, *, annotate: bool) -> dict[str, An
     }
 
 
-def _end_of(text: str) -> str:
+def end_of(text: str) -> str:
     """Return a here-document delimiter that is no line of this text."""
     lines = text.split("\n")
     return next(end for number in count() if (end := f"COMMAND{number or ''}") not in lines)

@@ -15,7 +15,7 @@ from hpcdist.words import Raw, numbered, quote
 Group = dict[str, object]
 """Entries that belong together, by their keys; those that are None, False or empty are not written."""
 
-_DEVICES: Final = {
+DEVICES: Final = {
     "CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*",
     "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*",
     "ZE_AFFINITY_MASK": "/dev/dri/renderD*",
@@ -215,7 +215,7 @@ def _of_gpus(plan: Plan) -> Group:
     return {
         "gpus": plan.gpus.visibility,
         "gpu_variable": variable,
-        "gpu_devices": _DEVICES[variable],
+        "gpu_devices": DEVICES[variable],
         "gpu_usage": plan.identity.tracking.gpu_usage_seconds,
         "shared_gpus": lacks_gpu_assignment,
         "gpu_hook": lacks_gpu_assignment and schedulers.get(plan.identity.scheduler).gpu_hook,

@@ -1,7 +1,6 @@
 #!/bin/bash
 #PBS -S /bin/bash
 #PBS -j oe
-#PBS -o /scratch/me/runs/heterogeneous-1/logs/job.out
 #PBS -N heterogeneous
 #PBS -A proj
 #PBS -q main
@@ -10,64 +9,76 @@
 #PBS -r n
 #PBS -k oed
 #PBS -V
-# Made by hpcdist 0.1.0 for site derecho-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# heterogeneous: 5 tasks by mpirun, 2 nodes, 8 GPUs, for site derecho-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='heterogeneous: 5 tasks by mpirun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/heterogeneous-1
-  [scheduler]=pbs [submit_environment]=inherit
-  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=2 [tasks]=5 [tasks_per_node]='3,2' [hostfile]='%s slots=%s' [threads]=own
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30 [shared_gpus]=1 [gpu_hook]='PBS'"'"'s cgroups hook'
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   20   0   0    1       1"
-  " worker 0     1    2     1           2        0    1          20  4    0   2    1       1"
-  " worker 2     3    2     1           2        1    0          0   4    0   2    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS MASTER_PORT=$HPCDIST_PORT
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+{
+  printf '%s slots=3\n' "${nodes[@]:0:1}"
+  printf '%s slots=2\n' "${nodes[@]:1:1}"
+} >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((OMPI_COMM_WORLD_SIZE == 5)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 5"
+  export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=5
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=20 gpu=0 count=0
+  elif ((HPCDIST_RANK < 3)); then
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=4 gpu=$(((HPCDIST_LOCAL_RANK - 1) * 2)) count=2
+  else
+    export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK - 3)) HPCDIST_LOCAL_SIZE=2 HPCDIST_NODE=1
+    cpus=4 gpu=$((HPCDIST_LOCAL_RANK * 2)) count=2
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  [[ -v CUDA_VISIBLE_DEVICES ]] || ((${#gpus[@]} == gpu + count)) ||
+    fail "the job has $((gpu + count)) of ${#gpus[@]} GPUs here, and nothing says which: ask for all, or for whole nodes"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
+  export OMP_NUM_THREADS=$cpus
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE RANK=$HPCDIST_RANK LOCAL_RANK=0 LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE
+  export NODE_RANK=$HPCDIST_NODE
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.heterogeneous", "experiment_uuid": "heterogeneous", "framework": "pytorch", "user": null}'
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"
-  export MASTER_PORT="$HPCDIST_PORT"
-}
+type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
+((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
+# Tasks on other nodes get the variables that are named.
+exports=()
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}"; do
+  [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
+done
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-  export WORLD_SIZE="$HPCDIST_SIZE"
-  export RANK="$HPCDIST_RANK"
-  export LOCAL_RANK="0"
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"
-  export NODE_RANK="$HPCDIST_NODE"
-}
-
-# What starts them.
-launch() {
-  exec mpirun -np 5 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec mpirun -np 5 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
+  --bind-to none "${exports[@]}" bash -c "$(declare -f task); task"

@@ -1,56 +1,38 @@
 #!/bin/bash
-# Made by hpcdist 0.1.0 for site local. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod-digits: 4 tasks by horovodrun, 1 node, for site local. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod-digits: 4 tasks by horovodrun, 1 node' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=local [walltime]=00:10:00
-  [launcher]=horovodrun [program]=horovodrun [mode]=tasks [rank]=HOROVOD_RANK [size]=HOROVOD_SIZE [remote_shell]=ssh
-  [nodes]=1 [tasks]=4 [tasks_per_node]=4 [hostfile]='%s slots=%s' [threads]=default
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           3        0    1          1   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
-COMMAND
+export PYTHONUNBUFFERED=1
+# The settings of local.
+export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+# For horovod.
+export HOROVOD_START_TIMEOUT=300
+
+# The nodes, in the order of the plan.
+nodes=(localhost)
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$$
+printf '%s slots=4\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${HOROVOD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((HOROVOD_SIZE == 4)) || fail "horovodrun started $HOROVOD_SIZE tasks, the plan has 4"
+  export HPCDIST_RANK=$HOROVOD_RANK HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export OMPI_MCA_btl_tcp_if_include=lo
-  export OMPI_MCA_oob_tcp_if_include=lo
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-  export HOROVOD_START_TIMEOUT=300
-}
+type -P horovodrun >/dev/null || fail "there is no horovodrun on $(uname -n); load its module before"
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec horovodrun --gloo -np 4 --hostfile "$HPCDIST_HOSTFILE" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec horovodrun --gloo -np 4 --hostfile "$HPCDIST_HOSTFILE" bash -c "$(declare -f task); task"

@@ -1,7 +1,6 @@
 #!/bin/bash
 #PBS -S /bin/bash
 #PBS -j oe
-#PBS -o /scratch/me/runs/horovod-digits-1/logs/job.out
 #PBS -N horovod-digits
 #PBS -A proj
 #PBS -q prod
@@ -12,56 +11,50 @@
 #PBS -k doe
 #PBS -V
 #PBS -l filesystems=home:eagle
-# Made by hpcdist 0.1.0 for site polaris-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod-digits: 16 tasks by pals, 4 nodes, 16 GPUs, for site polaris-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by pals, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [hostfile]=%s%.0s [threads]=own
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   16   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   16   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
-COMMAND
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 4)) || fail "this job has ${#nodes[@]} nodes, the plan 4"
+export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+printf '%s\n' "${nodes[@]:0:4}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((PMI_SIZE == 16)) || fail "pals started $PMI_SIZE tasks, the plan has 16"
+  export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export OMP_NUM_THREADS=16
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-}
+type -P mpiexec >/dev/null || fail "there is no mpiexec on $(uname -n); load its module before"
+unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override the options
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
+  bash -c "$(declare -f task); task"

@@ -2,7 +2,7 @@
 # site summit-like: lsf.submit
 # bsub reads it by its name: bsub job.sh
 # rule run directory
-#BSUB -o /scratch/me/runs/horovod-digits-1/logs/lsf.report
+#BSUB -o horovod-digits-%J.out
 # horovod_digits.yml name
 #BSUB -J horovod-digits
 # horovod_digits.yml batch.account
@@ -17,62 +17,38 @@
 #BSUB -alloc_flags "gpumps smt4"
 # default
 #BSUB -rn
-# Made by hpcdist 0.1.0 for site summit-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod-digits: 24 tasks by jsrun, 4 nodes, 24 GPUs, for site summit-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod-digits: 24 tasks by jsrun, 4 nodes, 24 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
-  [nodes]=4 [tasks]=24 [tasks_per_node]='6(x4)' [threads]=default
-  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [launch_node]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    6     6           6        0    0          0   7    0   1    1       1"
-  " worker 0     6    18    6           6        1    0          0   7    0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
-COMMAND
+cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+
+export PYTHONUNBUFFERED=1  # default
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((JSM_NAMESPACE_SIZE == 24)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 24"
+  export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=24 HPCDIST_LOCAL_SIZE=6
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 6)) HPCDIST_NODE=$((HPCDIST_RANK / 6))
+  ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  export OMP_NUM_THREADS=$HPCDIST_THREADS
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'  # polyaxon
-}
+# jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
+export HPCDIST_THREADS=${OMP_NUM_THREADS:-7}
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1: launcher jsrun
-  # --smpiargs=-gpu: site summit-like: launchers.jsrun.args
-  # "${hpcdist_unset[@]}": rule jsrun: OMP_NUM_THREADS is the plan's
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod_digits.yml run.cmd
-  exec jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1: launcher jsrun
+# --smpiargs=-gpu: site summit-like: launchers.jsrun.args
+# the command: horovod_digits.yml run.cmd
+exec jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed \
+  --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

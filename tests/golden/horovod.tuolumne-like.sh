@@ -1,5 +1,5 @@
 #!/bin/bash
-#flux: --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+#flux: --output=horovod-digits-{{id}}.out
 #flux: --job-name=horovod-digits
 #flux: --bank=proj
 #flux: --queue=pbatch
@@ -10,60 +10,57 @@
 #flux: --cores-per-slot=96
 #flux: --setopt=gpu-affinity=off
 #flux: --setattr=rdzv_get_en=0
-# Made by hpcdist 0.1.0 for site tuolumne-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod-digits: 16 tasks by flux, 4 nodes, 16 GPUs, for site tuolumne-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod-digits: 16 tasks by flux, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=flux [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
-  [nodes]=4 [tasks]=16 [tasks_per_node]='4(x4)' [threads]=default
-  [gpus]=node [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   24   0   1    1       1"
-  " worker 0     4    12    4           4        1    0          0   24   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
-COMMAND
+export PYTHONUNBUFFERED=1
+# The settings of tuolumne-like.
+export NCCL_NET_GDR_LEVEL=3 NCCL_MIN_NCHANNELS=24 NCCL_CROSS_NIC=1 NCCL_SOCKET_IFNAME=hsi0
+
+# The nodes, in the order of the plan.
+read -ra nodes < <(flux hostlist --expand local)
+((${#nodes[@]} == 4)) || fail "this job has ${#nodes[@]} nodes, the plan 4"
+export HPCDIST_HOSTS="${nodes[*]}"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# shellcheck disable=SC2329 # the end of the script sends it
+task() {
+  fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((FLUX_JOB_SIZE == 16)) || fail "flux started $FLUX_JOB_SIZE tasks, the plan has 16"
+  export HPCDIST_RANK=$FLUX_TASK_RANK HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
+  [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-24}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export NCCL_NET_GDR_LEVEL=3
-  export NCCL_MIN_NCHANNELS=24
-  export NCCL_CROSS_NIC=1
-  export NCCL_SOCKET_IFNAME=hsi0
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-}
+unset CUDA_VISIBLE_DEVICES # Flux's are those of the first node, and HIP would use them
+# A signal to flux run would end it and leave its tasks running. Flux itself passes on USR1 and USR2.
+# shellcheck disable=SC2329 # the traps call it
+signal_tasks() { for id in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$id"; done; }
+trap 'signal_tasks TERM' TERM
+trap 'signal_tasks HUP' HUP
+trap : ALRM USR1 USR2
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  start_flux flux run --nodes=4 --ntasks=16 --cores-per-task=24 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=gpu-affinity=off --setopt=cpu-affinity=per-task --setopt=mpibind=off \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
+(
+  trap : TERM HUP ALRM USR1 USR2
+  flux run --nodes=4 --ntasks=16 --cores-per-task=24 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+    --setopt=gpu-affinity=off --setopt=cpu-affinity=per-task --setopt=mpibind=off bash -c "$(declare -f task); task" 4>&-
+  echo "$?" >&4
+) <&0 &
+started=$!
+while kill -0 "$started" 2>/dev/null; do wait "$started"; done
+echo 1 >&4 # the end of one that was killed, and could not tell
+read -r code <&4
+exit "$code"

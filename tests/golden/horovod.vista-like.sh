@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/horovod-digits-1/logs/job.out
+#SBATCH --output=horovod-digits-%j.out
 #SBATCH --job-name=horovod-digits
 #SBATCH --no-requeue
 #SBATCH --export=ALL
@@ -10,63 +10,51 @@
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=72
-# Made by hpcdist 0.1.0 for site vista-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod-digits: 4 tasks by ibrun, 4 nodes, 4 GPUs, for site vista-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod-digits: 4 tasks by ibrun, 4 nodes, 4 GPUs' [run_dir]=/scratch/me/runs/horovod-digits-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=ibrun [program]=ibrun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1
-  [nodes]=4 [tasks]=4 [tasks_per_node]='1(x4)' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   72   0   1    1       1"
-  " worker 0     1    3     1           1        1    0          0   72   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/horovod_digits.py --lr=0.02 --epochs=10
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load gcc || fail "'module load gcc' failed (site vista-like: modules) on $(uname -n)"
+module load cuda || fail "'module load cuda' failed (site vista-like: modules) on $(uname -n)"
+module load python3 || fail "'module load python3' failed (site vista-like: modules) on $(uname -n)"
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in gcc cuda python3; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 4)) || fail "this job has ${#nodes[@]} nodes, the plan 4"
+export HPCDIST_HOSTS="${nodes[*]}"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((OMPI_COMM_WORLD_SIZE == 4)) || fail "ibrun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 4"
+  export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1 on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-72}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
-# What is needed before anything starts.
-setup() {
-  load_module gcc 'site vista-like: modules'
-  load_module cuda 'site vista-like: modules'
-  load_module python3 'site vista-like: modules'
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.02, "epochs": 10}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod-digits", "experiment_uuid": "horovod-digits", "framework": "horovod", "user": null}'
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec ibrun -n 4 -o 0 \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec ibrun -n 4 -o 0 bash -c "$(declare -f task); task"

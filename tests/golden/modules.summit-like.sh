@@ -1,6 +1,6 @@
 #!/bin/bash
 # bsub reads it by its name: bsub job.sh
-#BSUB -o /scratch/me/runs/modules-1/logs/lsf.report
+#BSUB -o modules-%J.out
 #BSUB -J modules
 #BSUB -P proj
 #BSUB -q batch
@@ -8,63 +8,79 @@
 #BSUB -nnodes 2
 #BSUB -alloc_flags "gpumps smt4"
 #BSUB -rn
-# Made by hpcdist 0.1.0 for site summit-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# modules: 2 tasks by jsrun, 2 nodes, for site summit-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='modules: 2 tasks by jsrun, 2 nodes' [run_dir]=/scratch/me/runs/modules-1
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=00:30:00
-  [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [threads]=default
-  [ports]=16
-  [launch_node]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   2    0   0    1       1"
-  " worker 0     1    1     1           1        1    0          0   42   0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-./train
-COMMAND
+cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load cuda/12.4 || fail "'module load cuda/12.4' failed (modules.yml batch.modules.0) on $(uname -n)"
+module load nccl/2.22.3 || fail "'module load nccl/2.22.3' failed (modules.yml batch.modules.1) on $(uname -n)"
+spack env activate --dir '/projects/it'"'"'s mine/torch' || fail "'spack env activate --dir '/projects/it'\"'\"'s mine/torch'' failed (modules.yml batch.spack_env) on $(uname -n)"
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in cuda/12.4 nccl/2.22.3; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
+mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk 'NR > 1 {print $1}')
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((JSM_NAMESPACE_SIZE == 2)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 2"
+  export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=2
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=0
+    cpus=2
+  else
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=1
+    cpus=42
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  export OMP_NUM_THREADS=${HPCDIST_THREADS:-$cpus}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec ./train
 }
 
-# What is needed before anything starts.
-setup() {
-  load_module cuda/12.4 'modules.yml batch.modules.0'
-  load_module nccl/2.22.3 'modules.yml batch.modules.1'
-  activate_spack 'modules.yml batch.spack_env' --dir '/projects/it'"'"'s mine/torch'
+# Writes the tasks' resources for jsrun, a line each, by hardware threads ($1 a core); GPUs and CPUs overlap or not ($2).
+resources() {
+  local file=$HPCDIST_RUN_DIR/resources.$LSB_JOBID threads=$1
+  {
+    printf '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
+      "oversubscribe_cpu: error" "oversubscribe_gpu: $2" "oversubscribe_mem: allow" \
+      "skip_missing_cpu: error" "skip_missing_gpu: error" "skip_missing_mem: allow" ""
+    equal 0 1 1 0 0 2
+    equal 1 1 1 1 0 42
+  } >"$file" || fail "cannot write $file; is the disk full?"
+  echo "$file"
 }
+# Prints the lines of equal tasks: the first rank, how many, and on a node; the first node and CPU, and how many each has.
+equal() {
+  local offset slot
+  for ((offset = 0; offset < $2; offset++)); do
+    slot=$((offset % $3))
+    echo "rank: $(($1 + offset)): { hostname: ${nodes[$4 + offset / $3]}; $(
+      numbers cpu "$((($5 + slot * $6) * threads))" "$(($6 * threads))"
+    ) }"
+  done
+}
+numbers() { case $3 in 0) ;; 1) echo "$1: {$2}" ;; *) echo "$1: {$2-$(($2 + $3 - 1))}" ;; esac }
+# jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
+export HPCDIST_THREADS=${OMP_NUM_THREADS:-}
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.modules", "experiment_uuid": "modules", "framework": "mpi", "user": null}'
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec jsrun --erf_input="$(resource_file 4 error)" --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec jsrun --erf_input="$(resources 4 error)" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

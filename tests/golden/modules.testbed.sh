@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/modules-1/logs/job.out
+#SBATCH --output=modules-%j.out
 # modules.yml name
 #SBATCH --job-name=modules
 # default
@@ -19,67 +19,56 @@
 #SBATCH --cpus-per-task=2
 # site testbed: partitions.gpu
 #SBATCH --mem=1000M
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# modules: 2 tasks by mpirun, 1 node, for site testbed. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='modules: 2 tasks by mpirun, 1 node' [run_dir]=/scratch/me/runs/modules-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=1 [tasks]=2 [tasks_per_node]=2 [hostfile]='%s slots=%s' [threads]=default
-  [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   2    0   0    1       1"
-  " worker 0     1    1     1           1        0    1          2   2    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-./train
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load cuda/12.4 || fail "'module load cuda/12.4' failed (modules.yml batch.modules.0) on $(uname -n)"  # modules.yml batch.modules.0
+module load nccl/2.22.3 || fail "'module load nccl/2.22.3' failed (modules.yml batch.modules.1) on $(uname -n)"  # modules.yml batch.modules.1
+spack env activate --dir '/projects/it'"'"'s mine/torch' || fail "'spack env activate --dir '/projects/it'\"'\"'s mine/torch'' failed (modules.yml batch.spack_env) on $(uname -n)"  # modules.yml batch.spack_env
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in cuda/12.4 nccl/2.22.3; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
+
+export PYTHONUNBUFFERED=1  # default
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$SLURM_JOB_ID
+printf '%s slots=2\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 2"
+  export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=2
+  export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec ./train
 }
 
-# What is needed before anything starts.
-setup() {
-  load_module cuda/12.4 'modules.yml batch.modules.0'  # modules.yml batch.modules.0
-  load_module nccl/2.22.3 'modules.yml batch.modules.1'  # modules.yml batch.modules.1
-  activate_spack 'modules.yml batch.spack_env' --dir '/projects/it'"'"'s mine/torch'  # modules.yml batch.spack_env
-}
+type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
+((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.modules", "experiment_uuid": "modules", "framework": "mpi", "user": null}'  # polyaxon
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
-  # "${hpcdist_exports[@]}": variables of the plan
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": modules.yml run.cmd
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
+# the command: modules.yml run.cmd
+exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none bash -c "$(declare -f task); task"

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/mxnet-1/logs/job.out
+#SBATCH --output=mxnet-%j.out
 #SBATCH --job-name=mxnet
 #SBATCH --no-requeue
 #SBATCH --export=ALL
@@ -18,65 +18,108 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --cpus-per-task=2
 #SBATCH --mem=1000M
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# mxnet: 6 tasks by srun, 2 nodes, 3 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='mxnet: 6 tasks by srun, 2 nodes, 3 GPUs' [run_dir]=/scratch/me/runs/mxnet-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=6 [tasks_per_node]='4,2' [components]='1 1' [uneven]=0 [threads]=default
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16 [by_address]=1
-  [required_roles]=worker [required_tasks]=3
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
+
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1
+# For mxnet.
+export DMLC_NUM_WORKER=3 DMLC_NUM_SERVER=2
+# The settings of testbed.
+export DMLC_INTERFACE=eth0
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(
+  scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0"
+  scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1"
 )
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    3     1           3        0    1          1   4    0   1    1       1"
-  " ps     0     4    2     1           2        1    0          0   2    0   0    1       1"
-)
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+HPCDIST_HEAD_ADDRESS=$(getent ahostsv4 "${nodes[0]}" | awk '!/^127/ {print $1; exit}')
+[[ $HPCDIST_HEAD_ADDRESS ]] || fail "${nodes[0]} has no address that other nodes could reach"
+export HPCDIST_HEAD_ADDRESS
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export DMLC_PS_ROOT_URI=$HPCDIST_HEAD_ADDRESS DMLC_PS_ROOT_PORT=$HPCDIST_PORT
 
-# The command.
-program() {
-  write_program <<<'python train.py --kv-store dist_sync'
+# Prints a host for each rank: the first node, how many, and tasks on each.
+hosts() {
+  local node slot
+  for ((node = $1; node < $1 + $2; node++)); do
+    for ((slot = 0; slot < $3; slot++)); do echo "${nodes[node]}"; done
+  done
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.mxnet", "experiment_uuid": "mxnet", "framework": "mxnet", "user": null}'
-  export DMLC_PS_ROOT_URI="$HPCDIST_HEAD_ADDRESS"
-  export DMLC_PS_ROOT_PORT="$HPCDIST_PORT"
-  export DMLC_NUM_WORKER=3
-  export DMLC_NUM_SERVER=2
-  export DMLC_INTERFACE=eth0
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# shellcheck disable=SC2329 # the end of the script sends it
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  [[ ${SLURM_PROCID:-} ]] || fail "srun set no SLURM_PROCID"
+  export HPCDIST_ROLE=$1 HPCDIST_SIZE=6
+  if [[ $1 == master ]]; then
+    export HPCDIST_RANK=$SLURM_PROCID HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=4 HPCDIST_NODE=0
+    cpus=1 gpu=0 count=0
+  elif [[ $1 == worker ]]; then
+    export HPCDIST_RANK=$((SLURM_PROCID + 1)) HPCDIST_INDEX=$SLURM_PROCID
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=4 HPCDIST_NODE=0
+    cpus=4 gpu=$((HPCDIST_LOCAL_RANK - 1)) count=1
+  elif [[ $1 == ps ]]; then
+    export HPCDIST_RANK=$((SLURM_PROCID + 4)) HPCDIST_INDEX=$SLURM_PROCID
+    export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK - 4)) HPCDIST_LOCAL_SIZE=2 HPCDIST_NODE=1
+    cpus=2 gpu=0 count=0
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  [[ $HPCDIST_ROLE != master ]] || export DMLC_ROLE=scheduler
+  [[ $HPCDIST_ROLE != worker ]] || export DMLC_ROLE=worker
+  [[ $HPCDIST_ROLE != ps ]] || export DMLC_ROLE=server DMLC_SERVER_ID=$HPCDIST_INDEX
+  exec python train.py --kv-store dist_sync
 }
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-  [[ $HPCDIST_ROLE != master ]] || export DMLC_ROLE="scheduler"
-  [[ $HPCDIST_ROLE != worker ]] || export DMLC_ROLE="worker"
-  [[ $HPCDIST_ROLE != ps ]] || export DMLC_ROLE="server"
-  [[ $HPCDIST_ROLE != ps ]] || export DMLC_SERVER_ID="$HPCDIST_INDEX"
+# Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
+begin() {
+  (
+    trap : TERM HUP USR1 USR2 # the program gets them, too
+    "${@:2}" 4>&-
+    echo "$1 $?" >&4
+  ) <&0 &
+  pids+=("$!")
 }
+end_all() { kill -s TERM -- "${pids[@]/#/-}" 2>/dev/null; }
 
-# What starts them.
-launch() {
-  exec srun --het-group=0 --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=0 --label --mpi=none : --het-group=1 --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=2 --mpi=none \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+pids=() code=0 over='' left=1
+exec 4<> <(:) # bash itself may lose an exit code when a signal comes
+set -m
+begin master srun --overlap --het-group=0 --ntasks=1 --distribution=arbitrary --cpu-bind=none \
+  --nodelist=<(hosts 0 1 1) --kill-on-bad-exit=1 --wait=0 --mpi=none bash -c "$(declare -f task); task master"
+begin worker srun --overlap --het-group=0 --ntasks=3 --distribution=arbitrary --cpu-bind=none \
+  --nodelist=<(hosts 0 1 3) --kill-on-bad-exit=1 --wait=0 --mpi=none bash -c "$(declare -f task); task worker"
+begin ps srun --overlap --het-group=1 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 1 1 2) \
+  --kill-on-bad-exit=1 --wait=0 --mpi=none bash -c "$(declare -f task); task ps"
+set +m
+# The job is over when worker has ended well, or when one fails.
+while :; do
+  alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
+  echo - >&4
+  while read -r role value <&4 && [[ $role != - ]]; do
+    if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
+    if [[ $role == @(worker) ]] && ((--left == 0)); then over=1 && end_all; fi
+  done
+  [[ $alive ]] || break
+  wait -n
+done
+[[ $over ]] || code=1 # one was killed, and could not tell
+exit "$code"

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/parameter-servers-1-1/logs/job.out
+#SBATCH --output=parameter-servers-1-%j.out
 #SBATCH --job-name=parameter-servers-1
 #SBATCH --no-requeue
 #SBATCH --export=ALL
@@ -11,59 +11,106 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mem=2000M
 #SBATCH --gres=gpu:a100:2
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# parameter-servers-1: 4 tasks by srun, 1 node, 2 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='parameter-servers-1: 4 tasks by srun, 1 node, 2 GPUs' [run_dir]=/scratch/me/runs/parameter-servers-1-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=1 [tasks]=4 [tasks_per_node]=4 [uneven]=0 [threads]=default
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [required_roles]='master worker' [required_tasks]=3
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   2    0   0    1       1"
-  " worker 0     1    2     1           2        0    1          2   4    0   1    1       1"
-  " ps     0     3    1     1           1        0    3          10  1    2   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+export HPCDIST_OUTPUTS=${HPCDIST_OUTPUTS:-$HPCDIST_RUN_DIR/outputs}
+mkdir -p "$HPCDIST_OUTPUTS" || fail "cannot make $HPCDIST_OUTPUTS; is the disk full?"
+
+# Prints "host:port" of tasks: their first node, nodes, tasks on a node, and the number of the first there.
+peers() {
+  local node slot
+  for ((node = $1; node < $1 + $2; node++)); do
+    for ((slot = $4; slot < $4 + $3; slot += ${5:-1})); do
+      printf ',"%s:%s"' "${nodes[node]}" "$((HPCDIST_PORT + slot))"
+    done
+  done
+}
+export HPCDIST_PEERS_master && HPCDIST_PEERS_master=$(peers 0 1 1 0)
+export HPCDIST_PEERS_worker && HPCDIST_PEERS_worker=$(peers 0 1 2 1)
+export HPCDIST_PEERS_ps && HPCDIST_PEERS_ps=$(peers 0 1 1 3)
+# Prints a host for each rank: the first node, how many, and tasks on each.
+hosts() {
+  local node slot
+  for ((node = $1; node < $1 + $2; node++)); do
+    for ((slot = 0; slot < $3; slot++)); do echo "${nodes[node]}"; done
+  done
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.parameter-servers-1", "experiment_uuid": "parameter-servers-1", "framework": "tensorflow", "user": null}'
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# shellcheck disable=SC2329 # the end of the script sends it
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  [[ ${SLURM_PROCID:-} ]] || fail "srun set no SLURM_PROCID"
+  export HPCDIST_ROLE=$1 HPCDIST_SIZE=4
+  if [[ $1 == master ]]; then
+    export HPCDIST_RANK=$SLURM_PROCID HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=4 HPCDIST_NODE=0
+    cpus=2 gpu=0 count=0
+  elif [[ $1 == worker ]]; then
+    export HPCDIST_RANK=$((SLURM_PROCID + 1)) HPCDIST_INDEX=$SLURM_PROCID
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=4 HPCDIST_NODE=0
+    cpus=4 gpu=$((HPCDIST_LOCAL_RANK - 1)) count=1
+  elif [[ $1 == ps ]]; then
+    export HPCDIST_RANK=$((SLURM_PROCID + 3)) HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=3 HPCDIST_LOCAL_SIZE=4 HPCDIST_NODE=0
+    cpus=1 gpu=2 count=0
+  fi
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export TF_CONFIG="{\"cluster\": {\"master\": [${HPCDIST_PEERS_master#,}], \"worker\": [${HPCDIST_PEERS_worker#,}], \"ps\": [${HPCDIST_PEERS_ps#,}]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/master}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+  exec python train.py
 }
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-  export TF_CONFIG="{\"cluster\": {\"master\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/master}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+# Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
+begin() {
+  (
+    trap : TERM HUP USR1 USR2 # the program gets them, too
+    "${@:2}" 4>&-
+    echo "$1 $?" >&4
+  ) <&0 &
+  pids+=("$!")
 }
+end_all() { kill -s TERM -- "${pids[@]/#/-}" 2>/dev/null; }
 
-# What starts them.
-launch() {
-  exec srun --ntasks=4 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+pids=() code=0 over='' left=2
+exec 4<> <(:) # bash itself may lose an exit code when a signal comes
+set -m
+begin master srun --overlap --ntasks=1 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 1 1) \
+  --kill-on-bad-exit=1 --wait=0 --mpi=pmix bash -c "$(declare -f task); task master"
+begin worker srun --overlap --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 1 2) \
+  --kill-on-bad-exit=1 --wait=0 --mpi=pmix bash -c "$(declare -f task); task worker"
+begin ps srun --overlap --ntasks=1 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 1 1) \
+  --kill-on-bad-exit=1 --wait=0 --mpi=pmix bash -c "$(declare -f task); task ps"
+set +m
+# The job is over when 'master and worker' has ended well, or when one fails.
+while :; do
+  alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
+  echo - >&4
+  while read -r role value <&4 && [[ $role != - ]]; do
+    if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
+    if [[ $role == @(master|worker) ]] && ((--left == 0)); then over=1 && end_all; fi
+  done
+  [[ $alive ]] || break
+  wait -n
+done
+[[ $over ]] || code=1 # one was killed, and could not tell
+exit "$code"

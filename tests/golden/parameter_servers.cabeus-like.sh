@@ -1,7 +1,6 @@
 #!/bin/bash
 #PBS -S /bin/bash
 #PBS -j oe
-#PBS -o /scratch/me/runs/parameter-servers-1/logs/job.out
 #PBS -N parameter-servers
 #PBS -W group_list=proj
 #PBS -q gpu_normal@pbspl4
@@ -10,59 +9,128 @@
 #PBS -r n
 #PBS -k oed
 #PBS -W umask=027
-# Made by hpcdist 0.1.0 for site cabeus-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# parameter-servers: 4 tasks by mpirun, 2 nodes, 2 GPUs, for site cabeus-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='parameter-servers: 4 tasks by mpirun, 2 nodes, 2 GPUs' [run_dir]=/scratch/me/runs/parameter-servers-1
-  [scheduler]=pbs [submit_environment]=clean
-  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=2 [tasks]=4 [tasks_per_node]='3,1' [components]='1 1' [hostfile]='%s slots=%s' [threads]=own
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [required_roles]=master [required_tasks]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   2    0   0    1       1"
-  " worker 0     1    2     1           2        0    1          2   4    0   1    1       1"
-  " ps     0     3    1     1           1        1    0          0   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+export HPCDIST_OUTPUTS=${HPCDIST_OUTPUTS:-$HPCDIST_RUN_DIR/outputs}
+mkdir -p "$HPCDIST_OUTPUTS" || fail "cannot make $HPCDIST_OUTPUTS; is the disk full?"
+
+# Prints "host:port" of tasks: their first node, nodes, tasks on a node, and the number of the first there.
+peers() {
+  local node slot
+  for ((node = $1; node < $1 + $2; node++)); do
+    for ((slot = $4; slot < $4 + $3; slot += ${5:-1})); do
+      printf ',"%s:%s"' "${nodes[node]}" "$((HPCDIST_PORT + slot))"
+    done
+  done
+}
+export HPCDIST_PEERS_master && HPCDIST_PEERS_master=$(peers 0 1 1 0)
+export HPCDIST_PEERS_worker && HPCDIST_PEERS_worker=$(peers 0 1 2 1)
+export HPCDIST_PEERS_ps && HPCDIST_PEERS_ps=$(peers 1 1 1 0)
+# The hosts with their numbers of tasks.
+hostfile_master=$HPCDIST_RUN_DIR/hostfile.master.${PBS_JOBID%%[!0-9]*}
+printf '%s slots=1\n' "${nodes[@]:0:1}" >"$hostfile_master" ||
+  fail "cannot write $hostfile_master; is the disk full?"
+# The hosts with their numbers of tasks of a role.
+hostfile_worker=$HPCDIST_RUN_DIR/hostfile.worker.${PBS_JOBID%%[!0-9]*}
+printf '%s slots=2\n' "${nodes[@]:0:1}" >"$hostfile_worker" ||
+  fail "cannot write $hostfile_worker; is the disk full?"
+# The hosts with their numbers of tasks of a role.
+hostfile_ps=$HPCDIST_RUN_DIR/hostfile.ps.${PBS_JOBID%%[!0-9]*}
+printf '%s slots=1\n' "${nodes[@]:1:1}" >"$hostfile_ps" ||
+  fail "cannot write $hostfile_ps; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# shellcheck disable=SC2329 # the end of the script sends it
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  [[ ${OMPI_COMM_WORLD_RANK:-} ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK"
+  export HPCDIST_ROLE=$1 HPCDIST_SIZE=4
+  if [[ $1 == master ]]; then
+    export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=2 gpu=0 count=0
+  elif [[ $1 == worker ]]; then
+    export HPCDIST_RANK=$((OMPI_COMM_WORLD_RANK + 1)) HPCDIST_INDEX=$OMPI_COMM_WORLD_RANK
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=4 gpu=$((HPCDIST_LOCAL_RANK - 1)) count=1
+  elif [[ $1 == ps ]]; then
+    export HPCDIST_RANK=$((OMPI_COMM_WORLD_RANK + 3)) HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=1
+    cpus=1 gpu=0 count=0
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
+  export OMP_NUM_THREADS=$cpus
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export TF_CONFIG="{\"cluster\": {\"chief\": [${HPCDIST_PEERS_master#,}], \"worker\": [${HPCDIST_PEERS_worker#,}], \"ps\": [${HPCDIST_PEERS_ps#,}]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.parameter-servers", "experiment_uuid": "parameter-servers", "framework": "tensorflow", "user": null}'
-}
+type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
+((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
+# Tasks on other nodes get the variables that are named.
+exports=()
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+  [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
+done
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-  export TF_CONFIG="{\"cluster\": {\"chief\": [$(peers master)], \"worker\": [$(peers worker)], \"ps\": [$(peers ps)]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+# Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
+begin() {
+  (
+    trap : TERM HUP USR1 USR2 # the program gets them, too
+    "${@:2}" 4>&-
+    echo "$1 $?" >&4
+  ) <&0 &
+  pids+=("$!")
 }
+end_all() { kill -s TERM -- "${pids[@]/#/-}" 2>/dev/null; }
 
-# What starts them.
-launch() {
-  exec mpirun -np 4 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+pids=() code=0 over='' left=1
+exec 4<> <(:) # bash itself may lose an exit code when a signal comes
+set -m
+begin master mpirun -np 1 --hostfile "$hostfile_master" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" \
+  --map-by slot --bind-to none bash -c "$(declare -f task); task master"
+begin worker mpirun -np 2 --hostfile "$hostfile_worker" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" \
+  --map-by slot --bind-to none bash -c "$(declare -f task); task worker"
+begin ps mpirun -np 1 --hostfile "$hostfile_ps" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
+  --bind-to none "${exports[@]}" bash -c "$(declare -f task); task ps"
+set +m
+for name in TERM HUP USR1 USR2; do
+  # shellcheck disable=SC2064 # the signal's name is that of now
+  trap "kill -s $name -- ${pids[*]/#/-} 2>/dev/null" "$name"
+done
+# The job is over when master has ended well, or when one fails.
+while :; do
+  alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
+  echo - >&4
+  while read -r role value <&4 && [[ $role != - ]]; do
+    if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
+    if [[ $role == @(master) ]] && ((--left == 0)); then over=1 && end_all; fi
+  done
+  [[ $alive ]] || break
+  wait -n
+done
+[[ $over ]] || code=1 # one was killed, and could not tell
+exit "$code"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/pytorch-torchrun-1/logs/job.out
+#SBATCH --output=pytorch-torchrun-%j.out
 # pytorch_torchrun.yml name
 #SBATCH --job-name=pytorch-torchrun
 # default
@@ -21,78 +21,82 @@
 #SBATCH --cpus-per-task=96
 # site juwels-booster: gpus
 #SBATCH --gres=gpu:4
-# Made by hpcdist 0.1.0 for site juwels-booster. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch-torchrun: 3 tasks by srun, 3 nodes, 12 GPUs, for site juwels-booster. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch-torchrun: 3 tasks by srun, 3 nodes, 12 GPUs' [run_dir]=/scratch/me/runs/pytorch-torchrun-1
-  [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1 [checks_program]=1
-  [nodes]=3 [tasks]=3 [tasks_per_node]='1(x3)' [processes]=1
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16 [suffix]=i [by_address]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   96   0   4    1       4"
-  " worker 0     1    2     1           1        1    0          0   96   0   4    1       4"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
-}
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-# What is needed before anything starts.
-setup() {
-  load_module Stages/2025 'site juwels-booster: modules'  # site juwels-booster: modules
-  load_module GCC 'site juwels-booster: modules'  # site juwels-booster: modules
-  load_module OpenMPI 'site juwels-booster: modules'  # site juwels-booster: modules
-  export CUDA_VISIBLE_DEVICES=0,1,2,3  # site juwels-booster: setup
-}
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load Stages/2025 || fail "'module load Stages/2025' failed (site juwels-booster: modules) on $(uname -n)"  # site juwels-booster: modules
+module load GCC || fail "'module load GCC' failed (site juwels-booster: modules) on $(uname -n)"  # site juwels-booster: modules
+module load OpenMPI || fail "'module load OpenMPI' failed (site juwels-booster: modules) on $(uname -n)"  # site juwels-booster: modules
+export CUDA_VISIBLE_DEVICES=0,1,2,3  # site juwels-booster: setup
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in Stages/2025 GCC OpenMPI; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export HF_DATASETS_OFFLINE=1  # site juwels-booster: fabric.env.HF_DATASETS_OFFLINE
-  export NCCL_SOCKET_IFNAME=ib0  # site juwels-booster: fabric.env.NCCL_SOCKET_IFNAME
-  export UCX_RC_TIMEOUT=4s  # site juwels-booster: fabric.env.UCX_RC_TIMEOUT
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch-torchrun", "experiment_uuid": "pytorch-torchrun", "framework": "pytorch", "user": null}'  # polyaxon
-  export GLOO_SOCKET_IFNAME=ib0  # site juwels-booster: fabric.interface
-  export OMP_NUM_THREADS=24  # framework pytorch
-}
+export PYTHONUNBUFFERED=1  # default
+# The settings of juwels-booster.
+export HF_DATASETS_OFFLINE=1  # site juwels-booster: fabric.env.HF_DATASETS_OFFLINE
+export NCCL_SOCKET_IFNAME=ib0  # site juwels-booster: fabric.env.NCCL_SOCKET_IFNAME
+export UCX_RC_TIMEOUT=4s  # site juwels-booster: fabric.env.UCX_RC_TIMEOUT
+export GLOO_SOCKET_IFNAME=ib0  # site juwels-booster: fabric.interface
+# For pytorch.
+export OMP_NUM_THREADS=24  # framework pytorch
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 3)) || fail "this job has ${#nodes[@]} nodes, the plan 3"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+HPCDIST_HEAD_ADDRESS=$(getent ahostsv4 "${nodes[0]%%.*}i" | awk '!/^127/ {print $1; exit}')
+[[ $HPCDIST_HEAD_ADDRESS ]] || fail "${nodes[0]%%.*}i has no address that other nodes could reach"
+export HPCDIST_HEAD_ADDRESS
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+mkdir -p "$HPCDIST_RUN_DIR/logs"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 3)) || fail "srun started $SLURM_NTASKS tasks, the plan has 3"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=3 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_ROLE=master HPCDIST_INDEX=0
+  else
+    export HPCDIST_ROLE=worker HPCDIST_INDEX=$((HPCDIST_RANK - 1))
+  fi
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  HPCDIST_ADDRESS=$(getent ahostsv4 "${nodes[HPCDIST_NODE]%%.*}i" | awk '!/^127/ {print $1; exit}')
+  export HPCDIST_ADDRESS
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:0:4}")
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
-  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"  # framework pytorch
-  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"  # framework pytorch
+  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF=is_host=1  # framework pytorch
+  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF=is_host=0  # framework pytorch
+  type torchrun_jsc >/dev/null 2>&1 || fail "there is no torchrun_jsc; load its module by batch.modules"
+  exec torchrun_jsc --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d \
+    --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
+    python train.py
 }
 
-# What starts them.
-launch() {
-  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # "${hpcdist_task[@]}": task wrapper
-  # torchrun_jsc: site juwels-booster: torchrun.program
-  # --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python: framework pytorch
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch_torchrun.yml run.cmd
-  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label \
-    "${hpcdist_task[@]}" torchrun_jsc --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# torchrun_jsc: site juwels-booster: torchrun.program
+# --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python: framework pytorch
+# the command: pytorch_torchrun.yml run.cmd
+srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label \
+  bash -c "$(declare -f task); task"

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/pytorch-torchrun-1/logs/job.out
+#SBATCH --output=pytorch-torchrun-%j.out
 #SBATCH --job-name=pytorch-torchrun
 #SBATCH --no-requeue
 #SBATCH --export=ALL
@@ -11,63 +11,72 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mem=1000M
 #SBATCH --gres=gpu:a100:4
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch-torchrun: 2 tasks by srun, 2 nodes, 6 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch-torchrun: 2 tasks by srun, 2 nodes, 6 GPUs' [run_dir]=/scratch/me/runs/pytorch-torchrun-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1 [checks_program]=1
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [uneven]=0 [processes]=1
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   4    0   4    1       4"
-  " worker 0     1    1     1           1        1    0          0   2    0   2    1       2"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1
+# The settings of testbed.
+export GLOO_SOCKET_IFNAME=eth0
+# For pytorch.
+export OMP_NUM_THREADS=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+mkdir -p "$HPCDIST_RUN_DIR/logs"
+
+# Prints a host for each rank: the first node, how many, and tasks on each.
+hosts() {
+  local node slot
+  for ((node = $1; node < $1 + $2; node++)); do
+    for ((slot = 0; slot < $3; slot++)); do echo "${nodes[node]}"; done
+  done
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch-torchrun", "experiment_uuid": "pytorch-torchrun", "framework": "pytorch", "user": null}'
-  export GLOO_SOCKET_IFNAME=eth0
-  export OMP_NUM_THREADS=1
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"
-  export PET_NPROC_PER_NODE="$HPCDIST_PROCESSES"
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 2)) || fail "srun started $SLURM_NTASKS tasks, the plan has 2"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_ROLE=master HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=0
+    export HPCDIST_PROCESSES=4
+    gpu=0 count=4
+  else
+    export HPCDIST_ROLE=worker HPCDIST_INDEX=0
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=1
+    export HPCDIST_PROCESSES=2
+    gpu=0 count=2
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export PET_LOCAL_ADDR=$HPCDIST_ADDRESS PET_NPROC_PER_NODE=$HPCDIST_PROCESSES
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"
-  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF="is_host=1"
-  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF="is_host=0"
+  [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF=is_host=1
+  [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF=is_host=0
+  type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module by batch.modules"
+  exec torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" \
+    --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python python train.py
 }
 
-# What starts them.
-launch() {
-  exec srun --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist="$HPCDIST_JOB_DIR/ranks.0" --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
-    "${hpcdist_task[@]}" torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+srun --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 2 1) --kill-on-bad-exit=1 --wait=0 \
+  --label --mpi=pmix bash -c "$(declare -f task); task"

@@ -1,55 +1,38 @@
 #!/bin/bash
-# Made by hpcdist 0.1.0 for site local. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# quickstart: 2 tasks by mpirun, 1 node, for site local. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='quickstart: 2 tasks by mpirun, 1 node' [run_dir]=/scratch/me/runs/quickstart-1
-  [scheduler]=local [walltime]=00:10:00
-  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=1 [tasks]=2 [tasks_per_node]=2 [hostfile]='%s slots=%s' [threads]=default
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    1     1           1        0    1          1   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python examples/quickstart.py --lr=0.1 --epochs=20
-COMMAND
+export PYTHONUNBUFFERED=1
+# The settings of local.
+export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+
+# The nodes, in the order of the plan.
+nodes=(localhost)
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$$
+printf '%s slots=2\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 2"
+  export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=2
+  export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python examples/quickstart.py --lr=0.1 --epochs=20
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export OMPI_MCA_btl_tcp_if_include=lo
-  export OMPI_MCA_oob_tcp_if_include=lo
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{"lr": 0.1, "epochs": 20}'
-  export POLYAXON_DECLARATIONS='{"lr": 0.1, "epochs": 20}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.quickstart", "experiment_uuid": "quickstart", "framework": "mpi", "user": null}'
-}
+type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
+((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none bash -c "$(declare -f task); task"

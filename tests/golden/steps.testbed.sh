@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/steps-1/logs/job.out
+#SBATCH --output=steps-%j.out
 # steps.yml name
 #SBATCH --job-name=steps
 # default
@@ -25,51 +25,45 @@
 #SBATCH --mem=1000M
 # site testbed: gpus
 #SBATCH --gres=gpu:a100:4
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# steps: 4 tasks by srun, 2 nodes, 8 GPUs, for site testbed. Written by hpcdist 0.1.0.
+# Only `hpcdist submit` also runs rm -rf -- "${HPCDIST_STAGE:?}" && mkdir -p -m 700 -- "${HPCDIST_STAGE:?}" (before,
+# node).
+# Only `hpcdist submit` also runs stage_broadcast /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar
+# (before, job).
+# Only `hpcdist submit` also runs stage_unpack /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar
+# "${HPCDIST_STAGE:?}" (before, node).
+# Only `hpcdist submit` also runs nvidia-smi -L || exit 1 (before, node).
+# Only `hpcdist submit` also runs nvidia-smi dmon -d 10 (beside, node).
+# Only `hpcdist submit` also runs echo "it ended with $HPCDIST_EXIT_CODE" (after, job).
+# Only `hpcdist submit` also runs rm -rf -- "${HPCDIST_STAGE:?}" (after, node).
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='steps: 4 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/steps-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=4 [tasks_per_node]='2(x2)' [threads]=default
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [steps]=srun [beside]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   4    0   2    1       1"
-  " worker 0     1    1     1           1        0    1          4   4    2   2    1       1"
-  " worker 1     2    1     1           1        1    0          0   4    0   2    1       1"
-  " worker 2     3    1     1           1        1    1          4   4    2   2    1       1"
-)
-# What runs before the command, beside it and after it.
-hpcdist_steps=(
-  # steps.yml stage
-  before node 'rm -rf -- "${HPCDIST_STAGE:?}" && mkdir -p -m 700 -- "${HPCDIST_STAGE:?}"'
-  # steps.yml stage.0
-  before job 'stage_broadcast /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar'
-  # steps.yml stage.0
-  before node 'stage_unpack /proj/data/imagenet.tar "${HPCDIST_STAGE:?}"/.hpcdist.imagenet.tar "${HPCDIST_STAGE:?}"'
-  # steps.yml run.prepare
-  before node 'nvidia-smi -L || exit 1'
-  # steps.yml run.beside.0
-  beside node 'nvidia-smi dmon -d 10'
-  # steps.yml run.finish
-  after job 'echo "it ended with $HPCDIST_EXIT_CODE"'
-  # steps.yml stage
-  after node 'rm -rf -- "${HPCDIST_STAGE:?}"'
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1  # default
+# The settings of testbed.
+export GLOO_SOCKET_IFNAME=eth0  # site testbed: fabric.interface
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+export HPCDIST_STAGE="/tmp/hpcdist-$HPCDIST_JOB_ID"  # site testbed: node_local
+
+# The experiment's commands.
+commands=$(
+  cat <<'COMMAND'
+trap 'exit $(($? ? $? : 143))' TERM INT HUP
+trap : USR1 USR2
 case "$HPCDIST_ROLE $HPCDIST_INDEX" in
 "worker 2")
 python serve.py
@@ -79,42 +73,67 @@ python train.py --data "$HPCDIST_STAGE/imagenet"
 ;;
 esac
 COMMAND
+)
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 4)) || fail "srun started $SLURM_NTASKS tasks, the plan has 4"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=2
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 2)) HPCDIST_NODE=$((HPCDIST_RANK / 2))
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_ROLE=master HPCDIST_INDEX=0
+  elif ((HPCDIST_RANK < 2)); then
+    export HPCDIST_ROLE=worker HPCDIST_INDEX=0
+  elif ((HPCDIST_RANK < 3)); then
+    export HPCDIST_ROLE=worker HPCDIST_INDEX=1
+  else
+    export HPCDIST_ROLE=worker HPCDIST_INDEX=2
+  fi
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:HPCDIST_LOCAL_RANK * 2:2}")
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=0  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  # The batch system may signal this shell alone, which passes it on to the commands.
+  # shellcheck disable=SC2329 # the traps call it
+  pass_on() {
+    local shell below
+    until read -r shell <"/proc/$started/task/$started/children"; [[ $shell ]]; do
+      kill -0 "$started" || return # it is over, or begins
+      sleep 0.1
+    done 2>/dev/null
+    read -r below <"/proc/${shell% }/task/${shell% }/children"
+    # shellcheck disable=SC2086 # these are words
+    kill -s "$1" $shell $below
+  }
+  exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
+  (
+    trap : TERM HUP USR1 USR2 # the program gets them, too
+    bash -c "$1" 4>&-
+    echo "$?" >&4
+  ) <&0 &
+  started=$!
+  trap 'pass_on TERM' TERM
+  trap 'pass_on HUP' HUP
+  trap 'pass_on USR1' USR1
+  trap 'pass_on USR2' USR2
+  while kill -0 "$started" 2>/dev/null; do wait "$started"; done
+  echo 1 >&4 # the end of one that was killed, and could not tell
+  read -r code <&4
+  return "$code"
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.steps", "experiment_uuid": "steps", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-  export GLOO_SOCKET_IFNAME=eth0  # site testbed: fabric.interface
-  export HPCDIST_STAGE="/tmp/hpcdist-$HPCDIST_JOB_ID"  # site testbed: node_local
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="0"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # --mpi=pmix: site testbed: launchers.srun.mpi
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": steps.yml run.cmd
-  exec srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# --mpi=pmix: site testbed: launchers.srun.mpi
+# the command: steps.yml run.cmd
+srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 \
+  --label --mpi=pmix bash -c "$(declare -f task); task \"\$1\"" task "$commands"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # bsub reads it by its name: bsub job.sh
-#BSUB -o /scratch/me/runs/unequal-1/logs/lsf.report
+#BSUB -o unequal-%J.out
 #BSUB -J unequal
 #BSUB -P proj
 #BSUB -q batch
@@ -8,57 +8,69 @@
 #BSUB -nnodes 1
 #BSUB -alloc_flags "gpumps smt4"
 #BSUB -rn
-# Made by hpcdist 0.1.0 for site summit-like-task. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# unequal: 6 tasks by jsrun, 1 node, 6 GPUs, for site summit-like-task. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='unequal: 6 tasks by jsrun, 1 node, 6 GPUs' [run_dir]=/scratch/me/runs/unequal-1
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=00:30:00
-  [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1
-  [nodes]=1 [tasks]=6 [tasks_per_node]=6 [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [launch_node]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   8    0   1    1       1"
-  " worker 0     1    5     1           5        0    1          8   4    1   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
+mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk 'NR > 1 {print $1}')
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((JSM_NAMESPACE_SIZE == 6)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 6"
+  export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=6
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=6 HPCDIST_NODE=0
+    cpus=8 gpu=0 count=1
+  else
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=6 HPCDIST_NODE=0
+    cpus=4 gpu=$HPCDIST_LOCAL_RANK count=1
+  fi
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export OMP_NUM_THREADS=${HPCDIST_THREADS:-$cpus}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.unequal", "experiment_uuid": "unequal", "framework": "mpi", "user": null}'
+# Writes the tasks' resources for jsrun, a line each, by hardware threads ($1 a core); GPUs and CPUs overlap or not ($2).
+resources() {
+  local file=$HPCDIST_RUN_DIR/resources.$LSB_JOBID threads=$1
+  {
+    printf '%s\n' "cpu_index_using: logical" "launch_distribution: packed" "overlapping_rs: $2" \
+      "oversubscribe_cpu: error" "oversubscribe_gpu: $2" "oversubscribe_mem: allow" \
+      "skip_missing_cpu: error" "skip_missing_gpu: error" "skip_missing_mem: allow" ""
+    equal 0 1 1 0 0 8 0 1 1
+    equal 1 5 5 0 8 4 1 1 1
+  } >"$file" || fail "cannot write $file; is the disk full?"
+  echo "$file"
 }
+# Prints the lines of equal tasks: the first rank, how many, and on a node; the first node and CPU, and how many each has;
+# the first GPU, how many each has, and how many tasks share it.
+# shellcheck disable=SC2017 # tasks that share a GPU have the same whole number
+equal() {
+  local offset slot
+  for ((offset = 0; offset < $2; offset++)); do
+    slot=$((offset % $3))
+    echo "rank: $(($1 + offset)): { hostname: ${nodes[$4 + offset / $3]}; $(
+      numbers cpu "$((($5 + slot * $6) * threads))" "$(($6 * threads))"
+    ); gpu: * }"
+  done
+}
+numbers() { case $3 in 0) ;; 1) echo "$1: {$2}" ;; *) echo "$1: {$2-$(($2 + $3 - 1))}" ;; esac }
+# jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
+export HPCDIST_THREADS=${OMP_NUM_THREADS:-}
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec jsrun --erf_input="$(resource_file 4 allow)" --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec jsrun --erf_input="$(resources 4 allow)" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --output=/scratch/me/runs/unequal-1/logs/job.out
+#SBATCH --output=unequal-%j.out
 #SBATCH --job-name=unequal
 #SBATCH --no-requeue
 #SBATCH --export=ALL
@@ -11,57 +11,66 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mem=1500M
 #SBATCH --gres=gpu:a100:3
-# Made by hpcdist 0.1.0 for site testbed. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# unequal: 6 tasks by hydra, 2 nodes, 6 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='unequal: 6 tasks by hydra, 2 nodes, 6 GPUs' [run_dir]=/scratch/me/runs/unequal-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=00:10:00
-  [launcher]=hydra [program]=mpiexec.hydra [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=2 [tasks]=6 [tasks_per_node]='3(x2)' [hostfile]=%s:%s [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   8    0   1    1       1"
-  " worker 0     1    2     1           2        0    1          8   4    1   1    1       1"
-  " worker 2     3    3     1           3        1    0          0   4    0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$SLURM_JOB_ID
+printf '%s:3\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((PMI_SIZE == 6)) || fail "hydra started $PMI_SIZE tasks, the plan has 6"
+  export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=6
+  if ((HPCDIST_RANK < 1)); then
+    export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=8 gpu=0 count=1
+  elif ((HPCDIST_RANK < 3)); then
+    export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=0
+    cpus=4 gpu=$HPCDIST_LOCAL_RANK count=1
+  else
+    export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK - 3)) HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=1
+    cpus=4 gpu=$HPCDIST_LOCAL_RANK count=1
+  fi
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.unequal", "experiment_uuid": "unequal", "framework": "mpi", "user": null}'
-}
+type -P mpiexec.hydra >/dev/null || fail "there is no mpiexec.hydra on $(uname -n); load its module before"
+# Intel MPI would place tasks by the scheduler's layout, or the login shell's, and bind each to a part of a node.
+unset I_MPI_PERHOST
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=off I_MPI_PIN=${I_MPI_PIN:-off}
+# Tasks on other nodes get the variables that are named.
+names=()
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+  [[ ! -v $name || $name == HPCDIST_TOKEN ]] || names+=("$name")
+done
+exports=$(IFS=, && echo "${names[*]}")
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec mpiexec.hydra -machinefile "$HPCDIST_HOSTFILE" -genvlist "${hpcdist_exports#,}" -bind-to none -n 6 \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec mpiexec.hydra -machinefile "$HPCDIST_HOSTFILE" -genvlist "$exports" -bind-to none -n 6 \
+  bash -c "$(declare -f task); task"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from tests.slurm import test_plain
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.partitions import administer
 from tests.slurm.process import until
@@ -55,6 +56,7 @@ def test_two_shapes(newer: User) -> None:
         )
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
+    test_plain.all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
 
 
 @pytest.mark.extended
@@ -72,6 +74,7 @@ def test_shapes(newer: User) -> None:
         if not is_block or name in IN_BLOCKS
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
+    test_plain.all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
 
 
 @pytest.mark.extended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,13 @@ class User:
 def probes(user: User, run: str) -> list[dict[str, Any]]:
     """Return what the tasks of a run printed by `PROBE`, as records like those of `hpcdist plan --json`."""
     (nodes,) = (user.directory / "runs" / run / "jobs").glob("*/nodes")
-    numbers = {host: number for number, host in enumerate(nodes.read_text().split())}
-    found = re.findall(r"probe (\d+) (\w+) (\d+) (\S+) (\d+) (\S+)", user.log(run))
+    return probes_in(user.log(run), nodes.read_text().split())
+
+
+def probes_in(log: str, nodes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what tasks on these nodes printed by `PROBE`."""
+    numbers = {host: number for number, host in enumerate(nodes)}
+    found = re.findall(r"probe (\d+) (\w+) (\d+) (\S+) (\d+) (\S+)", log)
     return sorted(
         (
             {

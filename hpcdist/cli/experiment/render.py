@@ -11,7 +11,7 @@ from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.script.renderer import render, render_job
+from hpcdist.script.plain import rendered
 
 
 @click.command("render")
@@ -23,16 +23,18 @@ from hpcdist.script.renderer import render, render_job
     metavar="FILE",
     help="Write the script to this file, over what it holds, for you alone to read.",
 )
-@click.option("--job", "job_alone", is_flag=True, help="Print the first part alone: what is this job's own.")
+@click.option(
+    "--job", "job_alone", is_flag=True, help="Print the job's own part alone, where a runtime follows."
+)
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option
 def command(
     options: ExperimentOptions, output: str | None, job_alone: bool, annotate: bool, json: bool
 ) -> None:
-    """Print the job script.
+    """Print the job script, which runs without hpcdist, by `sbatch FILE`.
 
-    It runs without hpcdist, by `sbatch FILE`, and makes its run directory where it is submitted. Its first
-    part is the job's own; the runtime behind it, the same in every job, is what runs that.
+    What `submit` submits keeps an event log, too: its script has a runtime behind the job's own part. So has
+    the one that is printed of a search, of steps, of an elastic job, and of one with servers.
     """
     if output and job_alone:
         raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
@@ -47,7 +49,7 @@ def command(
         pipeline.show_scripts(options, document, runs_here(), json=json)
         return
     made = planned_as_submitted(options, document)
-    script = (render_job if job_alone else render)(made.plan, annotate=annotate)
+    script = rendered(made.plan, annotate=annotate, job_alone=job_alone)
     if output:
         overwrite(Path(output), script.encode(), script=True)
     elif json:

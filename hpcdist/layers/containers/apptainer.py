@@ -18,7 +18,7 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args
+from hpcdist.layers.containers.site_words import args, mounted
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
@@ -67,7 +67,7 @@ class Apptainer(Plain):
         for text in (*no_eval, self.program, "exec", *gpus):
             yield Word(text=text, origin=origin)
         for bind in container.binds:
-            yield Word.raw(f'--bind "{bind.text}"', bind.origin)
+            yield mounted("--bind ", bind)
         if container.workdir:
             yield from (Word(text=text, origin=origin) for text in ("--pwd", container.workdir))
         else:

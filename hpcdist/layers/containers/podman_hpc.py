@@ -13,7 +13,7 @@ from typing import Final
 
 from hpcdist.experiment.image import Image, refused
 from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args, options
+from hpcdist.layers.containers.site_words import args, mounted, options
 from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
@@ -60,7 +60,7 @@ def _words(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator
     for text in ("podman-hpc", "run", "--rm", *(() if by_mpi else _HOST), *gpu):
         yield Word(text=text, origin=_ORIGIN)
     for bind in container.binds:
-        yield Word.raw(f'--volume="{bind.text}"', bind.origin)
+        yield mounted("--volume=", bind)
     if container.workdir:
         yield Word(text=f"--workdir={container.workdir}", origin=_ORIGIN)
     elif not container.entrypoint:

@@ -81,7 +81,9 @@ def _words(job: JobSpec, container: Container, environment: Environment, runtime
     else:
         yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
     mounts = ",".join(bind.text for bind in container.binds)
-    yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN)
+    run = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
+    plain = mounts.replace(f",{run}", f"${{HPCDIST_RUN_DIR:+,{run}}}")
+    yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN, f'--container-mounts="{plain}"')
     if container.workdir and not container.entrypoint:
         yield Word(text=f"--container-workdir={container.workdir}", origin=_ORIGIN)
     else:

@@ -31,6 +31,13 @@ def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
             )
 
 
+def mounted(option: str, bind: Word) -> Word:
+    """Return the option that mounts a folder; in a plain script there may be no run directory."""
+    text = f'{option}"{bind.text}"'
+    is_run = bind.text.startswith("$HPCDIST_RUN_DIR:")
+    return Word.raw(text, bind.origin, f"${{HPCDIST_RUN_DIR:+{text}}}" if is_run else None)
+
+
 def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
     """Yield ``--env=NAME=VALUE`` for them where the runtime itself starts the image's entrypoint."""
     for word in variables(job, runtime) if container.entrypoint else ():

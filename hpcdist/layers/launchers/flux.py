@@ -74,7 +74,7 @@ class FluxRun(Plain):
 
 
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
-    yield Word.raw("start_flux", _ORIGIN)
+    yield Word.raw("start_flux", _ORIGIN, "")
     by_task = _can_request_by_task(job)
     shape = _by_task(job) if by_task else _whole_nodes(job)
     label = ("--label-io",) if job.labels_output else ()

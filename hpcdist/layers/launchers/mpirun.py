@@ -77,7 +77,8 @@ class Mpirun(Plain):
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     for text in ("mpirun", "-np", str(job.placement.size)):
         yield Word(text=text, origin=_ORIGIN)
-    yield Word.raw('--hostfile "$HPCDIST_HOSTFILE"', _ORIGIN)
+    hostfile = f"$hostfile_{job.launch.role}" if job.launch.role else "$HPCDIST_HOSTFILE"
+    yield Word.raw(f'--hostfile "{hostfile}"', _ORIGIN)
     if job.identity.scheduler not in _STARTS_DAEMONS:
         # ssh finds orted on the other nodes only where it is on their login PATH; mpirun(1), --prefix.
         yield Word.raw(
@@ -99,7 +100,9 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         for text in ("--mca", key, str(value)):
             yield Word(text=text, origin=Origin("site", job.identity.site, f"launchers.mpirun.mca.{key}"))
     yield from job.arguments
-    yield Word.raw('"${hpcdist_exports[@]}"', Origin("default", "variables of the plan"))
+    origin = Origin("default", "variables of the plan")
+    # Tasks on this node inherit all variables.
+    yield Word.raw('"${hpcdist_exports[@]}"', origin, '"${exports[@]}"' * (job.placement.nodes > 1))
 
 
 MPIRUN = Mpirun()

@@ -16,7 +16,7 @@ from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of, with_repo
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
-from hpcdist.plan.placement import Group
+from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Word
 from hpcdist.site.affinity import cpu_mask
 from hpcdist.site.model import LauncherOptions, RankVariables
@@ -74,12 +74,14 @@ class Srun(Plain):
         """
         groups = job.placement.groups
         texts = [Word(text="srun", origin=_ORIGIN)]
+        if job.launch.role:
+            return (*texts, *_of_role(job))
         for index, group in enumerate(groups):
             if index:
                 texts.append(Word(text=":", origin=_ORIGIN))
             if len(groups) > 1:
                 texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
-            texts += _shape(index, group, own_nodes=job.own_nodes > 0)
+            texts += _shape(index, group, job)
             texts += _order(job, group)
             texts += [] if index else _common(job)
             texts += _gpus(job, group)
@@ -94,6 +96,23 @@ class Srun(Plain):
                 "of the components, and srun of Slurm 22.05 may wait for ever at its end; give all replicas "
                 "what nodes of one kind have"
             )
+
+
+def _of_role(job: PreparedJob) -> Iterator[Word]:
+    """Yield the options of a step that shares the job's nodes with those of the other roles."""
+    yield Word(text="--overlap", origin=_ORIGIN)
+    for index, group in enumerate(job.placement.groups):
+        if group.tasks and len(job.placement.groups) > 1:
+            yield Word(text=f"--het-group={index}", origin=_ORIGIN)
+    for text in (f"--ntasks={job.placement.size}", "--distribution=arbitrary", "--cpu-bind=none"):
+        yield Word(text=text, origin=_ORIGIN)
+    [group] = (group for group in job.placement.groups if group.tasks)
+    yield Word.raw(_hosts(job, group), _ORIGIN)
+    for text in (f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", "--wait=0"):
+        yield Word(text=text, origin=_ORIGIN)
+    if job.launch.mpi:
+        yield Word(text=f"--mpi={job.launch.mpi}", origin=_ORIGIN)
+    yield from job.arguments
 
 
 def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:
@@ -114,7 +133,7 @@ def _origin_of_pmi(job: JobSpec, options: LauncherOptions) -> Origin:
     return Origin("rule", "no PMI over several components, but for MPI")
 
 
-def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
+def _shape(index: int, group: Group, job: PreparedJob) -> Iterator[Word]:
     texts = [f"--ntasks={group.tasks}"]
     if group.even:
         texts.insert(0, f"--nodes={group.nodes}")
@@ -122,11 +141,19 @@ def _shape(index: int, group: Group, *, own_nodes: bool) -> Iterator[Word]:
     else:  # with --nodes Slurm 24.05 and later refuse it
         texts += ["--distribution=arbitrary", "--cpu-bind=none"]
     yield from (Word(text=text, origin=_ORIGIN) for text in texts)
-    if own_nodes and group.even:  # else srun takes any of the job's nodes
+    if job.own_nodes and group.even:  # else srun takes any of the job's nodes
         yield Word.raw('--nodelist="$HPCDIST_TASK_NODES"', _ORIGIN)
     if not group.even:
         # A file with one host a task, in rank order (srun(1), --nodelist with --distribution=arbitrary).
-        yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN)
+        yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN, _hosts(job, group))
+
+
+def _hosts(job: PreparedJob, group: Group) -> str:
+    """Return the option for the host of each rank, which srun reads from a file (tried on 22.05 to 26.05)."""
+    rows = tuple(row for row in job.placement.rows if group.node <= row.node < group.node + group.nodes)
+    own = Placement(groups=(group,), rows=rows)
+    calls = (f"hosts {node} {nodes} {tasks}" for node, nodes, tasks in own.crowds())
+    return f"--nodelist=<({' && '.join(calls)})"
 
 
 def _order(job: PreparedJob, group: Group) -> Iterator[Word]:

@@ -3,8 +3,6 @@
 #PBS -S /bin/bash
 # rule run directory
 #PBS -j oe
-# rule run directory
-#PBS -o /scratch/me/runs/horovod-1/logs/job.out
 # horovod.yml name
 #PBS -N horovod
 # horovod.yml batch.account
@@ -23,76 +21,72 @@
 #PBS -k doe
 # site aurora: directives.mandatory
 #PBS -l filesystems=home:flare
-# Made by hpcdist 0.1.0 for site aurora. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod: 24 tasks by pals, 2 nodes, 24 GPUs, for site aurora. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod: 24 tasks by pals, 2 nodes, 24 GPUs' [run_dir]=/scratch/me/runs/horovod-1
-  [scheduler]=pbs [submit_environment]=clean [walltime]=01:00:00
-  [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
-  [nodes]=2 [tasks]=24 [tasks_per_node]='12(x2)' [hostfile]=%s%.0s [threads]=own
-  [gpus]=node [gpu_variable]=ZE_AFFINITY_MASK [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
-  [ports]=16 [suffix]=.hsn.cm.aurora.alcf.anl.gov
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    12    12          12       0    0          0   4    0   1    1       1"
-  " worker 0     12   12    12          12       1    0          0   4    0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load frameworks || fail "'module load frameworks' failed (site aurora: modules) on $(uname -n)"  # site aurora: modules
+export TMPDIR=/tmp  # site aurora: setup
+export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11  # site aurora: setup
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} || :${LOADEDMODULES:-}: == *:frameworks[:/]* ]] ||
+  fail "module frameworks cannot be loaded on $(uname -n)"
+
+export PYTHONUNBUFFERED=1  # default
+# The settings of aurora.
+export CCL_PROCESS_LAUNCHER=pmix  # site aurora: fabric.env.CCL_PROCESS_LAUNCHER
+export CCL_ATL_TRANSPORT=mpi  # site aurora: fabric.env.CCL_ATL_TRANSPORT
+export CCL_KVS_MODE=mpi  # site aurora: fabric.env.CCL_KVS_MODE
+export CCL_BCAST=double_tree  # site aurora: fabric.env.CCL_BCAST (multi_node, oneccl)
+export CCL_CONFIGURATION=cpu_gpu_dpcpp  # site aurora: fabric.env.CCL_CONFIGURATION (oneccl)
+export CCL_CONFIGURATION_PATH=''  # site aurora: fabric.env.CCL_CONFIGURATION_PATH (oneccl)
+export FI_PROVIDER=cxi  # site aurora: fabric.env.FI_PROVIDER
+export PALS_PMI=pmix  # site aurora: fabric.env.PALS_PMI
+export FI_MR_CACHE_MONITOR=userfaultfd  # site aurora: fabric.env.FI_MR_CACHE_MONITOR
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((PMI_SIZE == 24)) || fail "pals started $PMI_SIZE tasks, the plan has 24"
+  export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=24 HPCDIST_LOCAL_SIZE=12
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 12)) HPCDIST_NODE=$((HPCDIST_RANK / 12))
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
+  [[ ! -v ZE_AFFINITY_MASK ]] || IFS=, read -ra gpus <<<"$ZE_AFFINITY_MASK"
+  ((${#gpus[@]} >= 12)) || fail "it sees ${#gpus[@]} GPUs, the plan has 12 on its node"
+  export OMP_NUM_THREADS=4
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# What is needed before anything starts.
-setup() {
-  load_module frameworks 'site aurora: modules'  # site aurora: modules
-  export TMPDIR=/tmp  # site aurora: setup
-  export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11  # site aurora: setup
-}
+type -P mpiexec >/dev/null || fail "there is no mpiexec on $(uname -n); load its module before"
+unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override the options
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export CCL_PROCESS_LAUNCHER=pmix  # site aurora: fabric.env.CCL_PROCESS_LAUNCHER
-  export CCL_ATL_TRANSPORT=mpi  # site aurora: fabric.env.CCL_ATL_TRANSPORT
-  export CCL_KVS_MODE=mpi  # site aurora: fabric.env.CCL_KVS_MODE
-  export CCL_BCAST=double_tree  # site aurora: fabric.env.CCL_BCAST (multi_node, oneccl)
-  export CCL_CONFIGURATION=cpu_gpu_dpcpp  # site aurora: fabric.env.CCL_CONFIGURATION (oneccl)
-  export CCL_CONFIGURATION_PATH=''  # site aurora: fabric.env.CCL_CONFIGURATION_PATH (oneccl)
-  export FI_PROVIDER=cxi  # site aurora: fabric.env.FI_PROVIDER
-  export PALS_PMI=pmix  # site aurora: fabric.env.PALS_PMI
-  export FI_MR_CACHE_MONITOR=userfaultfd  # site aurora: fabric.env.FI_MR_CACHE_MONITOR
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
-  # --cpu-bind list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79: site aurora: node_types.max1550.gpu_cpus
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79 \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
+# --cpu-bind list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79: site aurora: node_types.max1550.gpu_cpus
+# the command: horovod.yml run.cmd
+exec mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind \
+  list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79 bash -c "$(declare -f task); task"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#flux: --output=/scratch/me/runs/pytorch-1/logs/job.out
+#flux: --output=pytorch-{{id}}.out
 # pytorch.yml name
 #flux: --job-name=pytorch
 # pytorch.yml batch.account
@@ -13,66 +13,64 @@
 #flux: --nslots=2
 # site flux: no partitions
 #flux: --cores-per-slot=1
-# Made by hpcdist 0.1.0 for site flux. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 2 tasks by flux, 2 nodes, for site flux. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 2 tasks by flux, 2 nodes' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=flux [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=flux [mode]=tasks [rank]=FLUX_TASK_RANK [size]=FLUX_JOB_SIZE
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [threads]=default
-  [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+export PYTHONUNBUFFERED=1  # default
+
+# The nodes, in the order of the plan.
+read -ra nodes < <(flux hostlist --expand local)
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + $(flux job id --to=dec "$FLUX_ENCLOSING_ID") % 750 * 16))
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# shellcheck disable=SC2329 # the end of the script sends it
+task() {
+  fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((FLUX_JOB_SIZE == 2)) || fail "flux started $FLUX_JOB_SIZE tasks, the plan has 2"
+  export HPCDIST_RANK=$FLUX_TASK_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-}
+# A signal to flux run would end it and leave its tasks running. Flux itself passes on USR1 and USR2.
+# shellcheck disable=SC2329 # the traps call it
+signal_tasks() { for id in $(flux jobs -n -f running -o '{id.dec}'); do flux job kill --signal="$1" "$id"; done; }
+trap 'signal_tasks TERM' TERM
+trap 'signal_tasks HUP' HUP
+trap : ALRM USR1 USR2
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  start_flux flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
+# the command: pytorch.yml run.cmd
+exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
+(
+  trap : TERM HUP ALRM USR1 USR2
+  flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none \
+    --setopt=cpu-affinity=per-task bash -c "$(declare -f task); task" 4>&-
+  echo "$?" >&4
+) <&0 &
+started=$!
+while kill -0 "$started" 2>/dev/null; do wait "$started"; done
+echo 1 >&4 # the end of one that was killed, and could not tell
+read -r code <&4
+exit "$code"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+#SBATCH --output=horovod-%j.out
 # horovod.yml name
 #SBATCH --job-name=horovod
 # default
@@ -23,93 +23,70 @@
 #SBATCH --cpus-per-task=7
 # site frontier: fabric.together.0: alt_read needs the driver's get protocol off
 #SBATCH --network=disable_rdzv_get
-# Made by hpcdist 0.1.0 for site frontier. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod: 16 tasks by srun, 2 nodes, 16 GPUs, for site frontier. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/horovod-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
-  [gpus]=launcher [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
-  [ports]=16 [by_address]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    8     8           8        0    0          0   7    0   1    1       1"
-  " worker 0     8    8     8           8        1    0          0   7    0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
-}
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-# What is needed before anything starts.
-setup() {
-  load_module PrgEnv-gnu/8.7.0 'site frontier: modules'  # site frontier: modules
-  load_module cpe/26.03 'site frontier: modules'  # site frontier: modules
-  load_module rocm/7.1.1 'site frontier: modules'  # site frontier: modules
-  load_module rccl-net-plugin 'site frontier: modules (rccl)'  # site frontier: modules (rccl)
-  load_module craype-accel-amd-gfx90a 'site frontier: modules'  # site frontier: modules
-  export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
-  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
-}
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load PrgEnv-gnu/8.7.0 || fail "'module load PrgEnv-gnu/8.7.0' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
+module load cpe/26.03 || fail "'module load cpe/26.03' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
+module load rocm/7.1.1 || fail "'module load rocm/7.1.1' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
+module load rccl-net-plugin || fail "'module load rccl-net-plugin' failed (site frontier: modules (rccl)) on $(uname -n)"  # site frontier: modules (rccl)
+module load craype-accel-amd-gfx90a || fail "'module load craype-accel-amd-gfx90a' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
+export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
+export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in PrgEnv-gnu/8.7.0 cpe/26.03 rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node, rccl)
-  export NCCL_CROSS_NIC=1  # site frontier: fabric.env.NCCL_CROSS_NIC
-  export NCCL_NET_GDR_LEVEL=PHB  # site frontier: fabric.env.NCCL_NET_GDR_LEVEL
-  export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site frontier: fabric.env.NCCL_SOCKET_IFNAME
-  export HSA_FORCE_FINE_GRAIN_PCIE=1  # site frontier: fabric.env.HSA_FORCE_FINE_GRAIN_PCIE
-  export FI_MR_CACHE_MONITOR=kdreg2  # site frontier: fabric.env.FI_MR_CACHE_MONITOR
-  export FI_CXI_DISABLE_HOST_REGISTER=1  # site frontier: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
-  export FI_CXI_DEFAULT_CQ_SIZE=131072  # site frontier: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
-  export FI_CXI_DEFAULT_TX_SIZE=2048  # site frontier: fabric.env.FI_CXI_DEFAULT_TX_SIZE
-  export FI_CXI_RX_MATCH_MODE=hybrid  # site frontier: fabric.env.FI_CXI_RX_MATCH_MODE
-  ! linked "libmpi_gtl_hsa.so" MPICH_GPU_SUPPORT_ENABLED || export MPICH_GPU_SUPPORT_ENABLED=1  # site frontier: fabric.env.MPICH_GPU_SUPPORT_ENABLED (rccl, outside containers, if the program links libmpi_gtl_hsa.so)
-  export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
-  export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
-  export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
-  export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
-}
+export PYTHONUNBUFFERED=1  # default
+# The settings of frontier.
+export NCCL_NET=OFI  # site frontier: fabric.env.NCCL_NET (multi_node, rccl)
+export NCCL_CROSS_NIC=1  # site frontier: fabric.env.NCCL_CROSS_NIC
+export NCCL_NET_GDR_LEVEL=PHB  # site frontier: fabric.env.NCCL_NET_GDR_LEVEL
+export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # site frontier: fabric.env.NCCL_SOCKET_IFNAME
+export HSA_FORCE_FINE_GRAIN_PCIE=1  # site frontier: fabric.env.HSA_FORCE_FINE_GRAIN_PCIE
+export FI_MR_CACHE_MONITOR=kdreg2  # site frontier: fabric.env.FI_MR_CACHE_MONITOR
+export FI_CXI_DISABLE_HOST_REGISTER=1  # site frontier: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
+export FI_CXI_DEFAULT_CQ_SIZE=131072  # site frontier: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
+export FI_CXI_DEFAULT_TX_SIZE=2048  # site frontier: fabric.env.FI_CXI_DEFAULT_TX_SIZE
+export FI_CXI_RX_MATCH_MODE=hybrid  # site frontier: fabric.env.FI_CXI_RX_MATCH_MODE
+export FI_CXI_RDZV_PROTO=alt_read  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
+export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
 
-# What each task does first.
-task_setup() {
+((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, the plan 2"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 16)) || fail "srun started $SLURM_NTASKS tasks, the plan has 16"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=8
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 8)) HPCDIST_NODE=$((HPCDIST_RANK / 8))
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  IFS=, read -ra gpus <<<"${ROCR_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-7}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
   mkdir -p "$MIOPEN_USER_DB_PATH"  # site frontier: task_setup
+  exec python train.py
 }
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # --gpus-per-task=1: site frontier: gpus.bound_by
-  # --mpi=cray_shasta: site frontier: launchers.srun.mpi
-  # --gpu-bind=closest: site frontier: launchers.srun.binding
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# --gpus-per-task=1: site frontier: gpus.bound_by
+# --mpi=cray_shasta: site frontier: launchers.srun.mpi
+# --gpu-bind=closest: site frontier: launchers.srun.binding
+# the command: horovod.yml run.cmd
+srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
+  --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest bash -c "$(declare -f task); task"

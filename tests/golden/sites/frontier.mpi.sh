@@ -10,78 +10,50 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=14
-# Made by hpcdist 0.1.0 for site frontier. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# mpi: 8 tasks by srun, 2 nodes, for site frontier. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='mpi: 8 tasks by srun, 2 nodes'
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpu_variable]=ROCR_VISIBLE_DEVICES
-  [ports]=16 [by_address]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   14   0   0    1       1"
-  " worker 0     1    3     1           3        0    1          14  14   0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   14   0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-./simulate
-COMMAND
-}
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-# What is needed before anything starts.
-setup() {
-  load_module PrgEnv-gnu/8.7.0 'site frontier: modules'
-  load_module cpe/26.03 'site frontier: modules'
-  load_module rocm/7.1.1 'site frontier: modules'
-  load_module craype-accel-amd-gfx90a 'site frontier: modules'
-  export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"
-}
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load PrgEnv-gnu/8.7.0 || fail "'module load PrgEnv-gnu/8.7.0' failed (site frontier: modules) on $(uname -n)"
+module load cpe/26.03 || fail "'module load cpe/26.03' failed (site frontier: modules) on $(uname -n)"
+module load rocm/7.1.1 || fail "'module load rocm/7.1.1' failed (site frontier: modules) on $(uname -n)"
+module load craype-accel-amd-gfx90a || fail "'module load craype-accel-amd-gfx90a' failed (site frontier: modules) on $(uname -n)"
+export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in PrgEnv-gnu/8.7.0 cpe/26.03 rocm/7.1.1 craype-accel-amd-gfx90a; do
+  [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
+done
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export HSA_FORCE_FINE_GRAIN_PCIE=1
-  export FI_MR_CACHE_MONITOR=kdreg2
-  export FI_CXI_DISABLE_HOST_REGISTER=1
-  export FI_CXI_DEFAULT_CQ_SIZE=131072
-  export FI_CXI_DEFAULT_TX_SIZE=2048
-  export FI_CXI_RX_MATCH_MODE=hybrid
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.mpi", "experiment_uuid": "mpi", "framework": "mpi", "user": null}'
-}
+export PYTHONUNBUFFERED=1
+# The settings of frontier.
+export HSA_FORCE_FINE_GRAIN_PCIE=1 FI_MR_CACHE_MONITOR=kdreg2 FI_CXI_DISABLE_HOST_REGISTER=1
+export FI_CXI_DEFAULT_CQ_SIZE=131072 FI_CXI_DEFAULT_TX_SIZE=2048 FI_CXI_RX_MATCH_MODE=hybrid
 
-# What each task does first.
-task_setup() {
+((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, the plan 2"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, the plan has 8"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-14}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
   mkdir -p "$MIOPEN_USER_DB_PATH"
+  exec ./simulate
 }
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=14 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=cray_shasta --gpu-bind=closest \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=14 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
+  --label --mpi=cray_shasta --gpu-bind=closest bash -c "$(declare -f task); task"

@@ -11,65 +11,40 @@
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=56
 #SBATCH --mem=0
-# Made by hpcdist 0.1.0 for site gcp-a4. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# mpi: 8 tasks by srun, 2 nodes, for site gcp-a4. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='mpi: 8 tasks by srun, 2 nodes'
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1 [mpi]=pmix
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   56   0   0    1       1"
-  " worker 0     1    3     1           3        0    1          56  56   0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   56   0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-./simulate
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# shellcheck source=/dev/null # the site's own file
+if [[ -r /usr/local/gib/scripts/set_nccl_env.sh ]]; then source /usr/local/gib/scripts/set_nccl_env.sh; else fail "there is no /usr/local/gib/scripts/set_nccl_env.sh on $(uname -n)"; fi
+export LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+export PYTHONUNBUFFERED=1
+# The settings of gcp-a4.
+export OMPI_MCA_btl_tcp_if_include=enp0s19 PMIX_MCA_gds='^ds12'
+
+((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, the plan 2"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, the plan has 8"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
+    fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-56}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec ./simulate
 }
 
-# What is needed before anything starts.
-setup() {
-  # shellcheck source=/dev/null # the site's own file
-  if [[ -r /usr/local/gib/scripts/set_nccl_env.sh ]]; then source /usr/local/gib/scripts/set_nccl_env.sh; else fail "there is no /usr/local/gib/scripts/set_nccl_env.sh on $(uname -n)"; fi
-  export LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export OMPI_MCA_btl_tcp_if_include=enp0s19
-  export PMIX_MCA_gds='^ds12'
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.mpi", "experiment_uuid": "mpi", "framework": "mpi", "user": null}'
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=56 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=56 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
+  --label --mpi=pmix bash -c "$(declare -f task); task"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/horovod-1/logs/job.out
+#SBATCH --output=horovod-%j.out
 # horovod.yml name
 #SBATCH --job-name=horovod
 # default
@@ -21,66 +21,49 @@
 #SBATCH --cpus-per-task=72
 # site isambard-ai: gpus
 #SBATCH --gpus-per-node=4
-# Made by hpcdist 0.1.0 for site isambard-ai. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod: 8 tasks by srun, 2 nodes, 8 GPUs, for site isambard-ai. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod: 8 tasks by srun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/horovod-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [needs_pmi]=1
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   72   0   1    1       1"
-  " worker 0     4    4     4           4        1    0          0   72   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load brics/nccl || fail "'module load brics/nccl' failed (site isambard-ai: modules (outside containers, framework not mpi)) on $(uname -n)"  # site isambard-ai: modules (outside containers, framework not mpi)
+# Modules 3 returns 0 whatever happens.
+[[ ${LMOD_CMD:-}${MODULES_CMD:-} || :${LOADEDMODULES:-}: == *:brics/nccl[:/]* ]] ||
+  fail "module brics/nccl cannot be loaded on $(uname -n)"
+
+export PYTHONUNBUFFERED=1  # default
+# The settings of isambard-ai.
+export FI_CXI_RDZV_PROTO=alt_read  # site isambard-ai: fabric.together.0: alt_read, which the module sets as well, needs the driver's get protocol off (multi_node, nccl, outside containers, framework not mpi)
+
+((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, the plan 2"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, the plan has 8"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
+    fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-72}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec python train.py
 }
 
-# What is needed before anything starts.
-setup() {
-  load_module brics/nccl 'site isambard-ai: modules (outside containers, framework not mpi)'  # site isambard-ai: modules (outside containers, framework not mpi)
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export FI_CXI_RDZV_PROTO=alt_read  # site isambard-ai: fabric.together.0: alt_read, which the module sets as well, needs the driver's get protocol off (multi_node, nccl, outside containers, framework not mpi)
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # --network=disable_rdzv_get: site isambard-ai: fabric.together.0: alt_read, which the module sets as well, needs the driver's get protocol off
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label --network=disable_rdzv_get \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# --network=disable_rdzv_get: site isambard-ai: fabric.together.0: alt_read, which the module sets as well, needs the driver's get protocol off
+# the command: horovod.yml run.cmd
+srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
+  --label --network=disable_rdzv_get bash -c "$(declare -f task); task"

@@ -2,7 +2,7 @@
 # site lassen: lsf.submit
 # bsub reads it by its name: bsub job.sh
 # rule run directory
-#BSUB -o /scratch/me/runs/pytorch-1/logs/lsf.report
+#BSUB -o pytorch-%J.out
 # pytorch.yml name
 #BSUB -J pytorch
 # pytorch.yml batch.account
@@ -15,74 +15,63 @@
 #BSUB -nnodes 2
 # default
 #BSUB -rn
-# Made by hpcdist 0.1.0 for site lassen. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 8 tasks by jsrun, 2 nodes, 8 GPUs, for site lassen. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 8 tasks by jsrun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=launcher [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-  [launch_node]=1
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
+
+cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+
+export PYTHONUNBUFFERED=1  # default
+# The settings of lassen.
+export IBV_FORK_SAFE=1  # site lassen: fabric.env.IBV_FORK_SAFE
+export HCOLL_ENABLE_SHARP=0  # site lassen: fabric.env.HCOLL_ENABLE_SHARP
+export OMPI_MCA_coll_hcoll_enable=0  # site lassen: fabric.env.OMPI_MCA_coll_hcoll_enable
+export PAMI_MAX_NUM_CACHED_PAGES=0  # site lassen: fabric.env.PAMI_MAX_NUM_CACHED_PAGES
+export NVSHMEM_MPI_LIB_NAME=libmpi_ibm.so  # site lassen: fabric.env.NVSHMEM_MPI_LIB_NAME
+
+# The nodes, in the order of the plan.
+# Ranks follow jsrun's own order of hosts.
+# shellcheck disable=SC2016 # each task expands it
+mapfile -t nodes < <(
+  jsrun --nrs=2 --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
+    bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n | cut -d " " -f 2
 )
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   8    0   1    1       1"
-  " worker 0     4    4     4           4        1    0          0   8    0   1    1       1"
-)
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + LSB_JOBID % 750 * 16))
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((JSM_NAMESPACE_SIZE == 8)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 8"
+  export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  export OMP_NUM_THREADS=$HPCDIST_THREADS
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=0  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export IBV_FORK_SAFE=1  # site lassen: fabric.env.IBV_FORK_SAFE
-  export HCOLL_ENABLE_SHARP=0  # site lassen: fabric.env.HCOLL_ENABLE_SHARP
-  export OMPI_MCA_coll_hcoll_enable=0  # site lassen: fabric.env.OMPI_MCA_coll_hcoll_enable
-  export PAMI_MAX_NUM_CACHED_PAGES=0  # site lassen: fabric.env.PAMI_MAX_NUM_CACHED_PAGES
-  export NVSHMEM_MPI_LIB_NAME=libmpi_ibm.so  # site lassen: fabric.env.NVSHMEM_MPI_LIB_NAME
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-}
+# jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
+export HPCDIST_THREADS=${OMP_NUM_THREADS:-8}
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="0"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1: launcher jsrun
-  # --smpiargs=-gpu: site lassen: launchers.jsrun.args
-  # "${hpcdist_unset[@]}": rule jsrun: OMP_NUM_THREADS is the plan's
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1: launcher jsrun
+# --smpiargs=-gpu: site lassen: launchers.jsrun.args
+# the command: pytorch.yml run.cmd
+exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed \
+  --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+#SBATCH --output=pytorch-%j.out
 # pytorch.yml name
 #SBATCH --job-name=pytorch
 # default
@@ -23,94 +23,79 @@
 #SBATCH --cpus-per-task=28
 # site oci: gpus
 #SBATCH --gpus-per-node=8
-# Made by hpcdist 0.1.0 for site oci. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 16 tasks by srun, 2 nodes, 16 GPUs, for site oci. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 16 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=16 [tasks_per_node]='8(x2)' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    8     8           8        0    0          0   28   0   1    1       1"
-  " worker 0     8    8     8           8        1    0          0   28   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# shellcheck source=/dev/null # the site's own file
+for mpivars in /usr/mpi/gcc/openmpi-*/bin/mpivars.sh /opt/openmpi-*/bin/mpivars.sh; do if [[ -e $mpivars ]]; then source "$mpivars"; break; fi; done  # site oci: setup
+hpcdist_image=${HPCDIST_RUN_DIR:-$PWD}/pytorch-24-08-py3.sqsh
+[[ -s $hpcdist_image ]] || { enroot import --output "$hpcdist_image.$$" 'docker://nvcr.io#nvidia/pytorch:24.08-py3' && mv "$hpcdist_image.$$" "$hpcdist_image"; } ||
+  fail "enroot cannot fetch docker://nvcr.io#nvidia/pytorch:24.08-py3 on $(uname -n)"  # container pyxis
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
+
+export PYTHONUNBUFFERED=1  # default
+# The settings of oci.
+export NCCL_SOCKET_IFNAME=eth0  # site oci: fabric.env.NCCL_SOCKET_IFNAME (nccl)
+export NCCL_IB_GID_INDEX=3  # site oci: fabric.env.NCCL_IB_GID_INDEX (nccl)
+export NCCL_IB_TC=41  # site oci: fabric.env.NCCL_IB_TC (nccl)
+export NCCL_IB_SL=0  # site oci: fabric.env.NCCL_IB_SL (nccl)
+export NCCL_IB_TIMEOUT=22  # site oci: fabric.env.NCCL_IB_TIMEOUT (nccl)
+export NCCL_IB_QPS_PER_CONNECTION=1  # site oci: fabric.env.NCCL_IB_QPS_PER_CONNECTION (nccl)
+export NCCL_IB_SPLIT_DATA_ON_QPS=0  # site oci: fabric.env.NCCL_IB_SPLIT_DATA_ON_QPS (nccl)
+export NCCL_CUMEM_ENABLE=0  # site oci: fabric.env.NCCL_CUMEM_ENABLE (nccl)
+export NCCL_IGNORE_CPU_AFFINITY=1  # site oci: fabric.env.NCCL_IGNORE_CPU_AFFINITY (nccl)
+export UCX_TLS=tcp  # site oci: fabric.env.UCX_TLS (nccl, framework not mpi)
+export UCX_NET_DEVICES=eth0  # site oci: fabric.env.UCX_NET_DEVICES (nccl, framework not mpi)
+export RX_QUEUE_LEN=8192  # site oci: fabric.env.RX_QUEUE_LEN (nccl)
+export IB_RX_QUEUE_LEN=8192  # site oci: fabric.env.IB_RX_QUEUE_LEN (nccl)
+export HCOLL_ENABLE_MCAST_ALL=0  # site oci: fabric.env.HCOLL_ENABLE_MCAST_ALL (nccl)
+export OMPI_MCA_coll='^hcoll'  # site oci: fabric.env.OMPI_MCA_coll (nccl)
+export NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9,mlx5_10,mlx5_12,mlx5_13,mlx5_14,mlx5_15,mlx5_16,mlx5_17'  # site oci: fabric.together.0: the network cards of the H100 machines (nccl, nodes h100)
+export GLOO_SOCKET_IFNAME=eth0  # site oci: fabric.interface
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 16)) || fail "srun started $SLURM_NTASKS tasks, the plan has 16"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=8
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 8)) HPCDIST_NODE=$((HPCDIST_RANK / 8))
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 8)) || fail "it sees ${#gpus[@]} GPUs, the plan has 8 on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-28}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec python train.py
 }
 
-# What is needed before anything starts.
-setup() {
-  # shellcheck source=/dev/null # the site's own file
-  for mpivars in /usr/mpi/gcc/openmpi-*/bin/mpivars.sh /opt/openmpi-*/bin/mpivars.sh; do if [[ -e $mpivars ]]; then source "$mpivars"; break; fi; done  # site oci: setup
-  fetch_image sqsh enroot import --output 'docker://nvcr.io#nvidia/pytorch:24.08-py3'  # container pyxis
-  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export NCCL_SOCKET_IFNAME=eth0  # site oci: fabric.env.NCCL_SOCKET_IFNAME (nccl)
-  export NCCL_IB_GID_INDEX=3  # site oci: fabric.env.NCCL_IB_GID_INDEX (nccl)
-  export NCCL_IB_TC=41  # site oci: fabric.env.NCCL_IB_TC (nccl)
-  export NCCL_IB_SL=0  # site oci: fabric.env.NCCL_IB_SL (nccl)
-  export NCCL_IB_TIMEOUT=22  # site oci: fabric.env.NCCL_IB_TIMEOUT (nccl)
-  export NCCL_IB_QPS_PER_CONNECTION=1  # site oci: fabric.env.NCCL_IB_QPS_PER_CONNECTION (nccl)
-  export NCCL_IB_SPLIT_DATA_ON_QPS=0  # site oci: fabric.env.NCCL_IB_SPLIT_DATA_ON_QPS (nccl)
-  export NCCL_CUMEM_ENABLE=0  # site oci: fabric.env.NCCL_CUMEM_ENABLE (nccl)
-  export NCCL_IGNORE_CPU_AFFINITY=1  # site oci: fabric.env.NCCL_IGNORE_CPU_AFFINITY (nccl)
-  export UCX_TLS=tcp  # site oci: fabric.env.UCX_TLS (nccl, framework not mpi)
-  export UCX_NET_DEVICES=eth0  # site oci: fabric.env.UCX_NET_DEVICES (nccl, framework not mpi)
-  export RX_QUEUE_LEN=8192  # site oci: fabric.env.RX_QUEUE_LEN (nccl)
-  export IB_RX_QUEUE_LEN=8192  # site oci: fabric.env.IB_RX_QUEUE_LEN (nccl)
-  export HCOLL_ENABLE_MCAST_ALL=0  # site oci: fabric.env.HCOLL_ENABLE_MCAST_ALL (nccl)
-  export OMPI_MCA_coll='^hcoll'  # site oci: fabric.env.OMPI_MCA_coll (nccl)
-  export NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9,mlx5_10,mlx5_12,mlx5_13,mlx5_14,mlx5_15,mlx5_16,mlx5_17'  # site oci: fabric.together.0: the network cards of the H100 machines (nccl, nodes h100)
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-  export GLOO_SOCKET_IFNAME=eth0  # site oci: fabric.interface
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # --mpi=pmix_v3: site oci: launchers.srun.mpi
-  # --container-image="$hpcdist_image": pytorch.yml build.image
-  # --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX,NCCL_IB_TC,NCCL_IB_SL,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SPLIT_DATA_ON_QPS,NCCL_CUMEM_ENABLE,NCCL_IGNORE_CPU_AFFINITY,UCX_TLS,UCX_NET_DEVICES,RX_QUEUE_LEN,IB_RX_QUEUE_LEN,HCOLL_ENABLE_MCAST_ALL,OMPI_MCA_coll,NCCL_IB_HCA,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix_v3 --container-image="$hpcdist_image" --container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX,NCCL_IB_TC,NCCL_IB_SL,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SPLIT_DATA_ON_QPS,NCCL_CUMEM_ENABLE,NCCL_IGNORE_CPU_AFFINITY,UCX_TLS,UCX_NET_DEVICES,RX_QUEUE_LEN,IB_RX_QUEUE_LEN,HCOLL_ENABLE_MCAST_ALL,OMPI_MCA_coll,NCCL_IB_HCA,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# --mpi=pmix_v3: site oci: launchers.srun.mpi
+# --container-image="$hpcdist_image": pytorch.yml build.image
+# --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX,NCCL_IB_TC,NCCL_IB_SL,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SPLIT_DATA_ON_QPS,NCCL_CUMEM_ENABLE,NCCL_IGNORE_CPU_AFFINITY,UCX_TLS,UCX_NET_DEVICES,RX_QUEUE_LEN,IB_RX_QUEUE_LEN,HCOLL_ENABLE_MCAST_ALL,OMPI_MCA_coll,NCCL_IB_HCA,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
+# the command: pytorch.yml run.cmd
+srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
+  --label --mpi=pmix_v3 --container-image="$hpcdist_image" \
+  --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \
+  --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX,NCCL_IB_TC,NCCL_IB_SL,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SPLIT_DATA_ON_QPS,NCCL_CUMEM_ENABLE,NCCL_IGNORE_CPU_AFFINITY,UCX_TLS,UCX_NET_DEVICES,RX_QUEUE_LEN,IB_RX_QUEUE_LEN,HCOLL_ENABLE_MCAST_ALL,OMPI_MCA_coll,NCCL_IB_HCA,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME \
+  bash -c "$(declare -f task); task"

@@ -3,8 +3,6 @@
 #PBS -S /bin/bash
 # rule run directory
 #PBS -j oe
-# rule run directory
-#PBS -o /scratch/me/runs/horovod-1/logs/job.out
 # horovod.yml name
 #PBS -N horovod
 # horovod.yml batch.account
@@ -21,62 +19,58 @@
 #PBS -k oed
 # site pbs: environment
 #PBS -V
-# Made by hpcdist 0.1.0 for site pbs. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# horovod: 2 tasks by mpirun, 2 nodes, for site pbs. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='horovod: 2 tasks by mpirun, 2 nodes' [run_dir]=/scratch/me/runs/horovod-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=mpirun [program]=mpirun [mode]=tasks [rank]=OMPI_COMM_WORLD_RANK [size]=OMPI_COMM_WORLD_SIZE [label]=1 [remote_shell]=agent
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [hostfile]='%s slots=%s' [threads]=own
-  [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
+
+export PYTHONUNBUFFERED=1  # default
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+
+# The hosts with their numbers of tasks.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+printf '%s slots=1\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 2"
+  export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
+  export OMP_NUM_THREADS=1
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.horovod", "experiment_uuid": "horovod", "framework": "horovod", "user": null}'  # polyaxon
-}
+type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
+((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
+# Tasks on other nodes get the variables that are named.
+exports=()
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+  [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
+done
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
-  # --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
-  # --map-by slot --bind-to none: launcher mpirun
-  # "${hpcdist_exports[@]}": variables of the plan
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": horovod.yml run.cmd
-  exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot --bind-to none "${hpcdist_exports[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE": launcher mpirun
+# --prefix "$(dirname "$(dirname "$(type -P mpirun)")")": rule mpirun over ssh
+# --map-by slot --bind-to none: launcher mpirun
+# "${exports[@]}": variables of the plan
+# the command: horovod.yml run.cmd
+exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
+  --bind-to none "${exports[@]}" bash -c "$(declare -f task); task"

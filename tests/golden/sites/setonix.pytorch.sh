@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+#SBATCH --output=pytorch-%j.out
 # pytorch.yml name
 #SBATCH --job-name=pytorch
 # default
@@ -17,83 +17,70 @@
 #SBATCH --nodes=2
 # site setonix: gpus
 #SBATCH --gres=gpu:8
-# Made by hpcdist 0.1.0 for site setonix. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 2 tasks by srun, 2 nodes, 16 GPUs, for site setonix. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 2 tasks by srun, 2 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [processes]=1
-  [gpus]=task [gpu_variable]=ROCR_VISIBLE_DEVICES [gpu_devices]='/dev/dri/renderD*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   64   0   8    1       8"
-  " worker 0     1    1     1           1        1    0          0   64   0   8    1       8"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
-}
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-# What is needed before anything starts.
-setup() {
-  export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site setonix: setup (rccl)
-  module load singularity/4.1.0-slurm  # site setonix: container.setup
-  type singularity >/dev/null 2>&1 || fail "there is no singularity on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container singularity
-  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container singularity
-  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container singularity
-}
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site setonix: setup (rccl)
+module load singularity/4.1.0-slurm || fail "'module load singularity/4.1.0-slurm' failed on $(uname -n)"  # site setonix: container.setup
+type singularity >/dev/null 2>&1 || fail "there is no singularity on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container singularity
+[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container singularity
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container singularity
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export OMP_NUM_THREADS=8  # framework pytorch
-}
+export PYTHONUNBUFFERED=1  # default
+# For pytorch.
+export OMP_NUM_THREADS=8  # framework pytorch
 
-# What each task does first.
-task_setup() {
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+mkdir -p "$HPCDIST_RUN_DIR/logs"
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 2)) || fail "srun started $SLURM_NTASKS tasks, the plan has 2"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}
+  mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
+  [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 8)) || fail "it sees ${#gpus[@]} GPUs, the plan has 8 on its node"
+  export ROCR_VISIBLE_DEVICES && ROCR_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:0:8}")
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
   mkdir -p "$MIOPEN_USER_DB_PATH"  # site setonix: task_setup (rccl)
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export PET_LOCAL_ADDR="$HPCDIST_ADDRESS"  # framework pytorch
+  export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
-  export PET_NODE_RANK="$HPCDIST_NODE"  # framework pytorch
+  export PET_NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec singularity exec --rocm --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/torch.sif torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static \
+    --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
+    python train.py
 }
 
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # "${hpcdist_task[@]}": task wrapper
-  # singularity exec --rocm: container singularity
-  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
-  # --pwd "$PWD": container singularity
-  # /images/torch.sif: pytorch.yml build.image
-  # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label \
-    "${hpcdist_task[@]}" \
-    singularity exec --rocm --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# singularity exec --rocm: container singularity
+# --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"}: what every task reads and writes
+# --pwd "$PWD": container singularity
+# /images/torch.sif: pytorch.yml build.image
+# torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
+# the command: pytorch.yml run.cmd
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label \
+  bash -c "$(declare -f task); task"

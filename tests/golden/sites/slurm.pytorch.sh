@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+#SBATCH --output=pytorch-%j.out
 # pytorch.yml name
 #SBATCH --job-name=pytorch
 # default
@@ -17,66 +17,47 @@
 #SBATCH --ntasks-per-node=1
 # site slurm: no partitions
 #SBATCH --cpus-per-task=1
-# Made by hpcdist 0.1.0 for site slurm. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 2 tasks by srun, 2 nodes, for site slurm. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 2 tasks by srun, 2 nodes' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS
-  [nodes]=2 [tasks]=2 [tasks_per_node]='1(x2)' [threads]=default
-  [gpus]=hidden [gpu_variable]=CUDA_VISIBLE_DEVICES
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   1    0   0    1       1"
-  " worker 0     1    1     1           1        1    0          0   1    0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+export PYTHONUNBUFFERED=1  # default
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 2)) || fail "srun started $SLURM_NTASKS tasks, the plan has 2"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec python train.py
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# the command: pytorch.yml run.cmd
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label \
+  bash -c "$(declare -f task); task"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/pytorch-1/logs/job.out
+#SBATCH --output=pytorch-%j.out
 # pytorch.yml name
 #SBATCH --job-name=pytorch
 # default
@@ -21,80 +21,66 @@
 #SBATCH --ntasks-per-node=4
 # site stampede3: partitions.h100
 #SBATCH --cpus-per-task=24
-# Made by hpcdist 0.1.0 for site stampede3. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# pytorch: 8 tasks by ibrun, 2 nodes, 8 GPUs, for site stampede3. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='pytorch: 8 tasks by ibrun, 2 nodes, 8 GPUs' [run_dir]=/scratch/me/runs/pytorch-1
-  [scheduler]=slurm [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=ibrun [program]=ibrun [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE [label]=1
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [gpus]=node [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     4           4        0    0          0   24   0   1    1       1"
-  " worker 0     4    4     4           4        1    0          0   24   0   1    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+# What the submitting shell, or sbatch for the job, has set are no options of srun.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+module load tacc-apptainer || fail "'module load tacc-apptainer' failed on $(uname -n)"  # site stampede3: container.setup
+type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
+
+export PYTHONUNBUFFERED=1  # default
+
+# The nodes, in the order of the plan.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+export HPCDIST_HOSTS="${nodes[*]}"
+# Where the tasks meet: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((PMI_SIZE == 8)) || fail "ibrun started $PMI_SIZE tasks, the plan has 8"
+  export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  read -r here </proc/sys/kernel/hostname
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-24}
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/torch.sif python train.py
 }
 
-# What is needed before anything starts.
-setup() {
-  module load tacc-apptainer  # site stampede3: container.setup
-  type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
-  [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
-  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.pytorch", "experiment_uuid": "pytorch", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="$HPCDIST_LOCAL_RANK"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
-
-# What starts them.
-launch() {
-  # ibrun -n 8 -o 0: launcher ibrun
-  # task_affinity: site stampede3: launchers.ibrun.binding
-  # "${hpcdist_task[@]}": task wrapper
-  # apptainer exec --nv: container apptainer
-  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
-  # --pwd "$PWD": container apptainer
-  # /images/torch.sif: pytorch.yml build.image
-  # bash "$HPCDIST_JOB_DIR/command.sh": pytorch.yml run.cmd
-  exec ibrun -n 8 -o 0 task_affinity \
-    "${hpcdist_task[@]}" \
-    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/torch.sif \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# ibrun -n 8 -o 0: launcher ibrun
+# task_affinity: site stampede3: launchers.ibrun.binding
+# apptainer exec --nv: container apptainer
+# --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"}: what every task reads and writes
+# --pwd "$PWD": container apptainer
+# /images/torch.sif: pytorch.yml build.image
+# the command: pytorch.yml run.cmd
+exec ibrun -n 8 -o 0 task_affinity bash -c "$(declare -f task); task"

@@ -8,57 +8,33 @@
 #BSUB -nnodes 2
 #BSUB -alloc_flags "gpumps smt4"
 #BSUB -rn
-# Made by hpcdist 0.1.0 for site summit. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# mpi: 8 tasks by jsrun, 2 nodes, for site summit. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='mpi: 8 tasks by jsrun, 2 nodes'
-  [scheduler]=lsf [submit_environment]=inherit [walltime]=01:00:00
-  [launcher]=jsrun [program]=jsrun [mode]=tasks [rank]=JSM_NAMESPACE_RANK [size]=JSM_NAMESPACE_SIZE [label]=1 [orders_nodes]=1
-  [nodes]=2 [tasks]=8 [tasks_per_node]='4(x2)' [threads]=default
-  [ports]=16
-  [launch_node]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   10   0   0    1       1"
-  " worker 0     1    3     1           3        0    1          10  10   0   0    1       1"
-  " worker 3     4    4     1           4        1    0          0   10   0   0    1       1"
-)
+set +efu +o pipefail # whatever the login shell has exported
+fail() { echo "hpcdist: $*" >&2; exit 86; }
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-./simulate
-COMMAND
+cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
+
+export PYTHONUNBUFFERED=1
+
+# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+task() {
+  fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((JSM_NAMESPACE_SIZE == 8)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 8"
+  export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
+  ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+  export OMP_NUM_THREADS=$HPCDIST_THREADS
+  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  exec ./simulate
 }
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"
-  export POLYAXON_RUN_DATA_PATHS='{}'
-  export POLYAXON_DATA_PATHS='{}'
-  export POLYAXON_PARAMS='{}'
-  export POLYAXON_DECLARATIONS='{}'
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.mpi", "experiment_uuid": "mpi", "framework": "mpi", "user": null}'
-}
+# jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
+export HPCDIST_THREADS=${OMP_NUM_THREADS:-10}
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-}
-
-# What starts them.
-launch() {
-  exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=10 --gpu_per_rs=0 --rs_per_host=4 --launch_distribution=packed --bind=packed:10 --exit_on_error=1 --smpiargs=-gpu "${hpcdist_unset[@]}" \
-    "${hpcdist_task[@]}" \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=10 --gpu_per_rs=0 --rs_per_host=4 --launch_distribution=packed \
+  --bind=packed:10 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

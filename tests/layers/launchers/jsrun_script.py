@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,3 +18,14 @@ def resource_file(job: str, hosts: Sequence[str], folder: Path) -> str:
     line = f"hpcdist_nodes=({join(hosts)})\n{call}"
     assert called(job, line, HPCDIST_JOB_DIR=str(folder)) == f"{folder}/resources.erf\n"
     return (folder / "resources.erf").read_text()
+
+
+def of_plain_script(script: str, hosts: Sequence[str], folder: Path) -> str:
+    """Return the same of a plain script."""
+    (call,) = re.findall(r"--erf_input=\"\$\((resources [^)]*)\)", script)
+    begin, end = script.index("# Writes the tasks' resources"), script.index("# jsrun sets OMP")
+    text = f"{script[begin:end]}\nnodes=({join(hosts)})\n{call}"
+    environ = {"PATH": os.environ["PATH"], "HPCDIST_RUN_DIR": str(folder), "LSB_JOBID": "7"}
+    done = subprocess.run(["bash"], input=text, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{folder}/resources.7\n", "")
+    return (folder / "resources.7").read_text()

@@ -18,11 +18,12 @@ from typing import Final, NamedTuple
 
 from hpcdist.plan.model import Plan
 from hpcdist.schedulers.slurm import SLURM
+from hpcdist.script.plain import render_plain
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from tests.layers.launchers.jsrun_checker import check
 from tests.layers.launchers.jsrun_erf import Machine, Placed
-from tests.layers.launchers.jsrun_script import resource_file
+from tests.layers.launchers.jsrun_script import of_plain_script, resource_file
 
 Seats = list[tuple[int, int]]
 """For each rank its node and its local rank."""
@@ -228,7 +229,9 @@ def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
 
     def resources(_: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            return resource_file(render(plan), hosts, Path(folder))
+            text = resource_file(render(plan), hosts, Path(folder))
+            assert of_plain_script(render_plain(plan), hosts, Path(folder)) == text
+            return text
 
     hostfile = "".join(f"{line}\n" for line in lines)
     return Launch(words, hostfile, allocation, [group.nodes for group in groups], machine, resources)

@@ -1,0 +1,142 @@
+"""The variables of a plan as lines that export them, as many in a line as there is room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from hpcdist.experiment.launch.bash_words import simple_commands
+from hpcdist.plan.model import Plan
+from hpcdist.plan.values import Variable
+from hpcdist.words import Raw, in_double_quotes, quote
+
+WIDTH: Final = 120
+"""How long a line of a script is at most, apart from words that are longer."""
+
+NAME: Final = re.compile(r"HPCDIST_RUN_DIR/logs|HPCDIST_[A-Z_]+")
+"""A variable of ours, which the script must define where something names it."""
+
+_COMMENTS: Final = {
+    "site": "# The settings of {0.site}.",
+    "framework": "# For {0.framework}.",
+    "place": "# The experiment's own variables.",
+}
+
+
+class Exports:
+    """The exports of a plan; ``annotate``: each alone in its line, with its origin.
+
+    Polyaxon's are not among them: who submits the script gives them to it.
+    """
+
+    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+        self.plan = plan
+        self.annotate = annotate
+        # A Python is linked with no library of an MPI, and its modules are not seen.
+        commands = simple_commands(plan.identity.command)
+        programs = dict.fromkeys(one.words[0] for one in commands if one.words)
+        self.programs = [name for name in programs if not re.search(r"(?:^|/)python[\d.]*$", name)]
+        shared = _own(plan.environment.variables)
+        self.shared = [item for item in shared if item.links is None or self.programs]
+        self.of_tasks = _own(plan.environment.task_variables)
+        self.all = (*self.shared, *self.of_tasks)
+
+    @property
+    def early(self) -> Iterator[Raw]:
+        """The exports of variables that name none of ours, those of each origin below what they are."""
+        own = [item for item in self.shared if not NAME.search(item.value)]
+        for kind, items in groupby(own, key=lambda item: item.origin.kind):
+            if kind in _COMMENTS:
+                yield Raw(_COMMENTS[kind].format(self.plan.identity))
+            yield from self._exports([*items])
+
+    @property
+    def late(self) -> Iterator[Raw]:
+        """The exports of variables that name some."""
+        return self._exports([item for item in self.shared if NAME.search(item.value)])
+
+    @property
+    def names(self) -> Raw:
+        """The names of the variables of all tasks, each behind a space."""
+        return Raw("".join(f" {item.name}" for item in self.shared))
+
+    @property
+    def in_tasks(self) -> Iterator[Raw]:
+        """The exports of the variables of each task."""
+        for role, items in groupby(self.of_tasks, key=lambda item: item.role):
+            lines = [*self._exports([*items], indent=30 if role else 2)]
+            if not role:
+                yield from lines
+            elif len(lines) == 1:
+                yield Raw(f"[[ $HPCDIST_ROLE != {quote(role)} ]] || {lines[0]}")
+            else:
+                yield Raw(f"if [[ $HPCDIST_ROLE == {quote(role)} ]]; then")
+                yield from (Raw(f"  {line}") for line in lines)
+                yield Raw("fi")
+
+    def _exports(self, items: Sequence[Variable], indent: int = 0) -> Iterator[Raw]:
+        """Yield lines that export these variables, as many in a line as there is room for."""
+        for test, those in groupby(items, key=self._test):
+            own = [*those]
+            if not test:
+                yield from self._on_lines([(item, self._value(item)) for item in own], indent)
+                continue
+            if "LD_LIBRARY_PATH" in test:
+                yield Raw("# shellcheck disable=SC2086 # these are folders")
+            yield Raw(test)
+            yield from (Raw(f"  {line}") for line in self._on_lines([(i, self._value(i)) for i in own], 2))
+            if others := [(item, quote(item.otherwise)) for item in own if item.otherwise is not None]:
+                yield Raw("else")
+                yield from (Raw(f"  {line}") for line in self._on_lines(others, 2))
+            yield Raw("fi")
+
+    def _on_lines(self, items: Sequence[tuple[Variable, str]], indent: int) -> Iterator[Raw]:
+        line = ""
+        for item, value in items:
+            text = f"{item.name}={value}"
+            alone = self.annotate or "\n" in text
+            if line and (alone or len(line) + len(text) + indent >= WIDTH):
+                yield Raw(line)
+                line = ""
+            if alone:
+                yield Raw(f"export {text}" + (f"  # {one_line(item.origin)}" if self.annotate else ""))
+            else:
+                line = f"{line} {text}" if line else f"export {text}"
+        if line:
+            yield Raw(line)
+
+    def _value(self, item: Variable) -> str:
+        if item.template is None:
+            return f'"{item.value}"' if item.shell else _quoted(item.value)
+        text = item.template.text("${{HPCDIST_PEERS_{}#,}}")
+        return text if re.fullmatch(r"\$?[\w=]+", text) else f'"{text}"'
+
+    def _test(self, item: Variable) -> str:
+        """Return the line that tests whether a variable is set when the job runs; empty for always."""
+        if item.links is not None:
+            words = " ".join(self.programs)
+            linked = f'{{ type -P {words} | xargs -rd "\\n" ldd; }} 2>/dev/null'
+            return f"if {linked} | grep -q {quote(item.links)}; then"
+        if item.found is None:
+            return ""
+        if "/" in item.found:
+            return f'if compgen -G "{item.found}" >/dev/null; then'
+        found = f"find ${{LD_LIBRARY_PATH//:/ }} /dev/null -maxdepth 1 -name {quote(item.found)}"
+        return f"if {found} 2>/dev/null | grep -q .; then"
+
+
+def _own(variables: Sequence[Variable]) -> list[Variable]:
+    return [item for item in variables if item.origin.kind != "polyaxon"]
+
+
+def _quoted(value: str) -> str:
+    """Return a value as one word, as people write it: between double quotes if it has a quote or a ``$``."""
+    double = re.search(r"['$]", value) and "\n" not in value
+    return f'"{in_double_quotes(value)}"' if double else quote(value)
+
+
+def one_line(text: object) -> str:
+    """Return a text without its line breaks, for a comment."""
+    return " ".join(str(text).split())

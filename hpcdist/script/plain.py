@@ -1,0 +1,305 @@
+"""The plain job script: what an expert would have written for this job, with what this plan needs alone.
+
+A script is blocks, each of a template ``templates/job/NAME.sh.j2``; one that the plan does not need is empty,
+and left out. Placeholders keep their names (``$HPCDIST_PORT``): a script defines those that it names.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from hpcdist import __version__
+from hpcdist.errors import RenderError
+from hpcdist.host.resources import template_folders
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Placement, of_role
+from hpcdist.plan.values import PROGRAM, Word
+from hpcdist.script.exports import NAME, WIDTH, Exports, one_line
+from hpcdist.script.lines import Lines
+from hpcdist.script.places import Places
+from hpcdist.script.renderer import environment, render, render_job
+from hpcdist.script.starting import Starting
+from hpcdist.words import Raw, quote
+
+_MODULE: Final = re.compile(r"(?:^|[;&|] *)(?:module|ml) ", re.MULTILINE)
+_OPTIONAL: Final = re.compile(r"\$\{HPCDIST_RUN_DIR:[-+][^}]*\}")
+"""What is there only where a script has a run directory."""
+
+BLOCKS: Final = ("head", "enter", "setup", "variables", "nodes", "files", "task", "launcher", "launch")
+"""The templates of a script, in their order."""
+
+_IDS: Final = {
+    "slurm": ("$SLURM_JOB_ID", "SLURM_JOB_ID", ""),
+    "pbs": ("${PBS_JOBID%%[!0-9]*}", "${PBS_JOBID%%[!0-9]*}", "PBS_ARRAY_INDEX"),
+    "lsf": ("$LSB_JOBID", "LSB_JOBID", "LSB_JOBINDEX"),
+    "sge": ("$JOB_ID", "JOB_ID", "SGE_TASK_ID"),
+    "flux": ("$FLUX_ENCLOSING_ID", '$(flux job id --to=dec "$FLUX_ENCLOSING_ID")', ""),
+    "local": ("$$", "$$", ""),
+}
+"""The id of the job, its number, and the index of an element that has not a number of its own."""
+
+
+def is_plain(plan: Plan) -> bool:
+    """Return whether a plan has a plain script; others have that of `hpcdist.script.renderer` so far."""
+    container = plan.container
+    return not (
+        plan.sweep
+        or plan.shell
+        or plan.completion.elastic
+        or plan.identity.framework == "ray"
+        or (plan.has_servers and not plan.role_launches and plan.launch.launcher != "processes")
+        or (container and (container.entrypoint or container.runtime == "edf"))
+        or plan.launch.launcher == "horovodrun-elastic"
+    )
+
+
+def rendered(plan: Plan, *, annotate: bool = False, job_alone: bool = False) -> str:
+    """Return what `hpcdist render` prints; ``job_alone``: without a runtime behind it."""
+    if is_plain(plan):
+        return render_plain(plan, annotate=annotate)
+    return (render_job if job_alone else render)(plan, annotate=annotate)
+
+
+def render_plain(
+    plan: Plan, *, run_dir: str | None = None, annotate: bool = False, folders: Iterable[Path] | None = None
+) -> str:
+    """Write the plan as a plain script.
+
+    Raises:
+        RenderError: when a template uses a value that the plan does not have.
+    """
+    templates = environment(tuple(folders or template_folders()))
+    lines = Lines(plan, annotate=annotate)
+    context: dict[str, Any] = {
+        "plan": plan,
+        "scheduler": plan.identity.scheduler,
+        "job": PlainJob(plan, annotate=annotate),
+        "header": lines.header(run_dir),
+        "annotate": annotate,
+        "raw": Raw,
+    }
+    name = ""
+    try:
+        blocks = []
+        for block in BLOCKS:
+            name = f"job/{block}.sh.j2"
+            blocks.append(templates.get_template(name).render(context).strip("\n"))
+    except (jinja2.TemplateError, ValueError) as error:
+        raise RenderError(f"template {name}: {error}") from error
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+class PlainJob:
+    """A plan as the templates of its script ask for it: lines of shell, and which parts the script has."""
+
+    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+        self.plan = plan
+        self.annotate = annotate
+        self.launcher = Raw(plan.launch.launcher)
+        self.in_tasks = plan.launch.mode == "tasks"
+        self.exports = Exports(plan, annotate=annotate)
+        self.starting = Starting(plan)
+        self.places = Places(plan, self.uses)
+        self.id, number, index = map(Raw, _IDS[plan.identity.scheduler])
+        self.number = Raw(f"({number} + 37 * {index})" if index and plan.request.array else number)
+
+    # --- What the script names
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The variables of ours that the command, a variable or a word of the plan names."""
+        own = self.plan.environment
+        values = (text for item in self.exports.all for text in (item.value, item.otherwise or ""))
+        launching = [word for one in self.plan.role_launches for word in one.words] or self.plan.words
+        every = (*launching, *self.plan.task_words, *own.setup, *own.task_setup)
+        words = (_OPTIONAL.sub("", word.text if word.plain is None else word.plain) for word in every)
+        texts = (self.plan.identity.command, *values, *words)
+        return frozenset(name for text in texts if text != PROGRAM for name in NAME.findall(text))
+
+    def uses(self, name: str) -> bool:
+        """Return whether something in the script names this variable."""
+        return name in self.names
+
+    # --- The head, and the setup
+
+    @property
+    def comments(self) -> Iterator[Raw]:
+        """What the job is, and what only `hpcdist submit` does for it, as comments."""
+        own = self.plan.identity
+        yield from _comment(
+            f"{own.name}: {self.plan.summary}, for site {own.site}. Written by hpcdist {__version__}."
+        )
+        for step in self.plan.steps:
+            yield from _comment(
+                f"Only `hpcdist submit` also runs {one_line(step.command)} ({step.time}, {step.on})."
+            )
+        if option := " ".join(self.plan.request.submit_options):
+            program = "qsub" if self.plan.identity.scheduler in ("pbs", "sge") else "bsub"
+            yield from _comment(f"Submit it by `{program} {option} FILE`: no directive can hold this option.")
+        if self.plan.completion.restarts or self.plan.completion.max_restarts:
+            yield from _comment("This is one attempt: only `hpcdist submit` starts another.")
+
+    @property
+    def only_index(self) -> int | None:
+        """The index of the one element of an array."""
+        return self.plan.request.array.only_index if self.plan.request.array else None
+
+    @property
+    def setup(self) -> Iterator[Raw]:
+        """The lines of setup."""
+        for word in self.plan.environment.setup:
+            if " source " in word.text:
+                yield Raw("# shellcheck source=/dev/null # the site's own file")
+            yield self._annotated(word)
+
+    @property
+    def modules(self) -> Raw:
+        """The modules that these lines load."""
+        return Raw(" ".join(quote(name) for name in self.plan.environment.modules if _is_loaded(name)))
+
+    @property
+    def program(self) -> Raw | None:
+        """The launcher's program, where it is not part of the batch system."""
+        words = self.plan.launcher_words
+        part = self.launcher in ("srun", "flux", "jsrun", "ibrun", "processes") or not self.in_tasks
+        return None if part else quote(words[0].text)
+
+    @property
+    def calls_module(self) -> bool:
+        """Whether a line of setup calls ``module``."""
+        return any(_MODULE.search(word.plain or word.text) for word in self.plan.environment.setup)
+
+    @property
+    def records_changes(self) -> bool:
+        """Whether a launcher passes to other nodes what the lines of setup change."""
+        return bool(self.plan.environment.setup) and self.names_exports
+
+    @property
+    def names_exports(self) -> bool:
+        """Whether a launcher passes to other nodes the variables that are named."""
+        return self.launcher == "hydra" or (self.launcher == "mpirun" and self.plan.placement.nodes > 1)
+
+    @property
+    def task_setup(self) -> Iterator[Raw]:
+        """The lines that each task runs first."""
+        return map(self._annotated, self.plan.environment.task_setup)
+
+    def _annotated(self, word: Word) -> Raw:
+        text = word.text if word.plain is None else word.plain
+        return Raw(f"{text}  # {one_line(word.origin)}" if self.annotate else text)
+
+    # --- Nodes
+
+    @property
+    def all_nodes(self) -> int:
+        """The nodes of the job, with those that have no tasks."""
+        return self.plan.placement.nodes + self.plan.own_nodes
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether something in the script needs the nodes by their names."""
+        by_name = (
+            self.places.tells_hosts
+            or self.hostfiles
+            or self.lists_hosts
+            or self.has_resource_file
+            or self.peers
+            or self.plan.own_nodes
+            or self.has_resource_file
+        )
+        return bool(
+            by_name or (self.uses("HPCDIST_HEAD_ADDRESS") and self.plan.identity.scheduler != "local")
+        )
+
+    @property
+    def has_resource_file(self) -> bool:
+        """Whether jsrun reads the resources of each task."""
+        return any("$(resources " in (word.plain or "") for word in self.plan.words)
+
+    @property
+    def several_hosts(self) -> bool:
+        """Whether Grid Engine tells the hosts in a file."""
+        return self.all_nodes > 1 or any(directive.flag == "-pe" for directive in self.plan.directives)
+
+    def given(self, name: str, otherwise: str = "") -> Raw:
+        """Return the value of a variable, or this text where it is not set."""
+        return Raw(f"${{{name}:-{otherwise}}}")
+
+    def host(self, name: str) -> Raw:
+        """Return the name by which other nodes reach the host in this variable."""
+        suffix = self.plan.rendezvous.suffix
+        return Raw(f"${{{name}%%.*}}{suffix}" if suffix else f"${{{name}}}")
+
+    @property
+    def needs_folder(self) -> bool:
+        """Whether the script writes files, or names the folder for them."""
+        named = ("HPCDIST_RUN_DIR", "HPCDIST_OUTPUTS", "HPCDIST_CHECKPOINTS")
+        return bool(any(map(self.uses, named)) or self.hostfiles)
+
+    @property
+    def folders(self) -> Iterator[Raw]:
+        """The lines that make the folders for what the program writes."""
+        if self.uses("HPCDIST_RUN_DIR/logs"):
+            yield Raw('mkdir -p "$HPCDIST_RUN_DIR/logs"')
+        for name, folder in (("HPCDIST_OUTPUTS", "outputs"), ("HPCDIST_CHECKPOINTS", "checkpoints")):
+            if self.uses(name):
+                yield Raw(f"export {name}=${{{name}:-$HPCDIST_RUN_DIR/{folder}}}")
+                yield Raw(f'mkdir -p "${name}" || fail "cannot make ${name}; is the disk full?"')
+
+    @property
+    def peers(self) -> list[tuple[str, Raw]]:
+        """The roles whose addresses a variable has, with the calls that print them."""
+        templates = [item.template for item in self.exports.all if item.template]
+        roles = dict.fromkeys(role for template in templates for role in template.peers)
+        return [(role, Raw(" && ".join(self._calls(role)))) for role in roles]
+
+    def _calls(self, role: str) -> Iterator[str]:
+        for row in self.plan.placement.rows:
+            if row.role == role:
+                step = f" {row.tasks_per_replica}" if row.tasks_per_replica > 1 else ""
+                yield f"peers {row.node} {row.nodes} {row.tasks_per_node} {row.local_rank}{step}"
+
+    @property
+    def hostfiles(self) -> list[tuple[Raw, Raw, list[tuple[Raw, int, int]]]]:
+        """The hostfiles that something reads: their variables, their names, and their lines.
+
+        The lines are a format for the name of a host, and the first and the number of nodes that have it.
+        """
+        found = []
+        if self.uses("HPCDIST_HOSTFILE") or not self.in_tasks:
+            found.append(
+                (Raw("export HPCDIST_HOSTFILE"), Raw("hostfile"), self._lines_of(self.plan.placement))
+            )
+        if self.launcher != "srun":
+            for one in self.plan.role_launches:
+                lines = self._lines_of(of_role(self.plan.placement, one.role))
+                found.append((Raw(f"hostfile_{one.role}"), Raw(f"hostfile.{one.role}"), lines))
+        return found
+
+    def _lines_of(self, placement: Placement) -> list[tuple[Raw, int, int]]:
+        line = self.plan.launch.hostfile_line.replace("%.0s", "").replace("%s", "{host}", 1)
+        return [
+            (Raw(line.replace("%s", str(tasks)).replace("{host}", "%s")), node, nodes)
+            for node, nodes, tasks in placement.crowds()
+        ]
+
+    @property
+    def lists_hosts(self) -> bool:
+        """Whether srun reads the host of each rank."""
+        uneven = self.plan.role_launches or not all(group.even for group in self.plan.placement.groups)
+        return self.launcher == "srun" and bool(uneven)
+
+
+def _comment(text: str) -> Iterator[Raw]:
+    return map(Raw, textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# "))
+
+
+def _is_loaded(name: str) -> bool:
+    return name not in ("purge", "reset") and not name.startswith("-")
