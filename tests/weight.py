@@ -15,7 +15,7 @@ from tests.test_architecture import FILES, PACKAGE, ROOMS, reached, room, tree
 
 ROOT: Final = PACKAGE.parent
 _KINDS: Final = {
-    "job templates": ("templates/job.sh.j2", "templates/*.sh", "templates/*.yml"),
+    "job templates": ("templates/job/*", "templates/job.sh.j2", "templates/*.sh", "templates/*.yml"),
     "supervisor": ("templates/runtime/*",),
     "modules for programs": ("templates/python/*",),
     "report": ("templates/report/*",),

@@ -200,6 +200,30 @@ def of_trials(made: Planned, chosen: Sequence[TrialTexts], number: int) -> Plann
     return _numbered(made._replace(plan=replanned(made, experiment).plan, trials=chosen), number)
 
 
+def alone(made: Planned, number: int | None) -> Planned:
+    """Return the plan of one trial of a search, as a job of its own; other plans as they are.
+
+    Raises:
+        ConfigError: if there is no such trial.
+    """
+    if not made.trials and number is None:
+        return made
+    one = next((trial for trial in made.trials if trial.number == (number or 1)), None)
+    if one is None:
+        hint = f"it has 1 to {len(made.trials)}" if made.trials else "only searches have trials: leave it out"
+        raise ConfigError(Problem(f"there is no trial {number}", hint=hint))
+    run, own = made.experiment.run, made.experiment.environment
+    program = {"args": one.command} if run.starts_entrypoint else {"cmd": one.command}
+    experiment = msgspec.structs.replace(
+        made.experiment,
+        hptuning=None,
+        run=msgspec.structs.replace(run, **program),
+        batch=msgspec.structs.replace(made.experiment.batch, pack=None),
+        environment=msgspec.structs.replace(own, env_vars={**own.env_vars, **one.variables}),
+    )
+    return replanned(made, experiment)
+
+
 def replanned(made: Planned, experiment: Experiment) -> Planned:
     """Return the plan of another experiment of the same file, on the same machine.
 

@@ -66,7 +66,7 @@ class Template(Model, frozen=True):
         """Return it as it stands between double quotes, with this format for the addresses of a role."""
         return "".join(
             peers.format(part.role) if isinstance(part, Peers) else _bash(part, following)
-            for part, following in zip(self.parts, (*self.parts[1:], ""), strict=True)
+            for part, following in zip(self.parts, (*self.parts[1:], ""), strict=False)
         )
 
     @property

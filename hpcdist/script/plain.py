@@ -24,13 +24,19 @@ from hpcdist.plan.values import PROGRAM, Word
 from hpcdist.script.exports import NAME, WIDTH, Exports, one_line
 from hpcdist.script.lines import Lines
 from hpcdist.script.places import Places
-from hpcdist.script.renderer import environment, render, render_job
+from hpcdist.script.renderer import environment, render
 from hpcdist.script.starting import Starting
 from hpcdist.words import Raw, quote
 
 _MODULE: Final = re.compile(r"(?:^|[;&|] *)(?:module|ml) ", re.MULTILINE)
 _OPTIONAL: Final = re.compile(r"\$\{HPCDIST_RUN_DIR:[-+][^}]*\}")
 """What is there only where a script has a run directory."""
+
+_KNOWN: Final = frozenset({
+    "srun", "mpirun", "hydra", "pals", "ibrun", "jsrun", "flux", "processes", "horovodrun", "horovodrun-mpi",
+    "once",
+})  # fmt: skip
+"""Launchers of which the plain script knows what they need."""
 
 BLOCKS: Final = ("head", "enter", "setup", "variables", "nodes", "files", "task", "launcher", "launch")
 """The templates of a script, in their order."""
@@ -49,22 +55,19 @@ _IDS: Final = {
 def is_plain(plan: Plan) -> bool:
     """Return whether a plan has a plain script; others have that of `hpcdist.script.renderer` so far."""
     container = plan.container
-    return not (
+    return plan.launch.launcher in _KNOWN and not (
         plan.sweep
         or plan.shell
         or plan.completion.elastic
         or plan.identity.framework == "ray"
         or (plan.has_servers and not plan.role_launches and plan.launch.launcher != "processes")
         or (container and (container.entrypoint or container.runtime == "edf"))
-        or plan.launch.launcher == "horovodrun-elastic"
     )
 
 
-def rendered(plan: Plan, *, annotate: bool = False, job_alone: bool = False) -> str:
-    """Return what `hpcdist render` prints; ``job_alone``: without a runtime behind it."""
-    if is_plain(plan):
-        return render_plain(plan, annotate=annotate)
-    return (render_job if job_alone else render)(plan, annotate=annotate)
+def rendered(plan: Plan, *, annotate: bool = False) -> str:
+    """Return what `hpcdist render` prints."""
+    return (render_plain if is_plain(plan) else render)(plan, annotate=annotate)
 
 
 def render_plain(
@@ -147,6 +150,11 @@ class PlainJob:
             yield from _comment("This is one attempt: only `hpcdist submit` starts another.")
 
     @property
+    def id_given(self) -> Raw:
+        """The id of the job; empty outside of one."""
+        return self.given(re.sub(r"[${}]|%%.*", "", self.id))
+
+    @property
     def only_index(self) -> int | None:
         """The index of the one element of an array."""
         return self.plan.request.array.only_index if self.plan.request.array else None
@@ -205,15 +213,8 @@ class PlainJob:
     @property
     def names_nodes(self) -> bool:
         """Whether something in the script needs the nodes by their names."""
-        by_name = (
-            self.places.tells_hosts
-            or self.hostfiles
-            or self.lists_hosts
-            or self.has_resource_file
-            or self.peers
-            or self.plan.own_nodes
-            or self.has_resource_file
-        )
+        files = self.hostfiles or self.lists_hosts or self.has_resource_file or self.peers
+        by_name = self.places.tells_hosts or files or self.plan.own_nodes or self.counts
         return bool(
             by_name or (self.uses("HPCDIST_HEAD_ADDRESS") and self.plan.identity.scheduler != "local")
         )
@@ -265,6 +266,12 @@ class PlainJob:
             if row.role == role:
                 step = f" {row.tasks_per_replica}" if row.tasks_per_replica > 1 else ""
                 yield f"peers {row.node} {row.nodes} {row.tasks_per_node} {row.local_rank}{step}"
+
+    @property
+    def counts(self) -> list[tuple[int, int, int]]:
+        """The nodes that PBS must name as often as they have tasks: where their numbers of tasks differ."""
+        runs = [*self.plan.placement.crowds()]
+        return runs if len(runs) > 1 and self.plan.identity.scheduler == "pbs" else []
 
     @property
     def hostfiles(self) -> list[tuple[Raw, Raw, list[tuple[Raw, int, int]]]]:

@@ -32,7 +32,7 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
 _BETWEEN: Final = re.compile(r"\n+|;\n*|&&\n*|\|\|?\n*")
 
 
-class _Statement(NamedTuple):
+class _Simple(NamedTuple):
     """A simple command: where it starts, its words, and the operator in front of it."""
 
     start: int
@@ -71,14 +71,14 @@ def indented(text: str) -> str:
     return text if goes_over else "\n".join(f"  {line}".rstrip() for line in text.split("\n")).lstrip(" ")
 
 
-def _is_plain(one: _Statement) -> bool:
+def _is_plain(one: _Simple) -> bool:
     first = unquoted(one.words[0])
     return one.words[-1] == "]]" if first == "[[" else first not in _KEYWORDS and first not in _STAYS
 
 
-def _statements(command: str) -> list[_Statement] | None:
+def _statements(command: str) -> list[_Simple] | None:
     """Return the simple commands of a text that has nothing else; None for one that has."""
-    found: list[_Statement] = []
+    found: list[_Simple] = []
     try:
         found.extend(_read(command))
     except ValueError:
@@ -86,7 +86,7 @@ def _statements(command: str) -> list[_Statement] | None:
     return found
 
 
-def _read(command: str) -> Iterator[_Statement]:
+def _read(command: str) -> Iterator[_Simple]:
     """Yield them.
 
     Raises:
@@ -103,7 +103,7 @@ def _read(command: str) -> Iterator[_Statement]:
             if between:
                 _check_between(between, is_first=not words)
                 if words:
-                    yield _Statement(start, operator, tuple(words))
+                    yield _Simple(start, operator, tuple(words))
                 operator, words = between, []
             start = start if words else piece.start()
             words.append(text)
@@ -112,7 +112,7 @@ def _read(command: str) -> Iterator[_Statement]:
     if between.strip("\n;"):
         raise ValueError(between)
     if words:
-        yield _Statement(start, operator, tuple(words))
+        yield _Simple(start, operator, tuple(words))
 
 
 def _check_piece(piece: re.Match[str]) -> None:

@@ -10,9 +10,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.host.resources import template_folders
 from hpcdist.plan.folding import Gap, folded, number_list
-from hpcdist.script.renderer import runtime
 from tests.calls import calls
 from tests.wording import Wording
 
@@ -330,16 +328,20 @@ def test_render_needs_no_run_directory(hpcdist: Hpcdist, folder: Path) -> None:
     assert (folder / "job.sh").read_text() == result.out
 
 
-def test_render_the_first_part_alone(hpcdist: Hpcdist, folder: Path) -> None:
-    whole, first = (
-        hpcdist("render", "train.yml", *ON_TOY).out,
-        hpcdist("render", "--job", "train.yml", *ON_TOY).out,
+def test_render_one_trial_of_a_search(hpcdist: Hpcdist, folder: Path) -> None:
+    text = (folder / "train.yml").read_text()
+    search = "hptuning: {matrix: {lr: {values: [0.1, 0.2]}}}\n"
+    (folder / "search.yml").write_text(re.sub(r"--lr=\S+", "--lr={{ lr }}", text) + search)
+    first = hpcdist("render", "search.yml", *ON_TOY)
+    assert first.code == 0, first.err
+    second = hpcdist("render", "search.yml", *ON_TOY, "--trial", "2")
+    assert ("--lr=0.1" in first.out, "--lr=0.2" in second.out, "#SBATCH --array" in second.out) == (
+        True,
+        True,
+        False,
     )
-    assert whole == f"{first}\n{runtime(template_folders())}"
-    assert first.splitlines()[-1] == "}"
-    result = hpcdist("render", "train.yml", *ON_TOY, "--job", "-o", "job.sh")
-    assert (result.code, (folder / "job.sh").exists()) == (2, False)
-    assert "--output cannot be combined with --job: the first part alone runs nothing." in result.err
+    result = hpcdist("render", "search.yml", *ON_TOY, "--trial", "3")
+    assert (result.code, "there is no trial 3; it has 1 to 2" in result.err) == (2, True), result.err
 
 
 def test_a_rendered_file_is_private(hpcdist: Hpcdist, folder: Path) -> None:

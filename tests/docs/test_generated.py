@@ -22,9 +22,11 @@ INTERNAL = {
     "HPCDIST_COMPLETE",  # click's own, for `completion`
     "HPCDIST_ENDED",
     "HPCDIST_FAILURE",
+    "HPCDIST_HOSTS",
     "HPCDIST_PROCESSES",
     "HPCDIST_START_RANK",
     "HPCDIST_START_SIZE",
+    "HPCDIST_THREADS",
     "HPCDIST_TOKEN",
 }
 """Variables by which parts of hpcdist and its scripts find each other; nobody else is to use them."""

@@ -279,8 +279,7 @@ def test_the_script_runs_by_hand(user: User) -> None:
     log = user.folder / f"exp-{job}.out"
     while "COMPLETED" not in user.run("flux", "jobs", "--json", plain).stdout:
         pass
-    assert f"(job {plain})" in log.read_text()
-    assert (user.folder / f"hpcdist-{plain}" / "jobs" / plain / "nodes").read_text() == "n1\nn2\n"
+    assert len(re.findall(r"probe \d", log.read_text())) == 4
 
 
 def test_without_flux_the_script_is_still_rendered(user: User) -> None:

@@ -18,6 +18,7 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${JOB_ID:-} ]] || fail "this script is for qsub"
 # Launchers start what runs on other hosts by ssh: deleting a job leaves behind what qrsh -inherit started.
 export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=ssh
 

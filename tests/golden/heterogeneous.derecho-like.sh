@@ -14,6 +14,7 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
@@ -23,6 +24,12 @@ export PYTHONUNBUFFERED=1
 # The nodes, in the order of the plan.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 ((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+for name in "${nodes[@]:0:1}"; do
+  (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 3)) || fail "PBS has not 3 tasks on $name, where the plan has them"
+done
+for name in "${nodes[@]:1:1}"; do
+  (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 2)) || fail "PBS has not 2 tasks on $name, where the plan has them"
+done
 export HPCDIST_HOSTS="${nodes[*]}"
 # Where the tasks meet: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}

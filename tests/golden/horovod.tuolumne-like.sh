@@ -15,6 +15,8 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+
 export PYTHONUNBUFFERED=1
 # The settings of tuolumne-like.
 export NCCL_NET_GDR_LEVEL=3 NCCL_MIN_NCHANNELS=24 NCCL_CROSS_NIC=1 NCCL_SOCKET_IFNAME=hsi0

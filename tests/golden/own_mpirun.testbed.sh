@@ -16,6 +16,7 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun since 22.05 does not take it from the job
 
 export PYTHONUNBUFFERED=1

@@ -14,6 +14,7 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
@@ -22,6 +23,12 @@ export PYTHONUNBUFFERED=1
 # The nodes, in the order of the plan.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 ((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+for name in "${nodes[@]:0:1}"; do
+  (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 3)) || fail "PBS has not 3 tasks on $name, where the plan has them"
+done
+for name in "${nodes[@]:1:1}"; do
+  (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 1)) || fail "PBS has not 1 tasks on $name, where the plan has them"
+done
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}

@@ -301,4 +301,3 @@ def test_a_script_by_hand_on_a_plain_lsf(tmp_path: Path) -> None:
     while not (output.exists() and output.read_text().count("by hand") == 4):
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert (tmp_path / "hpcdist-101" / "events").exists()

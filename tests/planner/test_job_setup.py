@@ -184,6 +184,9 @@ def test_a_variable_for_programs_that_link_a_library(node: Node) -> None:
 # --- The lines
 
 
+GCC = """module load gcc/12 || fail "'module load gcc/12' failed (site x: modules) on $(uname -n)\""""
+
+
 def test_setup_lines_are_in_order_with_origins() -> None:
     machine = site(modules=["gcc/12", "cuda/12.4"], source=["$HOME/env.sh"], setup=["ulimit -c 0"])
     plan = planned(machine, batch={"modules": ["nccl/2.22"], "spack_env": "ml/torch"})
@@ -193,14 +196,23 @@ def test_setup_lines_are_in_order_with_origins() -> None:
             'else fail "there is no $HOME/env.sh on $(uname -n)"; fi',
             Origin("site", "x", "source"),
         ),
-        Word.raw("load_module gcc/12 'site x: modules'", Origin("site", "x", "modules")),
-        Word.raw("load_module cuda/12.4 'site x: modules'", Origin("site", "x", "modules")),
+        Word.raw("load_module gcc/12 'site x: modules'", Origin("site", "x", "modules"), GCC),
+        Word.raw(
+            "load_module cuda/12.4 'site x: modules'",
+            Origin("site", "x", "modules"),
+            GCC.replace("gcc/12", "cuda/12.4"),
+        ),
         Word.raw("ulimit -c 0", Origin("site", "x", "setup")),
         Word.raw(
-            "load_module nccl/2.22 'exp.yml batch.modules[0]'", Origin("place", "exp.yml batch.modules[0]")
+            "load_module nccl/2.22 'exp.yml batch.modules[0]'",
+            Origin("place", "exp.yml batch.modules[0]"),
+            GCC.replace("gcc/12", "nccl/2.22").replace("site x: modules", "exp.yml batch.modules[0]"),
         ),
         Word.raw(
-            "activate_spack 'exp.yml batch.spack_env' ml/torch", Origin("place", "exp.yml batch.spack_env")
+            "activate_spack 'exp.yml batch.spack_env' ml/torch",
+            Origin("place", "exp.yml batch.spack_env"),
+            """spack env activate ml/torch || fail "'spack env activate ml/torch' failed """
+            """(exp.yml batch.spack_env) on $(uname -n)\"""",
         ),
     )
     assert (plan.environment.modules, plan.environment.spack_env) == (

@@ -10,7 +10,7 @@ from hpcdist.cli import show
 from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, alone
 from hpcdist.script.plain import rendered
 
 
@@ -23,33 +23,29 @@ from hpcdist.script.plain import rendered
     metavar="FILE",
     help="Write the script to this file, over what it holds, for you alone to read.",
 )
-@click.option(
-    "--job", "job_alone", is_flag=True, help="Print the job's own part alone, where a runtime follows."
-)
+@click.option("--trial", type=click.IntRange(min=1), metavar="N", help="Of a search: trial N. [default: 1]")
 @click.option("--annotate", is_flag=True, help="Write the origin of every line beside it.")
 @json_option
 def command(
-    options: ExperimentOptions, output: str | None, job_alone: bool, annotate: bool, json: bool
+    options: ExperimentOptions, output: str | None, trial: int | None, annotate: bool, json: bool
 ) -> None:
-    """Print the job script, which runs without hpcdist, by `sbatch FILE`.
+    """Print the job script.
 
-    What `submit` submits keeps an event log, too: its script has a runtime behind the job's own part. So has
-    the one that is printed of a search, of steps, of an elastic job, and of one with servers.
+    It runs without hpcdist, by `sbatch FILE`; of a search it is that of one trial. What `submit` submits has
+    a runtime behind it, which keeps an event log, too; so has what is printed of an elastic job and of Ray.
     """
-    if output and job_alone:
-        raise click.UsageError("--output cannot be combined with --job: the first part alone runs nothing.")
     if output and json:
         raise click.UsageError("--output cannot be combined with --json.")
     document, is_pipeline = pipeline_of(options)
     if document and is_pipeline:
         from hpcdist.cli.jobs import pipeline  # with what submits runs
 
-        if output or job_alone or annotate:
-            raise click.UsageError("A pipeline has no --output, no --job and no --annotate.")
+        if output or trial or annotate:
+            raise click.UsageError("A pipeline has no --output, no --trial and no --annotate.")
         pipeline.show_scripts(options, document, runs_here(), json=json)
         return
     made = planned_as_submitted(options, document)
-    script = rendered(made.plan, annotate=annotate, job_alone=job_alone)
+    script = rendered(alone(made, trial).plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.encode(), script=True)
     elif json:

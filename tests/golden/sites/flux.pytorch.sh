@@ -18,6 +18,8 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+
 export PYTHONUNBUFFERED=1  # default
 
 # The nodes, in the order of the plan.

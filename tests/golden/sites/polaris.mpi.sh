@@ -16,6 +16,7 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
 export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk

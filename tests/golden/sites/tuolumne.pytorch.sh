@@ -26,6 +26,8 @@
 set +efu +o pipefail # whatever the login shell has exported
 fail() { echo "hpcdist: $*" >&2; exit 86; }
 
+[[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
+
 export LD_LIBRARY_PATH="${CRAY_LD_LIBRARY_PATH:+$CRAY_LD_LIBRARY_PATH:}${LD_LIBRARY_PATH:-}"  # site tuolumne: setup
 export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}/MIOpen_user_db" MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}/MIOpen_custom_cache"  # site tuolumne: setup
 
