@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 79_384,
+    "lines of the package": 79_443,
     "files of the package": 621,
     "import lines, % of those that are not blank": 10.2,
     "modules that one other imports": 166,
@@ -16,7 +16,7 @@ LIMITS: Final = {
     "rooms": 34,
     "arrows between rooms": 243,
     "floors": 16,
-    "lines of templates: job templates": 1_026,
+    "lines of templates: job templates": 1_035,
     "lines of templates: supervisor": 3_277,
     "lines of templates: modules for programs": 1_505,
     "lines of templates: report": 889,

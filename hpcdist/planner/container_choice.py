@@ -262,4 +262,4 @@ def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
     # Both separate the parts of a bind, in every runtime.
     line = '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"'
     plain = line.replace("$HPCDIST_RUN_DIR", "${HPCDIST_RUN_DIR:-}")
-    yield Word.raw(line, origin, plain if runtime.name != "shifter" else ":")
+    yield Word.raw(line, origin, plain if runtime.name != "shifter" else "")

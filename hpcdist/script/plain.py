@@ -38,7 +38,18 @@ _KNOWN: Final = frozenset({
 })  # fmt: skip
 """Launchers of which the plain script knows what they need."""
 
-BLOCKS: Final = ("head", "enter", "setup", "variables", "nodes", "files", "task", "launcher", "launch")
+BLOCKS: Final = (
+    "head",
+    "enter",
+    "setup",
+    "variables",
+    "nodes",
+    "container",
+    "files",
+    "task",
+    "launcher",
+    "launch",
+)
 """The templates of a script, in their order."""
 
 _IDS: Final = {
@@ -61,7 +72,7 @@ def is_plain(plan: Plan) -> bool:
         or plan.completion.elastic
         or plan.identity.framework == "ray"
         or (plan.has_servers and not plan.role_launches and plan.launch.launcher != "processes")
-        or (container and (container.entrypoint or container.runtime == "edf"))
+        or (container and container.entrypoint)
     )
 
 
@@ -162,10 +173,16 @@ class PlainJob:
     @property
     def setup(self) -> Iterator[Raw]:
         """The lines of setup."""
-        for word in self.plan.environment.setup:
+        for word in (word for word in self.plan.environment.setup if word.origin.kind != "container"):
             if " source " in word.text:
                 yield Raw("# shellcheck source=/dev/null # the site's own file")
             yield self._annotated(word)
+
+    @property
+    def container_setup(self) -> Iterator[Raw]:
+        """The lines for a container, behind the variables that it may get."""
+        own = (word for word in self.plan.environment.setup if word.origin.kind == "container")
+        return map(self._annotated, (word for word in own if word.plain != ""))
 
     @property
     def modules(self) -> Raw:
@@ -241,7 +258,7 @@ class PlainJob:
     @property
     def needs_folder(self) -> bool:
         """Whether the script writes files, or names the folder for them."""
-        named = ("HPCDIST_RUN_DIR", "HPCDIST_OUTPUTS", "HPCDIST_CHECKPOINTS")
+        named = ("HPCDIST_RUN_DIR", "HPCDIST_RUN_DIR/logs", "HPCDIST_OUTPUTS", "HPCDIST_CHECKPOINTS")
         return bool(any(map(self.uses, named)) or self.hostfiles)
 
     @property

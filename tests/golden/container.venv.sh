@@ -19,11 +19,11 @@
 #SBATCH --gpus-per-node=4
 # container: 2 tasks by srun, 2 nodes, 8 GPUs, for site snellius. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -32,9 +32,6 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
 module load 2024 || fail "'module load 2024' failed on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
 module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0 || fail "'module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0' failed on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
-type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
-[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
-[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 
 export PYTHONUNBUFFERED=1  # default
 # For pytorch.
@@ -42,15 +39,21 @@ export OMP_NUM_THREADS=16  # framework pytorch
 # The experiment's own variables.
 export GREETING="it's \$HOME"  # container.yml environment.env_vars.GREETING
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
-# Where the tasks meet: the first node.
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 mkdir -p "$HPCDIST_RUN_DIR/logs"
+
+type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 
 # The experiment's commands.
 commands=$(
@@ -61,19 +64,20 @@ source venv/bin/activate && exec torchrun --nnodes=2 --nproc-per-node=4 --rdzv-b
 COMMAND
 )
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 2)) || fail "srun started $SLURM_NTASKS tasks, the plan has 2"
+  ((SLURM_NTASKS == 2)) || fail "srun started $SLURM_NTASKS tasks, and 2 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
   export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
-  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -ra nodes <<<"$HPCDIST_HOSTS"
   export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
   export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:0:4}")
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch

@@ -12,8 +12,8 @@
 #flux: --setattr=rdzv_get_en=0
 # horovod-digits: 16 tasks by flux, 4 nodes, 16 GPUs, for site tuolumne-like. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
 
@@ -21,26 +21,28 @@ export PYTHONUNBUFFERED=1
 # The settings of tuolumne-like.
 export NCCL_NET_GDR_LEVEL=3 NCCL_MIN_NCHANNELS=24 NCCL_CROSS_NIC=1 NCCL_SOCKET_IFNAME=hsi0
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 read -ra nodes < <(flux hostlist --expand local)
-((${#nodes[@]} == 4)) || fail "this job has ${#nodes[@]} nodes, the plan 4"
+((${#nodes[@]} == 4)) || fail "this job has ${#nodes[@]} nodes, and 4 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((FLUX_JOB_SIZE == 16)) || fail "flux started $FLUX_JOB_SIZE tasks, the plan has 16"
+  ((FLUX_JOB_SIZE == 16)) || fail "flux started $FLUX_JOB_SIZE tasks, and 16 are needed"
   export HPCDIST_RANK=$FLUX_TASK_RANK HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (ROCR_VISIBLE_DEVICES), and 4 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-24}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec python examples/horovod_digits.py --lr=0.02 --epochs=10

@@ -20,11 +20,11 @@
 #SBATCH --mem=1000M
 # mxnet: 6 tasks by srun, 2 nodes, 3 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -34,17 +34,18 @@ export DMLC_NUM_WORKER=3 DMLC_NUM_SERVER=2
 # The settings of testbed.
 export DMLC_INTERFACE=eth0
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(
   scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0"
   scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1"
 )
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
-# Where the tasks meet: the first node.
+# The rendezvous address: the first node.
 HPCDIST_HEAD_ADDRESS=$(getent ahostsv4 "${nodes[0]}" | awk '!/^127/ {print $1; exit}')
 [[ $HPCDIST_HEAD_ADDRESS ]] || fail "${nodes[0]} has no address that other nodes could reach"
 export HPCDIST_HEAD_ADDRESS
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export DMLC_PS_ROOT_URI=$HPCDIST_HEAD_ADDRESS DMLC_PS_ROOT_PORT=$HPCDIST_PORT
 
@@ -56,7 +57,7 @@ hosts() {
   done
 }
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -76,12 +77,13 @@ task() {
     cpus=2 gpu=0 count=0
   fi
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  ((${#gpus[@]} >= gpu + count)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and $((gpu + count)) are needed on its node"
   export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   [[ $HPCDIST_ROLE != master ]] || export DMLC_ROLE=scheduler

@@ -23,11 +23,11 @@
 # operations: 1 task by srun, 1 node, 1 GPU, for site testbed. Written by hpcdist 0.1.0.
 # This is one attempt: only `hpcdist submit` starts another.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -37,26 +37,28 @@ export GLOO_SOCKET_IFNAME=eth0
 # The experiment's own variables.
 export MESSAGE="it's \$5 & \`more\`" DEBUG=true
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
-# Where the tasks meet: the first node.
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, and 1 are needed"
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS MASTER_PORT=$HPCDIST_PORT
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 1)) || fail "srun started $SLURM_NTASKS tasks, the plan has 1"
+  ((SLURM_NTASKS == 1)) || fail "srun started $SLURM_NTASKS tasks, and 1 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=1 HPCDIST_LOCAL_SIZE=1
   export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1 on its node"
+  ((${#gpus[@]} >= 1)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 1 are needed on its node"
   export CUDA_VISIBLE_DEVICES=${gpus[0]}
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export WORLD_SIZE=$HPCDIST_SIZE RANK=$HPCDIST_RANK LOCAL_RANK=0 LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE

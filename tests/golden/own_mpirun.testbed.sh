@@ -13,17 +13,17 @@
 #SBATCH --gres=gpu:a100:4
 # own-mpirun: 8 tasks by the command, 2 nodes, 8 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK # srun since 22.05 does not take it from the job
 
 export PYTHONUNBUFFERED=1
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
 # The hosts with their numbers of tasks.

@@ -11,8 +11,8 @@
 #PBS -W umask=027
 # parameter-servers: 4 tasks by mpirun, 2 nodes, 2 GPUs, for site cabeus-like. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
@@ -20,9 +20,9 @@ unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
 export PYTHONUNBUFFERED=1
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 for name in "${nodes[@]:0:1}"; do
   (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 3)) || fail "PBS has not 3 tasks on $name, where the plan has them"
 done
@@ -30,6 +30,7 @@ for name in "${nodes[@]:1:1}"; do
   (($(grep -cxF -- "$name" "$PBS_NODEFILE") == 1)) || fail "PBS has not 1 tasks on $name, where the plan has them"
 done
 export HPCDIST_HOSTS="${nodes[*]}"
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 export HPCDIST_OUTPUTS=${HPCDIST_OUTPUTS:-$HPCDIST_RUN_DIR/outputs}
@@ -60,7 +61,7 @@ hostfile_ps=$HPCDIST_RUN_DIR/hostfile.ps.${PBS_JOBID%%[!0-9]*}
 printf '%s slots=1\n' "${nodes[@]:1:1}" >"$hostfile_ps" ||
   fail "cannot write $hostfile_ps; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -81,13 +82,14 @@ task() {
   fi
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  ((${#gpus[@]} >= gpu + count)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and $((gpu + count)) are needed on its node"
   export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
   export OMP_NUM_THREADS=$cpus
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export TF_CONFIG="{\"cluster\": {\"chief\": [${HPCDIST_PEERS_master#,}], \"worker\": [${HPCDIST_PEERS_worker#,}], \"ps\": [${HPCDIST_PEERS_ps#,}]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"

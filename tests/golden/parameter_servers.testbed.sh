@@ -20,23 +20,24 @@
 #SBATCH --mem=500M
 # parameter-servers: 4 tasks by srun, 2 nodes, 2 GPUs, for site testbed. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
 export PYTHONUNBUFFERED=1
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(
   scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0"
   scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1"
 )
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 export HPCDIST_OUTPUTS=${HPCDIST_OUTPUTS:-$HPCDIST_RUN_DIR/outputs}
@@ -62,7 +63,7 @@ hosts() {
   done
 }
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -82,12 +83,13 @@ task() {
     cpus=1 gpu=0 count=0
   fi
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  ((${#gpus[@]} >= gpu + count)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and $((gpu + count)) are needed on its node"
   export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:gpu:count}")
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export TF_CONFIG="{\"cluster\": {\"chief\": [${HPCDIST_PEERS_master#,}], \"worker\": [${HPCDIST_PEERS_worker#,}], \"ps\": [${HPCDIST_PEERS_ps#,}]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"

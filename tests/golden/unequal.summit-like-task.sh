@@ -10,23 +10,23 @@
 #BSUB -rn
 # unequal: 6 tasks by jsrun, 1 node, 6 GPUs, for site summit-like-task. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
 mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk 'NR > 1 {print $1}')
-((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, the plan 1"
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, and 1 are needed"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((JSM_NAMESPACE_SIZE == 6)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 6"
+  ((JSM_NAMESPACE_SIZE == 6)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, and 6 are needed"
   export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=6
   if ((HPCDIST_RANK < 1)); then
     export HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=6 HPCDIST_NODE=0
@@ -37,9 +37,10 @@ task() {
   fi
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= gpu + count)) || fail "it sees ${#gpus[@]} GPUs, the plan has $((gpu + count)) on its node"
+  ((${#gpus[@]} >= gpu + count)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and $((gpu + count)) are needed on its node"
   export OMP_NUM_THREADS=${HPCDIST_THREADS:-$cpus}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

@@ -25,8 +25,9 @@ from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.conditions import ConditionalText, text_of
 from hpcdist.site.dialects.container import Runtime
-from hpcdist.words import quote
+from hpcdist.words import in_double_quotes, quote
 
+_RUN: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
 _DRIVER: Final = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -54,33 +55,74 @@ class Edf(Enroot):
     ) -> Iterator[Word]:
         """Yield the line that writes the job's file."""
         binds = (f'"{bind.text}"' for bind in container.binds)
-        annotations = (
-            quote(f"{name}={text_of(item)}")
+        annotations = {
+            name: text_of(item)
             for name, item in runtime.annotations.items()
             if not isinstance(item, ConditionalText) or job.facts.satisfies(item)
-        )
+        }
+        notes = (quote(f"{name}={text}") for name, text in annotations.items())
         own = names(variables)
         driver = (
             [f"{_DRIVER}=all"] if runtime.gpus and job.gpus.library == "nccl" and _DRIVER not in own else []
         )
         folder = quote(container.workdir) if container.workdir else '"$PWD"'
-        words = (quote(container.image), folder, *binds, "--", *annotations, "--", *driver, *own)
+        words = (quote(container.image), folder, *binds, "--", *notes, "--", *driver, *own)
         # The variables of the tasks may stand in mounts.
         text = f'write_edf "$(environment; edf_text {" ".join(words)})"'
-        yield Word.raw(text, Origin("container", self.name))
+        yield Word.raw(text, Origin("container", self.name), _plain(container, annotations, driver, own))
 
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
     ) -> tuple[Word, ...]:
         """Return srun's option, and the site's."""
         del container, environment
-        file = Word.raw('--environment="$HPCDIST_JOB_DIR/environment.toml"', job.origins["image"])
+        plain = '--environment="$environment"'
+        file = Word.raw('--environment="$HPCDIST_JOB_DIR/environment.toml"', job.origins["image"], plain)
         return (file, *args(job, runtime))
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
         """Return nothing: all that srun starts is inside already."""
         del job, container, runtime
         return ()
+
+
+def _plain(
+    container: Container, annotations: Mapping[str, str], driver: Sequence[str], own: Sequence[str]
+) -> str:
+    """Return the lines of a plain script that write the file; a run directory may be there or not."""
+    image, find, key = container.image, "", "image"
+    own_settings = [
+        *(["[annotations]"] if annotations else []),
+        *(f'{name} = "{in_double_quotes(text)}"' for name, text in annotations.items()),
+        "[env]",
+        *('{0} = "{2}"'.format(*item.partition("=")) for item in driver),
+    ]
+    if image.endswith(".toml"):
+        key, own_settings = "base_environment", ["[env]"]
+    elif "/" not in image:
+        found = f"[[ ! -e $folder/{quote(image)}.toml ]] || key=base_environment"
+        find, key = f"key=image\nfor folder in ${{EDF_PATH//:/ }} ~/.edf; do {found}; done\n", "$key"
+        own_settings = ["END", "  [[ $key != image ]] || cat <<END", *own_settings]
+    place = in_double_quotes(image)
+    mounts = ", ".join(f'"{bind.text}"' for bind in container.binds if bind.text != _RUN)
+    return "\n".join(
+        (
+            f"{find}environment=${{HPCDIST_RUN_DIR:-$PWD}}/environment.$SLURM_JOB_ID.toml",
+            f'run=${{HPCDIST_RUN_DIR:+", \\"{_RUN}\\""}}',
+            "{",
+            "  cat <<END",
+            f'{key} = "{f"$PWD/{place}" if image.startswith(".") else place}"',
+            f'workdir = "{in_double_quotes(container.workdir) if container.workdir else "$PWD"}"',
+            f"mounts = [{mounts}$run]",
+            *own_settings,
+            "END",
+            *(["  [[ $key == image ]] || echo '[env]'"] if key == "$key" else []),
+            f"  for name in {' '.join(own)}; do",
+            '    [[ ! -v $name ]] || echo "$name = \\"${!name//\\"/\\\\\\"}\\""',
+            "  done",
+            '} >"$environment" || fail "cannot write $environment; is the disk full?"',
+        )
+    )
 
 
 EDF: Final = Edf()

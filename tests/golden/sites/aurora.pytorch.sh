@@ -23,8 +23,8 @@
 #PBS -l filesystems=home:flare
 # pytorch: 24 tasks by pals, 2 nodes, 24 GPUs, for site aurora. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
@@ -52,12 +52,13 @@ export FI_PROVIDER=cxi  # site aurora: fabric.env.FI_PROVIDER
 export PALS_PMI=pmix  # site aurora: fabric.env.PALS_PMI
 export FI_MR_CACHE_MONITOR=userfaultfd  # site aurora: fabric.env.FI_MR_CACHE_MONITOR
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
-# Where the tasks meet: the first node.
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]%%.*}.hsn.cm.aurora.alcf.anl.gov
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
@@ -68,20 +69,22 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((PMI_SIZE == 24)) || fail "pals started $PMI_SIZE tasks, the plan has 24"
+  ((PMI_SIZE == 24)) || fail "pals started $PMI_SIZE tasks, and 24 are needed"
   export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=24 HPCDIST_LOCAL_SIZE=12
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 12)) HPCDIST_NODE=$((HPCDIST_RANK / 12))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ZE_AFFINITY_MASK ]] || IFS=, read -ra gpus <<<"$ZE_AFFINITY_MASK"
-  ((${#gpus[@]} >= 12)) || fail "it sees ${#gpus[@]} GPUs, the plan has 12 on its node"
+  ((${#gpus[@]} >= 12)) ||
+    fail "it sees ${#gpus[@]} GPUs (ZE_AFFINITY_MASK), and 12 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=4
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch

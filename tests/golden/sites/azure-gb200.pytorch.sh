@@ -27,11 +27,11 @@
 #SBATCH --mem=0
 # pytorch: 8 tasks by srun, 2 nodes, 8 GPUs, for site azure-gb200. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -42,10 +42,6 @@ type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"
 if [[ -r /etc/profile.d/modules.sh ]]; then source /etc/profile.d/modules.sh; else fail "there is no /etc/profile.d/modules.sh on $(uname -n)"; fi  # site azure-gb200: source
 module load mpi/hpcx || fail "'module load mpi/hpcx' failed (site azure-gb200: modules) on $(uname -n)"  # site azure-gb200: modules
 export LD_LIBRARY_PATH="/usr/local/nccl-rdma-sharp-plugins/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site azure-gb200: setup
-hpcdist_image=${HPCDIST_RUN_DIR:-$PWD}/pytorch-24-08-py3.sqsh
-[[ -s $hpcdist_image ]] || { enroot import --output "$hpcdist_image.$$" 'docker://nvcr.io#nvidia/pytorch:24.08-py3' && mv "$hpcdist_image.$$" "$hpcdist_image"; } ||
-  fail "enroot cannot fetch docker://nvcr.io#nvidia/pytorch:24.08-py3 on $(uname -n)"  # container pyxis
-[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} || :${LOADEDMODULES:-}: == *:mpi/hpcx[:/]* ]] ||
   fail "module mpi/hpcx cannot be loaded on $(uname -n)"
@@ -69,26 +65,34 @@ export UCX_NET_DEVICES=mlx5_ib0:1  # site azure-gb200: fabric.env.UCX_NET_DEVICE
 export MELLANOX_VISIBLE_DEVICES=all  # site azure-gb200: fabric.env.MELLANOX_VISIBLE_DEVICES (in a container)
 export GLOO_SOCKET_IFNAME=eth0  # site azure-gb200: fabric.interface
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
-# Where the tasks meet: the first node.
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+hpcdist_image=${HPCDIST_RUN_DIR:-$PWD}/pytorch-24-08-py3.sqsh
+[[ -s $hpcdist_image ]] || { enroot import --output "$hpcdist_image.$$" 'docker://nvcr.io#nvidia/pytorch:24.08-py3' && mv "$hpcdist_image.$$" "$hpcdist_image"; } ||
+  fail "enroot cannot fetch docker://nvcr.io#nvidia/pytorch:24.08-py3 on $(uname -n)"  # container pyxis
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container pyxis
+
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, the plan has 8"
+  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, and 8 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
-  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-32}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch

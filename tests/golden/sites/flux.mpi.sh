@@ -8,31 +8,31 @@
 #flux: --cores-per-slot=4
 # mpi: 8 tasks by flux, 2 nodes, for site flux. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
 
 export PYTHONUNBUFFERED=1
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 read -ra nodes < <(flux hostlist --expand local)
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((FLUX_JOB_SIZE == 8)) || fail "flux started $FLUX_JOB_SIZE tasks, the plan has 8"
+  ((FLUX_JOB_SIZE == 8)) || fail "flux started $FLUX_JOB_SIZE tasks, and 8 are needed"
   export HPCDIST_RANK=$FLUX_TASK_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec ./simulate

@@ -25,11 +25,11 @@
 #SBATCH --network=disable_rdzv_get
 # pytorch: 16 tasks by srun, 2 nodes, 16 GPUs, for site frontier. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -45,9 +45,6 @@ export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
 module load cray-mpich-abi || fail "'module load cray-mpich-abi' failed on $(uname -n)"  # site frontier: container.setup
 export APPTAINER_CONTAINLIBS=/usr/lib64/libcxi.so.1,/usr/lib64/libjson-c.so.5,/lib64/libtinfo.so.6,/usr/lib64/libnl-3.so.200,/usr/lib64/libgfortran.so.5,/usr/lib64/libjansson.so.4,/usr/lib64/libxpmem.so.0  # site frontier: container.setup
-type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
-[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
-[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in PrgEnv-gnu/8.7.0 cpe/26.03 rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a; do
   [[ :${LOADEDMODULES:-}: == *":$name"[:/]* ]] || fail "module $name cannot be loaded on $(uname -n)"
@@ -70,28 +67,34 @@ export FI_CXI_RDZV_EAGER_SIZE=0  # site frontier: fabric.together.0: alt_read ne
 export FI_CXI_RDZV_THRESHOLD=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
 export FI_CXI_RDZV_GET_MIN=0  # site frontier: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
-# Where the tasks meet: the first node.
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
+# The rendezvous address: the first node.
 HPCDIST_HEAD_ADDRESS=$(getent ahostsv4 "${nodes[0]}" | awk '!/^127/ {print $1; exit}')
 [[ $HPCDIST_HEAD_ADDRESS ]] || fail "${nodes[0]} has no address that other nodes could reach"
 export HPCDIST_HEAD_ADDRESS
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
+
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 16)) || fail "srun started $SLURM_NTASKS tasks, the plan has 16"
+  ((SLURM_NTASKS == 16)) || fail "srun started $SLURM_NTASKS tasks, and 16 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=8
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 8)) HPCDIST_NODE=$((HPCDIST_RANK / 8))
-  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   IFS=, read -ra gpus <<<"${ROCR_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  ((${#gpus[@]} >= 1)) ||
+    fail "it sees ${#gpus[@]} GPUs (ROCR_VISIBLE_DEVICES), and 1 are needed"
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-7}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   mkdir -p "$MIOPEN_USER_DB_PATH"  # site frontier: task_setup

@@ -23,8 +23,8 @@
 #PBS -V
 # pytorch: 2 tasks by mpirun, 2 nodes, 8 GPUs, for site gadi. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
@@ -35,12 +35,13 @@ export PYTHONUNBUFFERED=1  # default
 # For pytorch.
 export OMP_NUM_THREADS=12  # framework pytorch
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
-# Where the tasks meet: the first node.
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + ${PBS_JOBID%%[!0-9]*} % 750 * 16))
 export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-${PBS_JOBID%%[!0-9]*}}
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
@@ -51,23 +52,24 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s slots=1\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 2"
+  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 2 are needed"
   export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
   export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
   [[ -v CUDA_VISIBLE_DEVICES ]] || ((${#gpus[@]} == 4)) ||
     fail "the job has 4 of ${#gpus[@]} GPUs here, and nothing says which: ask for all, or for whole nodes"
   export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:0:4}")
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch

@@ -9,8 +9,8 @@
 #BSUB -rn
 # mpi: 8 tasks by jsrun, 2 nodes, for site lassen. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
@@ -20,16 +20,16 @@ export PYTHONUNBUFFERED=1
 export IBV_FORK_SAFE=1 HCOLL_ENABLE_SHARP=0 OMPI_MCA_coll_hcoll_enable=0 PAMI_MAX_NUM_CACHED_PAGES=0
 export NVSHMEM_MPI_LIB_NAME=libmpi_ibm.so
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((JSM_NAMESPACE_SIZE == 8)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 8"
+  ((JSM_NAMESPACE_SIZE == 8)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, and 8 are needed"
   export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
-    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, and should be $HPCDIST_LOCAL_RANK"
   export OMP_NUM_THREADS=$HPCDIST_THREADS
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

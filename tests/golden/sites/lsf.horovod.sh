@@ -17,18 +17,18 @@
 #BSUB -rn
 # horovod: 2 tasks by mpirun, 2 nodes, for site lsf. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1  # default
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
 mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk '{print $1}')
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
@@ -37,18 +37,18 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$LSB_JOBID
 printf '%s slots=1\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 2"
+  ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 2 are needed"
   export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
   export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

@@ -23,31 +23,33 @@
 #SBATCH --gpus-per-node=a100:4
 # horovod: 8 tasks by srun, 2 nodes, 8 GPUs, for site narval. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
 export PYTHONUNBUFFERED=1  # default
 
-((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, the plan 2"
+((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, and 2 are needed"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, the plan has 8"
+  ((SLURM_NTASKS == 8)) || fail "srun started $SLURM_NTASKS tasks, and 8 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
-  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
     fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-12}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec python train.py

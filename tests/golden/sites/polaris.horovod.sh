@@ -25,8 +25,8 @@
 #PBS -l filesystems=home:eagle
 # horovod: 8 tasks by pals, 2 nodes, 8 GPUs, for site polaris. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
@@ -48,9 +48,9 @@ export FI_MR_CACHE_MONITOR=userfaultfd  # site polaris: fabric.env.FI_MR_CACHE_M
 export FI_CXI_DISABLE_HOST_REGISTER=1  # site polaris: fabric.env.FI_CXI_DISABLE_HOST_REGISTER
 export FI_CXI_DEFAULT_CQ_SIZE=131072  # site polaris: fabric.env.FI_CXI_DEFAULT_CQ_SIZE
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
@@ -59,20 +59,22 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((PMI_SIZE == 8)) || fail "pals started $PMI_SIZE tasks, the plan has 8"
+  ((PMI_SIZE == 8)) || fail "pals started $PMI_SIZE tasks, and 8 are needed"
   export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=16
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

@@ -19,26 +19,27 @@
 #BSUB -rn
 # horovod: 12 tasks by jsrun, 2 nodes, 12 GPUs, for site summit. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1  # default
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((JSM_NAMESPACE_SIZE == 12)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 12"
+  ((JSM_NAMESPACE_SIZE == 12)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, and 12 are needed"
   export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=12 HPCDIST_LOCAL_SIZE=6
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 6)) HPCDIST_NODE=$((HPCDIST_RANK / 6))
   ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
-    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, and should be $HPCDIST_LOCAL_RANK"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  ((${#gpus[@]} >= 1)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 1 are needed"
   export OMP_NUM_THREADS=$HPCDIST_THREADS
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

@@ -19,40 +19,42 @@
 #BSUB -rn
 # pytorch: 12 tasks by jsrun, 2 nodes, 12 GPUs, for site summit. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${LSB_JOBID:-} ]] || fail "this script is for bsub"
 cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mounted there?"
 
 export PYTHONUNBUFFERED=1  # default
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 # Ranks follow jsrun's own order of hosts.
 # shellcheck disable=SC2016 # each task expands it
 mapfile -t nodes < <(
   jsrun --nrs=2 --tasks_per_rs=1 --cpu_per_rs=1 --rs_per_host=1 \
     bash -c 'echo "$JSM_NAMESPACE_RANK $(uname -n)"' </dev/null | sort -n | cut -d " " -f 2
 )
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
-# Where the tasks meet: the first node.
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + LSB_JOBID % 750 * 16))
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${JSM_NAMESPACE_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((JSM_NAMESPACE_SIZE == 12)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, the plan has 12"
+  ((JSM_NAMESPACE_SIZE == 12)) || fail "jsrun started $JSM_NAMESPACE_SIZE tasks, and 12 are needed"
   export HPCDIST_RANK=$JSM_NAMESPACE_RANK HPCDIST_SIZE=12 HPCDIST_LOCAL_SIZE=6
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 6)) HPCDIST_NODE=$((HPCDIST_RANK / 6))
   ((JSM_NAMESPACE_LOCAL_RANK == HPCDIST_LOCAL_RANK)) ||
-    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, in the plan number $HPCDIST_LOCAL_RANK"
+    fail "it is number $JSM_NAMESPACE_LOCAL_RANK on its node, and should be $HPCDIST_LOCAL_RANK"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  ((${#gpus[@]} >= 1)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 1 are needed"
   export OMP_NUM_THREADS=$HPCDIST_THREADS
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch

@@ -20,8 +20,8 @@
 # horovod: 8 tasks by mpirun, 2 nodes, 8 GPUs, for site tsubame4. Written by hpcdist 0.1.0.
 # Submit it by `qsub -g proj FILE`: no directive can hold this option.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${JOB_ID:-} ]] || fail "this script is for qsub"
 # Launchers start what runs on other hosts by ssh: deleting a job leaves behind what qrsh -inherit started.
@@ -29,9 +29,9 @@ export OMPI_MCA_plm_rsh_disable_qrsh=1 HYDRA_LAUNCHER=ssh I_MPI_HYDRA_BOOTSTRAP=
 
 export PYTHONUNBUFFERED=1  # default
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(awk -v here="$HOSTNAME" 'BEGIN {print here} $1 != here && !seen[$1]++ {print $1}' "$PE_HOSTFILE")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
@@ -40,20 +40,22 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$JOB_ID
 printf '%s slots=4\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((OMPI_COMM_WORLD_SIZE == 8)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, the plan has 8"
+  ((OMPI_COMM_WORLD_SIZE == 8)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 8 are needed"
   export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= 4)) || fail "it sees ${#gpus[@]} GPUs, the plan has 4 on its node"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-48}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank

@@ -23,8 +23,8 @@
 #flux: --setattr=rdzv_get_en=0
 # horovod: 8 tasks by flux, 2 nodes, 8 GPUs, for site tuolumne. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${FLUX_ENCLOSING_ID:-} ]] || fail "this script is for flux batch"
 
@@ -54,25 +54,26 @@ export FI_CXI_RDZV_EAGER_SIZE=0  # site tuolumne: fabric.together.0: alt_read ne
 export FI_CXI_RDZV_THRESHOLD=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
 export FI_CXI_RDZV_GET_MIN=0  # site tuolumne: fabric.together.0: alt_read needs the driver's get protocol off (rccl, framework not mpi)
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 read -ra nodes < <(flux hostlist --expand local)
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((FLUX_JOB_SIZE == 8)) || fail "flux started $FLUX_JOB_SIZE tasks, the plan has 8"
+  ((FLUX_JOB_SIZE == 8)) || fail "flux started $FLUX_JOB_SIZE tasks, and 8 are needed"
   export HPCDIST_RANK=$FLUX_TASK_RANK HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   read -ra nodes <<<"$HPCDIST_HOSTS"
   read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "the plan has it on ${nodes[HPCDIST_NODE]}"
+  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
-  ((${#gpus[@]} >= 1)) || fail "it sees ${#gpus[@]} GPUs, the plan has 1"
+  ((${#gpus[@]} >= 1)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 1 are needed"
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-21}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   exec python train.py

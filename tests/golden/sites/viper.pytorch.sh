@@ -23,11 +23,11 @@
 #SBATCH --gres=gpu:2
 # pytorch: 4 tasks by srun, 2 nodes, 4 GPUs, for site viper. Written by hpcdist 0.1.0.
 
-set +efu +o pipefail # whatever the login shell has exported
-fail() { echo "hpcdist: $*" >&2; exit 86; }
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
-# What the submitting shell, or sbatch for the job, has set are no options of srun.
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
@@ -35,33 +35,37 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
 module load apptainer/1.4.3 || fail "'module load apptainer/1.4.3' failed on $(uname -n)"  # site viper: container.setup
-type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
-[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
-[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 
 export PYTHONUNBUFFERED=1  # default
 
-# The nodes, in the order of the plan.
+# The nodes, in the order of the ranks.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, the plan 2"
-# Where the tasks meet: the first node.
+((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
+# The rendezvous address: the first node.
 export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
 export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks that it is where the plan has it, sets its variables, and becomes the program.
+type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+[[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
+
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  ((SLURM_NTASKS == 4)) || fail "srun started $SLURM_NTASKS tasks, the plan has 4"
+  ((SLURM_NTASKS == 4)) || fail "srun started $SLURM_NTASKS tasks, and 4 are needed"
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=2
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 2)) HPCDIST_NODE=$((HPCDIST_RANK / 2))
-  ((SLURM_NODEID == HPCDIST_NODE)) || fail "srun put it on node $SLURM_NODEID of the job, the plan on $HPCDIST_NODE"
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
-  ((${#gpus[@]} >= 2)) || fail "it sees ${#gpus[@]} GPUs, the plan has 2 on its node"
+  ((${#gpus[@]} >= 2)) ||
+    fail "it sees ${#gpus[@]} GPUs (ROCR_VISIBLE_DEVICES), and 2 are needed on its node"
+  # Each rank sees all GPUs of its node; its own has the number of its rank there.
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-24}
-  # NCCL and InfiniBand need what the node allows of open files and pinned memory.
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
   export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch

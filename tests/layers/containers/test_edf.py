@@ -14,6 +14,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.host.resources import shipped
 from hpcdist.plan.model import Plan
+from hpcdist.script.plain import render_plain
 from hpcdist.script.renderer import render_job, runtime
 from tests.layers.containers.sites import IMAGE, boxed, two_tasks
 from tests.plans import WRAPPER, words
@@ -86,6 +87,38 @@ def test_without_gpus_and_with_a_folder_of_the_image(tmp_path: Path) -> None:
         {"com": {"hooks": {"cxi": {"enabled": "true"}}}},
         False,
     )
+
+
+@pytest.mark.parametrize("image", [None, "mine", "mine.toml", "/e/mine.toml", "ubuntu"])
+def test_a_plain_script_writes_the_same(tmp_path: Path, image: str | None) -> None:
+    (tmp_path / "edf").mkdir()
+    (tmp_path / "edf" / "mine.toml").write_text("")
+    machine = boxed("edf", annotations=ANNOTATIONS, binds=["/opt/x", "$HOME/d:/d:ro"])
+    plan = two_tasks(machine, image) if image else two_tasks(machine)
+    before, _ = written(plan, tmp_path, EDF_PATH=f"/nowhere:{tmp_path}/edf")
+    here = tmp_path / "here"
+    here.mkdir()
+    script = render_plain(plan)
+    begin, end = script.index("[[ $PWD${HPCDIST_RUN"), script.index("# Each task checks")
+    exports = "\n".join(line for line in script.splitlines() if line.startswith("export "))
+    text = f"{exports}\n{script[begin:end]}\necho $environment"
+    environ = {"PATH": os.defpath, "HOME": str(tmp_path), "EDF_PATH": f"/nowhere:{tmp_path}/edf"}
+    environ |= {"SLURM_JOB_ID": "7", "HPCDIST_RUN_DIR": str(tmp_path)}
+    done = subprocess.run(
+        ["bash"], input=text, cwd=here, env=environ, capture_output=True, text=True, check=True
+    )
+    found = toml.loads((tmp_path / "environment.7.toml").read_text())
+    old, own = f'{tmp_path}/a "b" \\ $${{c}}', str(here)
+    expected = {
+        key: value.replace(old, own) if isinstance(value, str) else value for key, value in before.items()
+    }
+    expected["mounts"] = sorted(
+        mount.replace(old, own).replace("/run:/run", f"{tmp_path}:{tmp_path}") for mount in before["mounts"]
+    )
+    assert {"annotations": {}, **found, "mounts": sorted(found["mounts"])} == {
+        "annotations": {},
+        **expected,
+    }, done.stderr
 
 
 @pytest.mark.parametrize("image", ["mine", "mine.toml", "/e/mine.toml"])
