@@ -16,7 +16,6 @@ from hpcdist.errors import ConfigError, Problem, comma_list
 from hpcdist.experiment.batch_specs import AwaitedJob, Dependency, WaitCondition
 from hpcdist.experiment.model import Experiment
 from hpcdist.runs import elements, endings, finding, standing
-from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, of_jobs, status
@@ -43,7 +42,9 @@ class _Awaited(NamedTuple):
         """How it ended; None while it lives."""
         found = self.report.status
         if self.element and found.state.is_final and found.state is not JobState.COMPLETED:
-            ends, others = endings.read(self._job.job, _numbers(self._job)) if self._job.job else ({}, None)
+            ends, others = (
+                endings.read(self._job.job, finding.elements_of(self._job)) if self._job.job else ({}, None)
+            )
             found = ends.get(int(self.element), others or found)
         return found if found.state.is_final else None
 
@@ -57,7 +58,7 @@ class _Awaited(NamedTuple):
     @property
     def _job(self) -> Run:
         """The last job that has the element."""
-        having = (job for job in reversed(self.run.jobs) if int(self.element) in _numbers(job))
+        having = (job for job in reversed(self.run.jobs) if int(self.element) in finding.elements_of(job))
         return next(having, self.run)
 
     def ids(self) -> list[AwaitedJob]:
@@ -235,8 +236,3 @@ def _never(wait: WaitCondition, one: _Awaited, end: Status) -> Problem:
     message += " its failure" if wait.awaited == "afternotok" else " its success"
     hint = f"wait for a later run of it, or write `afterany:{one.name}`"
     return Problem(message, _PATH, hint, word=one.name)
-
-
-def _numbers(job: Run) -> Elements:
-    """Return the elements or trials of a job."""
-    return endings.elements(job.job) if job.job else Elements()

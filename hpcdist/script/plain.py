@@ -25,7 +25,7 @@ from hpcdist.script.exports import NAME, WIDTH, Exports, one_line
 from hpcdist.script.lines import Lines
 from hpcdist.script.places import Places
 from hpcdist.script.renderer import environment, render
-from hpcdist.script.starting import Starting
+from hpcdist.script.starting import ENTRYPOINT, Starting
 from hpcdist.words import Raw, quote
 
 _MODULE: Final = re.compile(r"(?:^|[;&|] *)(?:module|ml) ", re.MULTILINE)
@@ -72,7 +72,7 @@ def is_plain(plan: Plan) -> bool:
         or plan.completion.elastic
         or plan.identity.framework == "ray"
         or (plan.has_servers and not plan.role_launches and plan.launch.launcher != "processes")
-        or (container and container.entrypoint)
+        or (container and container.entrypoint and not plan.identity.command.startswith(ENTRYPOINT))
     )
 
 

@@ -23,6 +23,9 @@ _ENDS_BY_ITSELF: Final = frozenset({"srun", "flux", "processes"})
 ``srun`` ends its tasks at once when it gets TERM; Slurm signals them itself. The others are functions.
 """
 
+ENTRYPOINT: Final = '"$@"'
+"""What a command has in place of the words that start the entrypoint of an image."""
+
 _SIGNALS: Final = "trap 'exit $(($? ? $? : 143))' TERM INT HUP\ntrap : USR1 USR2\n"
 """In front of commands whose shell stays: on a signal it awaits its program, and starts no other."""
 
@@ -53,6 +56,9 @@ class Starting:
     def _parts(self) -> tuple[str, list[str], str]:
         """What each task runs: lines, words in front of a command, and that command."""
         command = self.plan.identity.command.strip("\n")
+        if self.plan.container and self.plan.container.entrypoint:
+            *starts, last = map(_text_of, self.plan.words[self.plan.words.index(TASK_WRAPPER) + 2 :])
+            return "", starts, f"{last} {command.removeprefix(ENTRYPOINT).strip()}".strip()
         words = [*self._prefix]
         if START not in command:
             return "", [*map(_text_of, words)], command

@@ -12,6 +12,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM
+from hpcdist.script.plain import render_plain
 from hpcdist.site.model import Site
 from tests.layers.containers.sites import IMAGE, OWN, boxed, two_tasks
 from tests.plans import WRAPPER, warnings_of, words
@@ -42,6 +43,16 @@ def test_apptainer_starts_the_runscript() -> None:
         "/.singularity.d/runscript",
     ]
     assert plan.identity.command == '"$@" --lr 0.1 "$HPCDIST_RANK"'
+
+
+def test_a_plain_script_execs_what_starts_it() -> None:
+    script = render_plain(entrypoint(boxed("apptainer", env={"B": "x y"})))
+    task = script[script.index("  exec env") : script.index("\n}\n")]
+    assert " ".join(task.replace("\\\n", "").split()) == (
+        'exec env APPTAINER_NO_EVAL=1 apptainer exec --nv --bind "$PWD:$PWD" '
+        '${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} --pwd "$PWD" "$hpcdist_image" '
+        "env 'B=x y' /.singularity.d/runscript --lr 0.1 \"$HPCDIST_RANK\""
+    )
 
 
 def test_singularity_reads_a_variable_of_its_own_name() -> None:
