@@ -52,7 +52,7 @@ if compgen -G "/opt/microsoft/ndv4-topo.xml" >/dev/null; then
 fi
 export NCCL_IB_PCI_RELAXED_ORDERING=1  # site azure-ndv4: fabric.env.NCCL_IB_PCI_RELAXED_ORDERING
 export UCX_IB_PCI_RELAXED_ORDERING=on  # site azure-ndv4: fabric.env.UCX_IB_PCI_RELAXED_ORDERING
-export UCX_NET_DEVICES=eth0  # site azure-ndv4: fabric.env.UCX_NET_DEVICES
+export UCX_NET_DEVICES=eth0  # site azure-ndv4: fabric.env.UCX_NET_DEVICES (framework not mpi)
 export OMPI_MCA_coll_hcoll_enable=0  # site azure-ndv4: fabric.env.OMPI_MCA_coll_hcoll_enable
 
 ((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, and 2 are needed"
@@ -64,7 +64,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=8
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 8)) HPCDIST_NODE=$((HPCDIST_RANK / 8))
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
-  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
+  [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
     fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 8)) ||

@@ -32,7 +32,7 @@ module load mpi/hpcx || fail "'module load mpi/hpcx' failed (site azure-ndv4: mo
 
 export PYTHONUNBUFFERED=1
 # The settings of azure-ndv4.
-export CUDA_DEVICE_ORDER=PCI_BUS_ID UCX_IB_PCI_RELAXED_ORDERING=on UCX_NET_DEVICES=eth0 OMPI_MCA_coll_hcoll_enable=0
+export CUDA_DEVICE_ORDER=PCI_BUS_ID UCX_IB_PCI_RELAXED_ORDERING=on OMPI_MCA_coll_hcoll_enable=0
 
 ((SLURM_JOB_NUM_NODES == 2)) || fail "this job has $SLURM_JOB_NUM_NODES nodes, and 2 are needed"
 
@@ -43,7 +43,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=8 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 4)) HPCDIST_NODE=$((HPCDIST_RANK / 4))
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
-  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
+  [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
     fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-24}
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.

@@ -52,7 +52,7 @@ if compgen -G "/opt/microsoft/ndv4-topo.xml" >/dev/null; then
 fi
 export NCCL_IB_PCI_RELAXED_ORDERING=1  # site azure-ndv4: fabric.env.NCCL_IB_PCI_RELAXED_ORDERING
 export UCX_IB_PCI_RELAXED_ORDERING=on  # site azure-ndv4: fabric.env.UCX_IB_PCI_RELAXED_ORDERING
-export UCX_NET_DEVICES=eth0  # site azure-ndv4: fabric.env.UCX_NET_DEVICES
+export UCX_NET_DEVICES=eth0  # site azure-ndv4: fabric.env.UCX_NET_DEVICES (framework not mpi)
 export OMPI_MCA_coll_hcoll_enable=0  # site azure-ndv4: fabric.env.OMPI_MCA_coll_hcoll_enable
 export GLOO_SOCKET_IFNAME=eth0  # site azure-ndv4: fabric.interface
 

@@ -35,9 +35,9 @@ fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-[[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || fail "there is no GPUDirect-TCPXO on $(uname -n)"  # site gcp-a3-mega: setup (multi_node)
+[[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || fail "there is no GPUDirect-TCPXO on $(uname -n)"  # site gcp-a3-mega: setup (multi_node, nccl)
 # shellcheck source=/dev/null # the site's own file
-NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh  # site gcp-a3-mega: setup (multi_node)
+NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh  # site gcp-a3-mega: setup (multi_node, nccl)
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of gcp-a3-mega.
@@ -55,7 +55,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=16 HPCDIST_LOCAL_SIZE=8
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 8)) HPCDIST_NODE=$((HPCDIST_RANK / 8))
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
-  [[ ${PMIX_RANK:-${PMI_RANK:-}} == "$HPCDIST_RANK" ]] ||
+  [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
     fail "srun gave no PMI, so each task would be rank 0 of a world of its own; 'srun --mpi=list' shows the types"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 8)) ||

@@ -35,9 +35,9 @@ fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
   SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
 
-[[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || fail "there is no GPUDirect-TCPXO on $(uname -n)"  # site gcp-a3-mega: setup (multi_node)
+[[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || fail "there is no GPUDirect-TCPXO on $(uname -n)"  # site gcp-a3-mega: setup (multi_node, nccl)
 # shellcheck source=/dev/null # the site's own file
-NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh  # site gcp-a3-mega: setup (multi_node)
+NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh  # site gcp-a3-mega: setup (multi_node, nccl)
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of gcp-a3-mega.
