@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpcdist.plan import devices
 from hpcdist.plan.model import Plan
@@ -12,6 +12,9 @@ from hpcdist.plan.placement import Row, Shape
 from hpcdist.schedulers import schedulers
 from hpcdist.script.settings import DEVICES
 from hpcdist.words import Raw
+
+_MOST_NAMES: Final = 5000
+"""So many names of nodes fit into one variable: Linux takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
 
 class Segment(NamedTuple):
@@ -74,7 +77,7 @@ class Places:
             return "number"
         if self.plan.launch.orders_nodes and self.is_uniform:
             return "local rank"
-        return "name"
+        return "name" if self.plan.placement.nodes <= _MOST_NAMES else ""
 
     @property
     def tells_hosts(self) -> bool:

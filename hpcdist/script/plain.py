@@ -39,17 +39,8 @@ _KNOWN: Final = frozenset({
 """Launchers of which the plain script knows what they need."""
 
 BLOCKS: Final = (
-    "head",
-    "enter",
-    "setup",
-    "variables",
-    "nodes",
-    "container",
-    "files",
-    "task",
-    "launcher",
-    "launch",
-)
+    "head", "enter", "setup", "variables", "nodes", "container", "files", "task", "launcher", "launch",
+)  # fmt: skip
 """The templates of a script, in their order."""
 
 _IDS: Final = {

@@ -55,6 +55,8 @@ def becoming(command: str) -> str | None:
     if not words or unquoted(words[0]) in _BUILTINS:
         return None
     before, own = command[: last.start], command[last.start :].strip()
+    if own.endswith("\\"):
+        return None
     return f"{before}exec {'env ' if words != [*last.words] else ''}{own}"
 
 

@@ -42,12 +42,6 @@ class Starting:
         self.launcher = plan.launch.launcher
 
     @property
-    def checks_program(self) -> Raw | None:
-        """What starts the user's program in each task, and must be there."""
-        words = self.plan.task_words
-        return quote(words[0].text) if words and not self.plan.container else None
-
-    @property
     def _prefix(self) -> tuple[Word, ...]:
         """The words between the task wrapper and the program, without those that read a command's file."""
         return tuple(word for word in self.plan.task_words if word.text != PROGRAM)
@@ -73,8 +67,12 @@ class Starting:
 
     @property
     def before(self) -> Iterator[Raw]:
-        """The lines of the command in front of what starts its processes."""
-        return map(Raw, filter(None, self._parts[0].split("\n")))
+        """The lines of the command in front of what starts its processes, which must be there then."""
+        before, prefix, _ = self._parts
+        yield from map(Raw, filter(None, before.split("\n")))
+        if prefix and not self.plan.container:
+            failure = f"there is no {prefix[0]}; load its module, or activate the environment that has it"
+            yield Raw(f'type {prefix[0]} >/dev/null 2>&1 || fail "{failure}"')
 
     @cached_property
     def forwards(self) -> str:
@@ -126,8 +124,7 @@ class Starting:
         if not prefix:
             text = indented(becoming(before + command) or "")
         else:
-            text = "\n".join([*self.before, *wrapped(["exec", *self._whole], "  ")])
-            text = text.replace("\n", "\n  ")
+            text = indented("\n".join([*self.before, *wrapped(["exec", *self._whole], "  ")]))
             if re.search(r"(?<!\w)'[^']*\$", text):
                 yield Raw("# shellcheck disable=SC2016 # what is behind expands it")
         yield Raw(text)

@@ -56,13 +56,11 @@ type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); lo
 [[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 
 # The experiment's commands.
-commands=$(
-  cat <<'COMMAND'
+IFS= read -rd '' commands <<'COMMAND'
 trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 source venv/bin/activate && exec torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python python train.py
 COMMAND
-)
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {

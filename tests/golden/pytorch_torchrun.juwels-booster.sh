@@ -92,7 +92,7 @@ task() {
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
   [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF=is_host=1  # framework pytorch
   [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF=is_host=0  # framework pytorch
-  type torchrun_jsc >/dev/null 2>&1 || fail "there is no torchrun_jsc; load its module by batch.modules"
+  type torchrun_jsc >/dev/null 2>&1 || fail "there is no torchrun_jsc; load its module, or activate the environment that has it"
   exec torchrun_jsc --nnodes=3 --nproc-per-node=4 --rdzv-backend=c10d \
     --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python \
     python train.py

@@ -77,7 +77,7 @@ task() {
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"
   [[ $HPCDIST_ROLE != master ]] || export PET_RDZV_CONF=is_host=1
   [[ $HPCDIST_ROLE != worker ]] || export PET_RDZV_CONF=is_host=0
-  type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module by batch.modules"
+  type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module, or activate the environment that has it"
   exec torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" \
     --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python python train.py
 }

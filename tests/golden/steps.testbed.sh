@@ -62,8 +62,7 @@ export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 export HPCDIST_STAGE="/tmp/hpcdist-$HPCDIST_JOB_ID"  # site testbed: node_local
 
 # The experiment's commands.
-commands=$(
-  cat <<'COMMAND'
+IFS= read -rd '' commands <<'COMMAND'
 trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 case "$HPCDIST_ROLE $HPCDIST_INDEX" in
@@ -75,7 +74,6 @@ python train.py --data "$HPCDIST_STAGE/imagenet"
 ;;
 esac
 COMMAND
-)
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {

@@ -144,6 +144,18 @@ def test_values_and_words_arrive_byte_for_byte(
     assert json.loads((tmp_path / "got").read_text()) == [words, values]
 
 
+@pytest.mark.parametrize("setup", ["", ": 'a\nb'\nexport PATH=$PATH\n. /dev/null\n", "cd . && "])
+def test_words_arrive_behind_what_starts_the_processes(tmp_path: Path, setup: str) -> None:
+    (tmp_path / "torchrun").write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
+    (tmp_path / "torchrun").chmod(0o755)
+    nasty = ["it's", "a\n  b\n", "$HOME `id`", "\\", "}"]
+    command = setup + shlex.join([sys.executable, "-c", SAYS, "", *nasty])
+    keys = {"framework": "pytorch", "pytorch": {"launch": "torchrun"}}
+    done = run(planned(run={"cmd": command}, **keys), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "got").read_text()) == [nasty, {}]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -38,6 +38,7 @@ STAYS = [
     "source run.sh",
     "echo done",
     "exec python a.py",
+    "python a.py \\",
     "python 'a.py",
     "a;;b",
     "! python a.py",

@@ -75,8 +75,8 @@ task() {
   export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
   export PET_NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module by batch.modules"
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module, or activate the environment that has it"
   exec torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static \
     --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     python train.py

@@ -88,7 +88,7 @@ task() {
   export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
   export PET_NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  type torchrun_jsc >/dev/null 2>&1 || fail "there is no torchrun_jsc; load its module by batch.modules"
+  type torchrun_jsc >/dev/null 2>&1 || fail "there is no torchrun_jsc; load its module, or activate the environment that has it"
   exec torchrun_jsc --nnodes=2 --nproc-per-node=4 --rdzv-backend=static \
     --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python \
     python train.py
