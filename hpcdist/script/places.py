@@ -104,6 +104,10 @@ class Places:
             yield Raw(own)
         if not self.is_uniform or by_role:
             yield from self._by_segment(by_role=by_role)
+        if self.uses("HPCDIST_CPUS"):
+            yield Raw(
+                f"export HPCDIST_CPUS={self.plan.placement.rows[0].cpus if self.is_uniform else '$cpus'}"
+            )
         if self.uses("HPCDIST_NODES"):
             yield Raw(f"export HPCDIST_NODES={self.plan.placement.nodes}")
 
@@ -162,7 +166,7 @@ class Places:
             f"export HPCDIST_LOCAL_RANK={local} HPCDIST_LOCAL_SIZE={segment.shape.tasks} HPCDIST_NODE={node}"
         )
         own = []
-        if self.threads:
+        if self.threads or self.uses("HPCDIST_CPUS"):
             own.append(f"cpus={row.cpus}")
         if self.has_gpus:
             own += [] if self.plan.gpus.visibility == "launcher" else [f"gpu={_first_gpu(row)}"]

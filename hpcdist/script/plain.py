@@ -224,7 +224,9 @@ class PlainJob:
         files = self.hostfiles or self.lists_hosts or self.has_resource_file or self.peers
         by_name = self.places.tells_hosts or files or self.plan.own_nodes or self.counts
         return bool(
-            by_name or (self.uses("HPCDIST_HEAD_ADDRESS") and self.plan.identity.scheduler != "local")
+            by_name
+            or self.uses("HPCDIST_BESIDE_NODE")
+            or (self.uses("HPCDIST_HEAD_ADDRESS") and self.plan.identity.scheduler != "local")
         )
 
     @property
@@ -249,12 +251,19 @@ class PlainJob:
     @property
     def needs_folder(self) -> bool:
         """Whether the script writes files, or names the folder for them."""
-        named = ("HPCDIST_RUN_DIR", "HPCDIST_RUN_DIR/logs", "HPCDIST_OUTPUTS", "HPCDIST_CHECKPOINTS")
+        named = [
+            f"HPCDIST_{name}" for name in ("RUN_DIR", "RUN_DIR/logs", "JOB_DIR", "OUTPUTS", "CHECKPOINTS")
+        ]
         return bool(any(map(self.uses, named)) or self.hostfiles)
 
     @property
     def folders(self) -> Iterator[Raw]:
         """The lines that make the folders for what the program writes."""
+        for name, value in (("ATTEMPT", 0), ("RESUMED", 0), ("JOB_DIR", "$HPCDIST_RUN_DIR")):
+            if self.uses(f"HPCDIST_{name}"):
+                yield Raw(f"export HPCDIST_{name}=${{HPCDIST_{name}:-{value}}}")
+        if self.uses("HPCDIST_BESIDE_NODE"):
+            yield Raw(f"export HPCDIST_BESIDE_NODE={self.host('nodes[-1]')}")
         if self.uses("HPCDIST_RUN_DIR/logs"):
             yield Raw('mkdir -p "$HPCDIST_RUN_DIR/logs"')
         for name, folder in (("HPCDIST_OUTPUTS", "outputs"), ("HPCDIST_CHECKPOINTS", "checkpoints")):

@@ -22,6 +22,7 @@ from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.plain import render_plain
 from hpcdist.testing.requests import altered
+from tests.docs.pages import DOCS
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
@@ -150,7 +151,7 @@ def test_words_arrive_behind_what_starts_the_processes(tmp_path: Path, setup: st
     (tmp_path / "torchrun").chmod(0o755)
     nasty = ["it's", "a\n  b\n", "$HOME `id`", "\\", "}"]
     command = setup + shlex.join([sys.executable, "-c", SAYS, "", *nasty])
-    keys = {"framework": "pytorch", "pytorch": {"launch": "torchrun"}}
+    keys: dict[str, Any] = {"framework": "pytorch", "pytorch": {"launch": "torchrun"}}
     done = run(planned(run={"cmd": command}, **keys), tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((tmp_path / "got").read_text()) == [nasty, {}]
@@ -219,6 +220,25 @@ def test_no_function_is_there_that_is_not_called(kind: str) -> None:
     script = render_plain(planned(run={"cmd": "python train.py"}, **KINDS[kind][1]))
     for name in re.findall(r"^ *(\w+)\(\) [{(]", script, re.MULTILINE):
         assert len(re.findall(rf"(?<![\w$-]){name}\b", script)) > 1, name
+
+
+ONLY_SUBMITTED: Final = {
+    *("EXIT_CODE", "TRACKING", "PIDS", "TASK_NODES", "STAGE"),
+    *("TRIAL", "STOP_AT", "POLICIES", "LAUNCH", "SEED"),
+}
+"""Variables of what only `submit` does, and of plans that have more than tasks."""
+
+
+def test_each_variable_that_a_command_names_is_set() -> None:
+    page = (DOCS / "reference/variables.md").read_text().partition("\n## Variables of every task\n")[2]
+    names = [*dict.fromkeys(re.findall(r"`HPCDIST_([A-Z_]+)`", page.partition("\n## ")[0]))]
+    assert len(names) > 20
+    for count in (1, 4):
+        section = environment(count, each=resources(cpu=1, gpu=1))
+        for name in names:
+            plan = planned(run={"cmd": f"echo $HPCDIST_{name}"}, framework="pytorch", environment=section)
+            script = render_plain(plan)
+            assert (f"HPCDIST_{name}=" in script) or name in ONLY_SUBMITTED, (name, script)
 
 
 def test_a_script_of_many_tasks_is_as_long_as_one_of_few() -> None:
