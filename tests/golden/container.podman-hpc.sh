@@ -55,6 +55,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=1
   export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"

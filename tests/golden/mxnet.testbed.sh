@@ -76,6 +76,7 @@ task() {
     export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK - 4)) HPCDIST_LOCAL_SIZE=2 HPCDIST_NODE=1
     cpus=2 gpu=0 count=0
   fi
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"

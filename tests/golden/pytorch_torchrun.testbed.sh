@@ -63,6 +63,7 @@ task() {
     export HPCDIST_PROCESSES=2
     gpu=0 count=2
   fi
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   export HPCDIST_ADDRESS=${nodes[HPCDIST_NODE]}

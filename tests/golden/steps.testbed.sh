@@ -91,6 +91,7 @@ task() {
     export HPCDIST_ROLE=worker HPCDIST_INDEX=2
   fi
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -104,10 +105,12 @@ task() {
   export LOCAL_RANK=0  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  # The batch system may signal this shell alone, which passes it on to the commands.
+  # Slurm's proctrack/cgroup signals this shell alone, in the group of a job; else all processes have the signal already.
+  alone=$(grep -E '^[0-9]+:(freezer)?:.*/job_' /proc/self/cgroup)
   # shellcheck disable=SC2329 # the traps call it
   pass_on() {
     local shell below
+    [[ $alone ]] || return
     until read -r shell <"/proc/$started/task/$started/children"; [[ $shell ]]; do
       kill -0 "$started" || return # it is over, or begins
       sleep 0.1

@@ -47,9 +47,9 @@ task() {
     export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK - 3)) HPCDIST_LOCAL_SIZE=3 HPCDIST_NODE=1
     cpus=4 gpu=$HPCDIST_LOCAL_RANK count=1
   fi
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
+  [[ ${HOSTNAME%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
   ((${#gpus[@]} >= gpu + count)) ||

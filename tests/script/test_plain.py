@@ -183,6 +183,13 @@ def test_a_task_on_another_node_is_refused(tmp_path: Path) -> None:
     assert "it is on node 1 of the job, and belongs on 0" in done.stderr
 
 
+def test_a_task_knows_the_name_of_its_own_node(tmp_path: Path) -> None:
+    section = {"replicas": {"n_workers": 1, "per_node": 1}}
+    plan = planned(environment=section, run={"cmd": TELLS})
+    for variables in told(plan, tmp_path, [*plan.placement.tasks], HOSTNAME="first"):
+        assert variables["HOSTNAME"] == os.uname().nodename
+
+
 def test_strange_options_of_the_login_shell(tmp_path: Path) -> None:
     plan = planned(
         environment={"replicas": {"n_workers": 1, "per_node": 1}}, run={"cmd": "echo $HPCDIST_RANK [a-z]"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -75,6 +76,27 @@ def test_shapes(newer: User) -> None:
     }
     all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
     test_plain.all_land_as_planned(newer, shapes, "srun", exclusive=True, site="./newer.yaml")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("newer", [("sid", "tree"), ("sid", "block")], indirect=True, ids=" ".join)
+@pytest.mark.parametrize("per_node", [1, 2])
+def test_ranks_meet_at_the_first_of_them(newer: User, per_node: int) -> None:
+    replicas = {"n_workers": 2 * per_node - 1, "per_node": per_node}
+    experiment = {
+        "framework": "pytorch",
+        "environment": {"resources": {"cpu": {"requests": 1}}, "replicas": replicas},
+        "run": {"cmd": "echo rank $RANK on $(uname -n) meets at $MASTER_ADDR"},
+        "batch": {"site": "./newer.yaml"},
+    }
+    nodes = {"tree": "n2,n3", "block": "n2,n4"}[
+        newer.cluster.settings.topology
+    ]  # of two switches, of one block
+    log = test_plain.by_hand(newer, f"meet-{per_node}", experiment, f"--nodelist={nodes}")
+    until(lambda: log.exists() and log.read_text().count("rank ") == 2 * per_node, "all ranks to say so")
+    found = re.findall(r"rank (\d+) on (\S+) meets at (\S+)", log.read_text())
+    first = next(host for rank, host, _ in found if rank == "0")
+    assert {(host in nodes.split(","), address) for _, host, address in found} == {(True, first)}, found
 
 
 @pytest.mark.extended

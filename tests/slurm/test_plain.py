@@ -20,13 +20,13 @@ from tests.slurm.users import ENVIRONMENT, PROBE, PYTHON, User, probes_in
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
-def by_hand(user: User, name: str, experiment: Mapping[str, Any]) -> Path:
-    """Submit the script of an experiment by sbatch; return its log."""
+def by_hand(user: User, name: str, experiment: Mapping[str, Any], *options: str) -> Path:
+    """Submit the script of an experiment by sbatch, with these options of its own; return its log."""
     file = user.write(name, experiment)
     done = user.hpcdist("render", file)
     assert (done.returncode, "--- The runtime of hpcdist" in done.stdout) == (0, False), done.stderr
     log = user.directory / f"{name}.log"
-    words = ["sbatch", "--parsable", f"--output={log}"]
+    words = ["sbatch", "--parsable", f"--output={log}", *options]
     user.cluster.run(
         words, user=user.name, cwd=user.directory, env=ENVIRONMENT, input=done.stdout, check=True
     )
@@ -122,7 +122,8 @@ def test_the_program_gets_every_signal(signalled: User) -> None:
     names = sorted({path.stem for path in signalled.directory.glob("*-*.[01]")})
     got = {name: heard(signalled, name) for name in names}
     for way in ("limit", "cancel"):
-        assert times(got[f"srun-{way}"]) == times(got[f"hand-{way}"]), got
+        ours = [times(got[f"{launch}-{way}"]) for launch in ("srun", "lines")]
+        assert ours == [times(got[f"hand-{way}"])] * 2, got
     assert {name: missing for name, ranks in got.items() if (missing := _missing(name, ranks))} == {}, got
 
 

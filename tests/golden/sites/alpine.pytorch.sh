@@ -66,9 +66,9 @@ task() {
   ((OMPI_COMM_WORLD_SIZE == 6)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 6 are needed"
   export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_SIZE=6 HPCDIST_LOCAL_SIZE=3
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 3)) HPCDIST_NODE=$((HPCDIST_RANK / 3))
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
+  [[ ${HOSTNAME%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 3)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 3 are needed on its node"

@@ -75,9 +75,9 @@ task() {
   ((PMI_SIZE == 24)) || fail "pals started $PMI_SIZE tasks, and 24 are needed"
   export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=24 HPCDIST_LOCAL_SIZE=12
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 12)) HPCDIST_NODE=$((HPCDIST_RANK / 12))
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
+  [[ ${HOSTNAME%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ZE_AFFINITY_MASK ]] || IFS=, read -ra gpus <<<"$ZE_AFFINITY_MASK"
   ((${#gpus[@]} >= 12)) ||

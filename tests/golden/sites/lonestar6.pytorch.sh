@@ -59,9 +59,9 @@ task() {
   ((PMI_SIZE == 6)) || fail "ibrun started $PMI_SIZE tasks, and 6 are needed"
   export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=6 HPCDIST_LOCAL_SIZE=3
   export HPCDIST_LOCAL_RANK=$((HPCDIST_RANK % 3)) HPCDIST_NODE=$((HPCDIST_RANK / 3))
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
-  read -r here </proc/sys/kernel/hostname
-  [[ ${here%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
+  [[ ${HOSTNAME%%.*} == "${nodes[HPCDIST_NODE]%%.*}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
   [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
   ((${#gpus[@]} >= 3)) ||
