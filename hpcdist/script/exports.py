@@ -96,7 +96,8 @@ class Exports:
         line = ""
         for item, value in items:
             text = f"{item.name}={value}"
-            alone = self.annotate or "\n" in text
+            # One that bash expands may name another, which must be set then.
+            alone = self.annotate or "\n" in text or (item.shell and item.template is None)
             if line and (alone or len(line) + len(text) + indent >= WIDTH):
                 yield Raw(line)
                 line = ""

@@ -88,21 +88,20 @@ class Places:
     def lines(self) -> Iterator[Raw]:
         """The lines that set a task's place."""
         size = self.plan.placement.size
+        own = f"export HPCDIST_RANK=${self.rank} HPCDIST_SIZE={size}"
         by_role = self.uses("HPCDIST_ROLE") or self.uses("HPCDIST_INDEX") or self._has_roles
         if self.plan.role_launches:
             yield Raw(f"export HPCDIST_ROLE=$1 HPCDIST_SIZE={size}")
             yield from self._by_role()
-            return
-        own = f"export HPCDIST_RANK=${self.rank} HPCDIST_SIZE={size}"
-        if self.is_uniform:
+        elif self.is_uniform:
             one = self.plan.placement.nodes == 1
             local = "$HPCDIST_RANK" if one else _along("HPCDIST_RANK", 0, self.per_node)
             node = "0" if one else _across("HPCDIST_RANK", 0, self.per_node, 0)
             yield Raw(f"{own} HPCDIST_LOCAL_SIZE={self.per_node}")
             yield Raw(f"export HPCDIST_LOCAL_RANK={local} HPCDIST_NODE={node}")
+            yield from self._by_segment(by_role=True) if by_role else ()
         else:
             yield Raw(own)
-        if not self.is_uniform or by_role:
             yield from self._by_segment(by_role=by_role)
         if self.uses("HPCDIST_CPUS"):
             yield Raw(
@@ -131,8 +130,6 @@ class Places:
             yield Raw(f"{'elif' if place else 'if'} {test}; then")
             yield from (Raw(f"  {line}") for line in self._of_segment(segment, by_role=True, told=first))
         yield Raw("fi")
-        if self.uses("HPCDIST_NODES"):
-            yield Raw(f"export HPCDIST_NODES={self.plan.placement.nodes}")
 
     def _by_segment(self, *, by_role: bool) -> Iterator[Raw]:
         segments = self.segments

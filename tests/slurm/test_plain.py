@@ -12,7 +12,7 @@ import pytest
 from tests.slurm import cgroups
 from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
-from tests.slurm.test_shapes import SHAPES, placed
+from tests.slurm.test_shapes import SHAPES, needs, placed
 from tests.slurm.test_signals import HEAR, LAUNCHES, LINES, TWO, heard, signal_when_ready, times
 from tests.slurm.test_signals import by_hand as of_three_lines
 from tests.slurm.users import ENVIRONMENT, PROBE, PYTHON, User, probes_in
@@ -57,6 +57,33 @@ def test_shapes(user: User, launcher: str) -> None:
         name: {"framework": "horovod", "environment": environment} for name, environment in SHAPES.items()
     }
     all_land_as_planned(user, shapes, launcher, exclusive=True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_components_on_two_partitions(user: User, launcher: str) -> None:
+    environment = {
+        "resources": needs(cpu=2),
+        "node_selector": {"partition": "cpu"},
+        "replicas": {
+            "n_workers": 4,
+            "default_worker": {"resources": needs(gpu=1), "node_selector": {"partition": "v100"}},
+        },
+    }
+    log = by_hand(
+        user,
+        "het",
+        {
+            "framework": "horovod",
+            "environment": environment,
+            "run": {"cmd": PROBE},
+            "batch": {"launcher": launcher},
+        },
+    )
+    until(lambda: log.exists() and log.read_text().count("probe ") == 5, "all tasks to say where they are")
+    hosts = [line.split()[4] for line in sorted(re.findall(r"probe .*", log.read_text()))]
+    planned = [record["node"] for record in user.json("plan", "het.yml")["tasks"]]
+    assert [[*dict.fromkeys(hosts)].index(host) for host in hosts] == planned
 
 
 SERVES = """\
