@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.plan.model import Plan
+from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Task
+from hpcdist.plan.values import Variable
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.plain import render_plain
@@ -188,6 +191,17 @@ def test_a_task_knows_the_name_of_its_own_node(tmp_path: Path) -> None:
     plan = planned(environment=section, run={"cmd": TELLS})
     for variables in told(plan, tmp_path, [*plan.placement.tasks], HOSTNAME="first"):
         assert variables["HOSTNAME"] == os.uname().nodename
+
+
+def test_a_variable_that_bash_expands_may_name_another(tmp_path: Path) -> None:
+    plan = planned(run={"cmd": TELLS})
+    more = (
+        Variable(name="A", value="x", origin=DEFAULT),
+        Variable(name="B", value="$A/y", origin=DEFAULT, shell=True),  # noqa: S604 - starts no process
+    )
+    own = msgspec.structs.replace(plan.environment, variables=more)
+    [variables] = told(msgspec.structs.replace(plan, environment=own), tmp_path, [*plan.placement.tasks])
+    assert variables["B"] == "x/y"
 
 
 def test_strange_options_of_the_login_shell(tmp_path: Path) -> None:
