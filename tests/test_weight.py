@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 79_449,
+    "lines of the package": 79_450,
     "files of the package": 621,
     "import lines, % of those that are not blank": 10.2,
     "modules that one other imports": 166,

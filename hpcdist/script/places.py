@@ -211,7 +211,8 @@ class Places:
     def sets_gpus(self) -> bool:
         """Whether the batch system always sets this variable."""
         by_request = self.plan.identity.scheduler == "slurm" and self.plan.request.gpu_request != "none"
-        return by_request and self.plan.gpus.variable == "CUDA_VISIBLE_DEVICES"
+        by_slurm = self.plan.launch.launcher == "srun" or not self.plan.launch.components  # else by ssh
+        return by_request and by_slurm and self.plan.gpus.variable == "CUDA_VISIBLE_DEVICES"
 
     @property
     def lacks_gpu_assignment(self) -> bool:
