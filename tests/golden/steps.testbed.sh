@@ -106,6 +106,7 @@ task() {
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
   # Slurm's proctrack/cgroup signals this shell alone, in the group of a job; else all processes have the signal already.
+  told=
   alone=$(grep -E '^[0-9]+:(freezer)?:.*/job_' /proc/self/cgroup)
   # shellcheck disable=SC2329 # the traps call it
   pass_on() {
@@ -118,6 +119,7 @@ task() {
     read -r below <"/proc/${shell% }/task/${shell% }/children"
     # shellcheck disable=SC2086 # these are words
     kill -s "$1" $shell $below
+    [[ $1 != TERM ]] || told+=" $below"
   }
   exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
   (
@@ -131,6 +133,9 @@ task() {
   trap 'pass_on USR1' USR1
   trap 'pass_on USR2' USR2
   while kill -0 "$started" 2>/dev/null; do wait "$started"; done
+  # A shell may end before what it has started, which Slurm would kill with this one.
+  # shellcheck disable=SC2086 # these are words
+  while kill -0 $told 2>/dev/null; do sleep 0.1; done
   echo 1 >&4 # the end of one that was killed, and could not tell
   read -r code <&4
   return "$code"

@@ -175,7 +175,7 @@ def _missing(name: str, ranks: list[Any]) -> list[set[str]]:
     wanted = {"ready", "TERM"}
     wanted |= {"USR2"} if way == "limit" else set()
     wanted |= {"USR1"} if way == "limit" and launch in {"srun", "lines"} else set()
-    if launch not in {"mpirun", "wait"}:  # one kills a second after TERM, one is over
+    if launch != "mpirun":  # which kills a second after TERM
         wanted |= {"saved"}
     own = ranks[:1] if launch == "horovodrun" else ranks  # it passes on nothing to other nodes
     return [missing for rank in own if (missing := wanted - {*rank})]
