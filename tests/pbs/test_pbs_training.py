@@ -85,4 +85,3 @@ def test_the_script_runs_by_hand(user: PbsUser) -> None:
     log = user.directory / "quickstart.o1000"
     until(lambda: log.exists() and "test accuracy" in log.read_text(), "the job's output")
     assert accuracy(log.read_text()) > 0.9
-    assert (user.directory / "hpcdist-1000" / "events").exists()
