@@ -42,9 +42,8 @@ class _Awaited(NamedTuple):
         """How it ended; None while it lives."""
         found = self.report.status
         if self.element and found.state.is_final and found.state is not JobState.COMPLETED:
-            ends, others = (
-                endings.read(self._job.job, finding.elements_of(self._job)) if self._job.job else ({}, None)
-            )
+            last = self._job
+            ends, others = endings.read(last.job, finding.elements_of(last)) if last.job else ({}, None)
             found = ends.get(int(self.element), others or found)
         return found if found.state.is_final else None
 
@@ -58,7 +57,8 @@ class _Awaited(NamedTuple):
     @property
     def _job(self) -> Run:
         """The last job that has the element."""
-        having = (job for job in reversed(self.run.jobs) if int(self.element) in finding.elements_of(job))
+        submitted = (job for job in reversed(self.run.jobs) if job.job)
+        having = (job for job in submitted if int(self.element) in finding.elements_of(job))
         return next(having, self.run)
 
     def ids(self) -> list[AwaitedJob]:

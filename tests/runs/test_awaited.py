@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,15 @@ def test_all_jobs_of_a_run_count(tmp_path: Path) -> None:
     )
     queue.jobs["102"] = queue.jobs["103"] = "TIMEOUT"
     assert resolved(queue, tmp_path, "afterok:long-1") == ("afterok:104",)
+
+
+def test_an_element_is_of_the_last_job_that_was_submitted(tmp_path: Path) -> None:
+    queue = Queue()
+    run = submitted(queue, tmp_path, "tune", ARRAY, jobs=("1-9", "1-9"))
+    assert resolved(queue, tmp_path, "afterok:tune-1/3") == ("afterok:101_3",)
+    record = json.loads(run.directory.path.joinpath("record.2.json").read_text())
+    run.directory.write("record.2.json", json.dumps(record | {"job_id": None, "phase": "created"}))
+    assert resolved(queue, tmp_path, "afterok:tune-1/3") == ("afterok:100_3",)
 
 
 def test_of_several_arrays_one_that_failed_is_the_end_of_all(tmp_path: Path) -> None:
