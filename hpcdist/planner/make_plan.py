@@ -84,12 +84,15 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
 
 
 def _role_launches(job: PreparedJob, site: Site, choice: LaunchChoice) -> Iterator[RoleLaunch]:
-    """Yield a launch for each role of a job with servers, where the launcher can have several at once."""
+    """Yield a launch for each role of a job with servers, where each has nodes of one kind."""
     if not job.has_servers or job.sweep or choice.launcher.name not in _LAUNCHES_ROLES:
         return
-    for role in dict.fromkeys(row.role for row in job.placement.rows):
+    parts = {row.role: of_role(job.placement, row.role) for row in job.placement.rows}
+    if any(sum(group.tasks > 0 for group in placement.groups) > 1 for placement in parts.values()):
+        return
+    for role, placement in parts.items():
         launch = msgspec.structs.replace(job.launch, role=role)
-        own = msgspec.structs.replace(job, placement=of_role(job.placement, role), launch=launch)
+        own = msgspec.structs.replace(job, placement=placement, launch=launch)
         yield RoleLaunch(role=role, words=choice.launcher.words(own, site.options(choice.launcher.name)))
 
 

@@ -344,6 +344,22 @@ def test_a_command_under_backend_mpi_is_a_launch() -> None:
     assert (plan.launch.mode, plan.placement.size, words(plan)) == ("once", 2, [COMMAND])
 
 
+def test_a_role_on_nodes_of_two_kinds_has_no_launch_of_its_own() -> None:
+    machine = site(
+        node_types={"a": {"cpus": 8}, "b": {"cpus": 16}},
+        partitions={"gpu": {"nodes": {"a": 4}}, "cpu": {"nodes": {"b": 4}}},
+        launcher="srun",
+    )
+    on_gpu, on_cpu = ({"node_selector": {"partition": name}} for name in ("gpu", "cpu"))
+    replicas = {"n_workers": 2, "n_ps": 1, "default_worker": on_gpu, "default_ps": on_cpu}
+    both = {"worker": [{"index": 1, **on_cpu}]}
+    plans = [
+        planned(machine, framework="tensorflow", environment={"replicas": replicas | more, **on_gpu})
+        for more in ({}, both)
+    ]
+    assert [[one.role for one in plan.role_launches] for plan in plans] == [["master", "worker", "ps"], []]
+
+
 # --- Warnings
 
 
