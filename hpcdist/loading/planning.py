@@ -201,7 +201,7 @@ def of_trials(made: Planned, chosen: Sequence[TrialTexts], number: int) -> Plann
 
 
 def alone(made: Planned, number: int | None) -> Planned:
-    """Return the plan of one trial of a search, as a job of its own; other plans as they are.
+    """Return the plan of one trial of a search as a job of its own; a plan without trials stays the same.
 
     Raises:
         ConfigError: if there is no such trial.

@@ -127,6 +127,10 @@ class Group(Model, frozen=True, kw_only=True):
     origin: Origin = DEFAULT
     reason: str = ""
 
+    def has(self, row: Row) -> bool:
+        """Return whether these tasks are on its nodes."""
+        return self.node <= row.node < self.node + self.nodes
+
 
 class Shape(NamedTuple):
     """Equal nodes, of which ``node`` is the first; each has ``tasks_per_node`` tasks of each row."""
@@ -198,8 +202,7 @@ class Placement(Model, frozen=True, kw_only=True):
 
     def tasks_per_node(self) -> Iterator[tuple[int, int]]:
         """Yield runs of (number of nodes, tasks on each), in node order."""
-        for tasks, runs in groupby(self.shapes(), key=lambda shape: shape.tasks):
-            yield sum(shape.nodes for shape in runs), tasks
+        return ((nodes, tasks) for _, nodes, tasks in self.crowds())
 
     def crowds(self) -> Iterator[tuple[int, int, int]]:
         """Yield runs of nodes with as many tasks, as the first, their number, and the tasks on each."""
@@ -227,14 +230,10 @@ def of_role(placement: Placement, role: str) -> Placement:
         if row.role == role:
             rows.append(replace(row, rank=rank))
             rank += row.tasks
-    groups = []
-    for group in placement.groups:
-        own = [row for row in rows if group.node <= row.node < group.node + group.nodes]
-        tasks, nodes = sum(row.tasks for row in own), max((row.node + row.nodes for row in own), default=0)
-        even = bool(own) and len({row.tasks_per_node for row in own}) == 1
-        most = max((row.tasks_per_node for row in own), default=0)
-        groups.append(replace(group, tasks=tasks, nodes=nodes, tasks_per_node=most, even=even))
-    return Placement(groups=tuple(groups), rows=tuple(rows))
+    tasks = [sum(row.tasks for row in rows if group.has(row)) for group in placement.groups]
+    parts = zip(placement.groups, tasks, strict=True)
+    groups = tuple(replace(group, tasks=count, even=False) for group, count in parts)
+    return Placement(groups=groups, rows=tuple(rows))
 
 
 def with_own_nodes(placement: Placement, count: int) -> Placement:

@@ -57,6 +57,11 @@ class Word(Model, frozen=True, kw_only=True):
     shell: bool = False
     plain: str | None = None
 
+    @property
+    def in_plain(self) -> str:
+        """The text in a plain script."""
+        return self.text if self.plain is None else self.plain
+
     @classmethod
     def raw(cls, text: str, origin: Origin, plain: str | None = None) -> Word:
         """Return what is shell already."""

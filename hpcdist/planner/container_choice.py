@@ -126,9 +126,14 @@ def with_binds(
 def lines(site: Site, key: str, texts: Iterable[str | ConditionalText], job: JobFacts) -> Iterator[Word]:
     """Yield the texts of a key of the site file that such a job has, for bash."""
     for text, notes in applying(texts, job):
-        failure = f"{text} || fail \"'{text}' failed on $(uname -n)\""
-        plain = failure if _LOADS.fullmatch(text) else None
-        yield Word.raw(text, Origin("site", site.name, key, notes=notes), plain)
+        origin = Origin("site", site.name, key, notes=notes)
+        yield Word.raw(text, origin, or_fail(text, origin) if _LOADS.fullmatch(text) else None)
+
+
+def or_fail(line: str, origin: Origin) -> str:
+    """Return a line that ends a plain script with a sentence where it fails."""
+    failure = in_double_quotes(f"'{line}' failed ({origin}) on ")
+    return f'{line} || fail "{failure}$(uname -n)"'
 
 
 def must_start_containers(

@@ -20,7 +20,7 @@ from hpcdist.planner.launcher_choice import LaunchChoice
 from hpcdist.planner.variables import variables
 from hpcdist.site.conditions import JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import in_double_quotes, join, quote
+from hpcdist.words import join, quote
 
 
 def prepared(
@@ -78,5 +78,4 @@ def _loaded(module: str, origin: Origin) -> Word:
 
 
 def _call(plain: str, *words: str, origin: Origin) -> Word:
-    failure = in_double_quotes(f"'{plain}' failed ({origin}) on ")
-    return Word.raw(str(join(words)), origin, f'{plain} || fail "{failure}$(uname -n)"')
+    return Word.raw(str(join(words)), origin, container_choice.or_fail(plain, origin))

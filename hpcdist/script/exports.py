@@ -10,6 +10,7 @@ from typing import Final
 from hpcdist.experiment.launch.bash_words import simple_commands
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable
+from hpcdist.script.lines import one_line
 from hpcdist.words import Raw, in_double_quotes, quote
 
 WIDTH: Final = 120
@@ -136,8 +137,3 @@ def _quoted(value: str) -> str:
     """Return a value as one word, as people write it: between double quotes if it has a quote or a ``$``."""
     double = re.search(r"['$]", value) and "\n" not in value
     return f'"{in_double_quotes(value)}"' if double else quote(value)
-
-
-def one_line(text: object) -> str:
-    """Return a text without its line breaks, for a comment."""
-    return " ".join(str(text).split())

@@ -23,13 +23,13 @@ class Lines:
         """Return the scheduler's directives, each below its origin if ``annotate`` is set."""
         lines = []
         for text, origin in schedulers.get(self.plan.identity.scheduler).header(self.plan, run_dir):
-            lines += [Raw(f"# {_one_line(origin)}")] if self.annotate else []
+            lines += [Raw(f"# {one_line(origin)}")] if self.annotate else []
             lines.append(Raw(text))
         return lines
 
     def annotated(self, word: Word) -> Raw:
         """Return a line of shell, followed by its origin if ``annotate`` is set."""
-        comment = f"  # {_one_line(word.origin)}" if self.annotate else ""
+        comment = f"  # {one_line(word.origin)}" if self.annotate else ""
         return Raw(f"{word.text}{comment}")
 
     def exported(self, variable: Variable) -> Raw:
@@ -37,7 +37,7 @@ class Lines:
         if not VARIABLE_NAME.fullmatch(variable.name):
             raise ValueError(f"{variable.name!r} is not a valid variable name")
         value = f'"{variable.value}"' if variable.shell else on_few_lines(variable.value)
-        comment = f"  # {_one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
+        comment = f"  # {one_line(variable.origin)}" if self.annotate and "\n" not in variable.value else ""
         only = f"[[ $HPCDIST_ROLE != {quote(variable.role)} ]] || " if variable.role else ""
         checks = [f'found "{variable.found}"'] if variable.found else []
         checks += [f'linked "{variable.links}" {variable.name}'] if variable.links else []
@@ -55,14 +55,14 @@ class Lines:
         """Return the words of each step, below its origin if ``annotate`` is set."""
         found = []
         for step in self.plan.steps:
-            found += [Raw(f"# {_one_line(step.origin)}")] if self.annotate else []
+            found += [Raw(f"# {one_line(step.origin)}")] if self.annotate else []
             found.append(Raw(f"{step.time} {step.on} {on_few_lines(step.command)}"))
         return found
 
     def launch_origins(self) -> list[Raw]:
         """Return a line for each origin of the launch line, with the words that have it."""
         return [
-            Raw(f"{_one_line(' '.join(word.text for word in words))}: {_one_line(origin)}")
+            Raw(f"{one_line(' '.join(word.text for word in words))}: {one_line(origin)}")
             for origin, words in groupby(self.plan.words, key=lambda word: word.origin)
         ]
 
@@ -119,5 +119,6 @@ def only_comments(words: Iterable[Word]) -> bool:
     return all(not line or line.startswith("#") for line in lines)
 
 
-def _one_line(text: object) -> str:
+def one_line(text: object) -> str:
+    """Return a text without its line breaks, for a comment."""
     return " ".join(str(text).split())

@@ -89,7 +89,7 @@ class Places:
         """The lines that set a task's place."""
         size = self.plan.placement.size
         own = f"export HPCDIST_RANK=${self.rank} HPCDIST_SIZE={size}"
-        by_role = self.uses("HPCDIST_ROLE") or self.uses("HPCDIST_INDEX") or self._has_roles
+        by_role = self.uses("HPCDIST_ROLE") or self.uses("HPCDIST_INDEX")
         if self.plan.role_launches:
             yield Raw(f"export HPCDIST_ROLE=$1 HPCDIST_SIZE={size}")
             yield from self._by_role()
@@ -109,12 +109,6 @@ class Places:
             )
         if self.uses("HPCDIST_NODES"):
             yield Raw(f"export HPCDIST_NODES={self.plan.placement.nodes}")
-
-    @property
-    def _has_roles(self) -> bool:
-        return any(
-            item.role for item in self.plan.environment.task_variables if item.origin.kind != "polyaxon"
-        )
 
     def _by_role(self) -> Iterator[Raw]:
         """Yield the lines for a task that knows its role, and its number among the tasks of that role."""

@@ -21,8 +21,8 @@ from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, of_role
 from hpcdist.plan.values import PROGRAM, Word
-from hpcdist.script.exports import NAME, WIDTH, Exports, one_line
-from hpcdist.script.lines import Lines
+from hpcdist.script.exports import NAME, WIDTH, Exports
+from hpcdist.script.lines import Lines, one_line
 from hpcdist.script.places import Places
 from hpcdist.script.renderer import environment, render
 from hpcdist.script.starting import ENTRYPOINT, Starting
@@ -36,7 +36,7 @@ _KNOWN: Final = frozenset({
     "srun", "mpirun", "hydra", "pals", "ibrun", "jsrun", "flux", "processes", "horovodrun", "horovodrun-mpi",
     "once",
 })  # fmt: skip
-"""Launchers of which the plain script knows what they need."""
+"""The launchers that the plain script supports."""
 
 BLOCKS: Final = (
     "head", "enter", "setup", "variables", "nodes", "container", "files", "task", "launcher", "launch",
@@ -51,7 +51,7 @@ _IDS: Final = {
     "flux": ("$FLUX_ENCLOSING_ID", '$(flux job id --to=dec "$FLUX_ENCLOSING_ID")', ""),
     "local": ("$$", "$$", ""),
 }
-"""The id of the job, its number, and the index of an element that has not a number of its own."""
+"""The job id, the job number, and the index of an element where all elements have the same number."""
 
 
 def is_plain(plan: Plan) -> bool:
@@ -108,7 +108,6 @@ class PlainJob:
         self.plan = plan
         self.annotate = annotate
         self.launcher = Raw(plan.launch.launcher)
-        self.in_tasks = plan.launch.mode == "tasks"
         self.exports = Exports(plan, annotate=annotate)
         self.starting = Starting(plan)
         self.places = Places(plan, self.uses)
@@ -121,11 +120,12 @@ class PlainJob:
     def names(self) -> frozenset[str]:
         """The variables of ours that the command, a variable or a word of the plan names."""
         own = self.plan.environment
+        tests = ("HPCDIST_ROLE" for item in self.exports.all if item.role)
         values = (text for item in self.exports.all for text in (item.value, item.otherwise or ""))
         launching = [word for one in self.plan.role_launches for word in one.words] or self.plan.words
         every = (*launching, *self.plan.task_words, *own.setup, *own.task_setup)
-        words = (_OPTIONAL.sub("", word.text if word.plain is None else word.plain) for word in every)
-        texts = (self.plan.identity.command, *values, *words)
+        words = (_OPTIONAL.sub("", word.in_plain) for word in every)
+        texts = (self.plan.identity.command, *tests, *values, *words)
         return frozenset(name for text in texts if text != PROGRAM for name in NAME.findall(text))
 
     def uses(self, name: str) -> bool:
@@ -173,7 +173,7 @@ class PlainJob:
     def container_setup(self) -> Iterator[Raw]:
         """The lines for a container, behind the variables that it may get."""
         own = (word for word in self.plan.environment.setup if word.origin.kind == "container")
-        return map(self._annotated, (word for word in own if word.plain != ""))
+        return map(self._annotated, (word for word in own if word.in_plain))
 
     @property
     def modules(self) -> Raw:
@@ -184,13 +184,13 @@ class PlainJob:
     def program(self) -> Raw | None:
         """The launcher's program, where it is not part of the batch system."""
         words = self.plan.launcher_words
-        part = self.launcher in ("srun", "flux", "jsrun", "ibrun", "processes") or not self.in_tasks
+        part = self.launcher in ("srun", "flux", "jsrun", "ibrun", "processes") or not self.starting.in_tasks
         return None if part else quote(words[0].text)
 
     @property
     def calls_module(self) -> bool:
         """Whether a line of setup calls ``module``."""
-        return any(_MODULE.search(word.plain or word.text) for word in self.plan.environment.setup)
+        return any(_MODULE.search(word.in_plain) for word in self.plan.environment.setup)
 
     @property
     def records_changes(self) -> bool:
@@ -208,8 +208,7 @@ class PlainJob:
         return map(self._annotated, self.plan.environment.task_setup)
 
     def _annotated(self, word: Word) -> Raw:
-        text = word.text if word.plain is None else word.plain
-        return Raw(f"{text}  # {one_line(word.origin)}" if self.annotate else text)
+        return Raw(f"{word.in_plain}  # {one_line(word.origin)}" if self.annotate else word.in_plain)
 
     # --- Nodes
 
@@ -232,7 +231,7 @@ class PlainJob:
     @property
     def has_resource_file(self) -> bool:
         """Whether jsrun reads the resources of each task."""
-        return any("$(resources " in (word.plain or "") for word in self.plan.words)
+        return any("$(resources " in word.in_plain for word in self.plan.words)
 
     @property
     def several_hosts(self) -> bool:
@@ -297,10 +296,9 @@ class PlainJob:
         The lines are a format for the name of a host, and the first and the number of nodes that have it.
         """
         found = []
-        if self.uses("HPCDIST_HOSTFILE") or not self.in_tasks:
-            found.append(
-                (Raw("export HPCDIST_HOSTFILE"), Raw("hostfile"), self._lines_of(self.plan.placement))
-            )
+        if self.uses("HPCDIST_HOSTFILE") or not self.starting.in_tasks:
+            lines = self._lines_of(self.plan.placement)
+            found.append((Raw("export HPCDIST_HOSTFILE"), Raw("hostfile"), lines))
         if self.launcher != "srun":
             for one in self.plan.role_launches:
                 lines = self._lines_of(of_role(self.plan.placement, one.role))

@@ -11,8 +11,8 @@ from typing import Final
 from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
-from hpcdist.script.exports import WIDTH, one_line
-from hpcdist.script.lines import on_few_lines
+from hpcdist.script.exports import WIDTH
+from hpcdist.script.lines import on_few_lines, one_line
 from hpcdist.script.program import becoming, indented, is_single
 from hpcdist.script.renderer import end_of
 from hpcdist.words import Raw, quote
@@ -159,13 +159,9 @@ class Starting:
                 roles = " ".join(task.role for task in self.plan.placement.tasks)
                 yield Raw(f"roles=({roles})")
             yield Raw(f"for ((rank = 0; rank < {size}; rank++)); do")
-            texts = [
-                f"HPCDIST_START_RANK=$rank HPCDIST_START_SIZE={size}",
-                "begin",
-                role,
-                *self._launching(()),
-            ]
-            yield from (Raw(f"  {line}") for line in wrapped(texts, "  "))
+            place = f"HPCDIST_START_RANK=$rank HPCDIST_START_SIZE={size}"
+            lines = wrapped([place, "begin", role, *self._launching(())], "  ")
+            yield from (Raw(f"  {line}") for line in lines)
             yield Raw("done")
 
     @property
@@ -173,11 +169,8 @@ class Starting:
         """The roles whose end is the end of several launches, as a pattern, and their number of launches."""
         if not self.plan.has_servers:
             return Raw("all"), self.plan.placement.size
-        required = self.plan.completion.required_roles
-        launches = [one.role for one in self.plan.role_launches]
-        roles = [
-            role for role in launches or (task.role for task in self.plan.placement.tasks) if role in required
-        ]
+        launches = self.plan.role_launches or self.plan.placement.tasks
+        roles = [one.role for one in launches if one.role in self.plan.completion.required_roles]
         return Raw("|".join(sorted({*roles}))), len(roles)
 
     def _launching(self, words: Sequence[Word], role: str = "") -> Iterator[str]:
@@ -196,8 +189,7 @@ class Starting:
 
 
 def _text_of(word: Word) -> str:
-    text = word.text if word.plain is None else word.plain
-    return text if word.shell else quote(text)
+    return word.in_plain if word.shell else quote(word.in_plain)
 
 
 def _as_words(command: str) -> str:

@@ -30,8 +30,8 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
-module load 2024 || fail "'module load 2024' failed on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
-module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0 || fail "'module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0' failed on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
+module load 2024 || fail "'module load 2024' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
+module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0 || fail "'module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
 
 export PYTHONUNBUFFERED=1  # default
 # For pytorch.

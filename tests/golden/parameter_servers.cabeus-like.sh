@@ -120,9 +120,9 @@ pids=() code=0 over='' left=1
 exec 4<> <(:) # bash itself may lose an exit code when a signal comes
 set -m
 begin master mpirun -np 1 --hostfile "$hostfile_master" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" \
-  --map-by slot --bind-to none bash -c "$(declare -f task); task master"
+  --map-by slot --bind-to none "${exports[@]}" bash -c "$(declare -f task); task master"
 begin worker mpirun -np 2 --hostfile "$hostfile_worker" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" \
-  --map-by slot --bind-to none bash -c "$(declare -f task); task worker"
+  --map-by slot --bind-to none "${exports[@]}" bash -c "$(declare -f task); task worker"
 begin ps mpirun -np 1 --hostfile "$hostfile_ps" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
   --bind-to none "${exports[@]}" bash -c "$(declare -f task); task ps"
 set +m

@@ -95,7 +95,7 @@ def _print_costs(steps: Sequence[Step]) -> None:
 
 
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
-    """Print each script's own part, with --json all of it; the id of a job that is none yet is its place."""
+    """Print each script; the id of a job that is none yet is its place."""
     steps = planned_steps(options, document, runs_dir)
     scripts = {step.operation.name: rendered(step.made.plan) for step in steps}
     if json:

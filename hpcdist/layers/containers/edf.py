@@ -19,7 +19,7 @@ from typing import Final
 from hpcdist.experiment.image import Image
 from hpcdist.layers.containers.enroot import Enroot, beginning_with_a_folder
 from hpcdist.layers.containers.pyxis import PYXIS, names
-from hpcdist.layers.containers.site_words import args
+from hpcdist.layers.containers.site_words import RUN_FOLDER, args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
@@ -27,7 +27,6 @@ from hpcdist.site.conditions import ConditionalText, text_of
 from hpcdist.site.dialects.container import Runtime
 from hpcdist.words import in_double_quotes, quote
 
-_RUN: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
 _DRIVER: Final = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -104,11 +103,11 @@ def _plain(
         find, key = f"key=image\nfor folder in ${{EDF_PATH//:/ }} ~/.edf; do {found}; done\n", "$key"
         own_settings = ["END", "  [[ $key != image ]] || cat <<END", *own_settings]
     place = in_double_quotes(image)
-    mounts = ", ".join(f'"{bind.text}"' for bind in container.binds if bind.text != _RUN)
+    mounts = ", ".join(f'"{bind.text}"' for bind in container.binds if bind.text != RUN_FOLDER)
     return "\n".join(
         (
             f"{find}environment=${{HPCDIST_RUN_DIR:-$PWD}}/environment.$SLURM_JOB_ID.toml",
-            f'run=${{HPCDIST_RUN_DIR:+", \\"{_RUN}\\""}}',
+            f'run=${{HPCDIST_RUN_DIR:+", \\"{RUN_FOLDER}\\""}}',
             "{",
             "  cat <<END",
             f'{key} = "{f"$PWD/{place}" if image.startswith(".") else place}"',

@@ -18,7 +18,7 @@ from typing import Final
 
 from hpcdist.experiment.image import read
 from hpcdist.layers.containers.enroot import Enroot
-from hpcdist.layers.containers.site_words import args
+from hpcdist.layers.containers.site_words import RUN_FOLDER, args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
@@ -81,8 +81,7 @@ def _words(job: JobSpec, container: Container, environment: Environment, runtime
     else:
         yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
     mounts = ",".join(bind.text for bind in container.binds)
-    run = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
-    plain = mounts.replace(f",{run}", f"${{HPCDIST_RUN_DIR:+,{run}}}")
+    plain = mounts.replace(f",{RUN_FOLDER}", f"${{HPCDIST_RUN_DIR:+,{RUN_FOLDER}}}")
     yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN, f'--container-mounts="{plain}"')
     if container.workdir and not container.entrypoint:
         yield Word(text=f"--container-workdir={container.workdir}", origin=_ORIGIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.origin import Origin
@@ -31,11 +32,15 @@ def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
             )
 
 
+RUN_FOLDER: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
+"""The mount of the run directory, which a plain script may not have."""
+
+
 def mounted(option: str, bind: Word) -> Word:
     """Return the option that mounts a folder; in a plain script there may be no run directory."""
     text = f'{option}"{bind.text}"'
-    is_run = bind.text.startswith("$HPCDIST_RUN_DIR:")
-    return Word.raw(text, bind.origin, f"${{HPCDIST_RUN_DIR:+{text}}}" if is_run else None)
+    plain = f"${{HPCDIST_RUN_DIR:+{text}}}" if bind.text == RUN_FOLDER else None
+    return Word.raw(text, bind.origin, plain)
 
 
 def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:

@@ -75,7 +75,7 @@ class Srun(Plain):
         groups = job.placement.groups
         texts = [Word(text="srun", origin=_ORIGIN)]
         if job.launch.role:
-            return (*texts, *_of_role(job))
+            return (*texts, *_of_role(job, options))
         for index, group in enumerate(groups):
             if index:
                 texts.append(Word(text=":", origin=_ORIGIN))
@@ -98,31 +98,32 @@ class Srun(Plain):
             )
 
 
-def _of_role(job: PreparedJob) -> Iterator[Word]:
+def _of_role(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     """Yield the options of a step that shares the job's nodes with those of the other roles."""
+    [(index, group)] = [(index, group) for index, group in enumerate(job.placement.groups) if group.tasks]
     yield Word(text="--overlap", origin=_ORIGIN)
-    for index, group in enumerate(job.placement.groups):
-        if group.tasks and len(job.placement.groups) > 1:
-            yield Word(text=f"--het-group={index}", origin=_ORIGIN)
-    for text in (f"--ntasks={job.placement.size}", "--distribution=arbitrary", "--cpu-bind=none"):
+    if len(job.placement.groups) > 1:
+        yield Word(text=f"--het-group={index}", origin=_ORIGIN)
+    for text in _shape_of(group):
         yield Word(text=text, origin=_ORIGIN)
-    [group] = (group for group in job.placement.groups if group.tasks)
     yield Word.raw(_hosts(job, group), _ORIGIN)
-    for text in (f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", "--wait=0"):
-        yield Word(text=text, origin=_ORIGIN)
-    if job.launch.mpi:
-        yield Word(text=f"--mpi={job.launch.mpi}", origin=_ORIGIN)
+    yield from _ends(job)
+    yield from _mpi(job, options)
     yield from job.arguments
 
 
 def _site_words(job: PreparedJob, group: Group, options: LauncherOptions) -> Iterator[Word]:
-    if job.launch.mpi:
-        yield Word(text=f"--mpi={job.launch.mpi}", origin=_origin_of_pmi(job, options))
+    yield from _mpi(job, options)
     if masks := [cpu_mask(cpus) for cpus in cpus_of_tasks(job, group)]:
         yield Word(text=f"--cpu-bind=mask_cpu:{','.join(masks)}", origin=origin_of(job, group))
     for text in options.binding if group.even and not masks else ():
         yield Word(text=text, origin=Origin("site", job.identity.site, "launchers.srun.binding"))
     yield from job.arguments
+
+
+def _mpi(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
+    if job.launch.mpi:
+        yield Word(text=f"--mpi={job.launch.mpi}", origin=_origin_of_pmi(job, options))
 
 
 def _origin_of_pmi(job: JobSpec, options: LauncherOptions) -> Origin:
@@ -133,14 +134,15 @@ def _origin_of_pmi(job: JobSpec, options: LauncherOptions) -> Origin:
     return Origin("rule", "no PMI over several components, but for MPI")
 
 
+def _shape_of(group: Group) -> tuple[str, ...]:
+    if not group.even:  # with --nodes Slurm 24.05 and later refuse it
+        return f"--ntasks={group.tasks}", "--distribution=arbitrary", "--cpu-bind=none"
+    per_node = f"--ntasks-per-node={group.tasks_per_node}", f"--cpus-per-task={group.cpus_per_task}"
+    return f"--nodes={group.nodes}", f"--ntasks={group.tasks}", *per_node
+
+
 def _shape(index: int, group: Group, job: PreparedJob) -> Iterator[Word]:
-    texts = [f"--ntasks={group.tasks}"]
-    if group.even:
-        texts.insert(0, f"--nodes={group.nodes}")
-        texts += [f"--ntasks-per-node={group.tasks_per_node}", f"--cpus-per-task={group.cpus_per_task}"]
-    else:  # with --nodes Slurm 24.05 and later refuse it
-        texts += ["--distribution=arbitrary", "--cpu-bind=none"]
-    yield from (Word(text=text, origin=_ORIGIN) for text in texts)
+    yield from (Word(text=text, origin=_ORIGIN) for text in _shape_of(group))
     if job.own_nodes and group.even:  # else srun takes any of the job's nodes
         yield Word.raw('--nodelist="$HPCDIST_TASK_NODES"', _ORIGIN)
     if not group.even:
@@ -150,8 +152,7 @@ def _shape(index: int, group: Group, job: PreparedJob) -> Iterator[Word]:
 
 def _hosts(job: PreparedJob, group: Group) -> str:
     """Return the option for the host of each rank, which srun reads from a file (tried on 22.05 to 26.05)."""
-    rows = tuple(row for row in job.placement.rows if group.node <= row.node < group.node + group.nodes)
-    own = Placement(groups=(group,), rows=rows)
+    own = Placement(groups=(group,), rows=tuple(filter(group.has, job.placement.rows)))
     calls = (f"hosts {node} {nodes} {tasks}" for node, nodes, tasks in own.crowds())
     return f"--nodelist=<({' && '.join(calls)})"
 
@@ -163,9 +164,13 @@ def _order(job: PreparedJob, group: Group) -> Iterator[Word]:
         yield Word(text=f"--distribution=plane={group.tasks_per_node}", origin=_ORIGIN)
 
 
-def _common(job: JobSpec) -> Iterator[Word]:
+def _ends(job: JobSpec) -> Iterator[Word]:
     yield Word(text=f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", origin=_ORIGIN)
     yield Word(text="--wait=0", origin=_ORIGIN)
+
+
+def _common(job: JobSpec) -> Iterator[Word]:
+    yield from _ends(job)
     if job.labels_output:
         yield Word(text="--label", origin=_ORIGIN)
 

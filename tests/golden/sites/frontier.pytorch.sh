@@ -43,7 +43,7 @@ module load rccl-net-plugin || fail "'module load rccl-net-plugin' failed (site 
 module load craype-accel-amd-gfx90a || fail "'module load craype-accel-amd-gfx90a' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
 export LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site frontier: setup
 export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site frontier: setup
-module load cray-mpich-abi || fail "'module load cray-mpich-abi' failed on $(uname -n)"  # site frontier: container.setup
+module load cray-mpich-abi || fail "'module load cray-mpich-abi' failed (site frontier: container.setup) on $(uname -n)"  # site frontier: container.setup
 export APPTAINER_CONTAINLIBS=/usr/lib64/libcxi.so.1,/usr/lib64/libjson-c.so.5,/lib64/libtinfo.so.6,/usr/lib64/libnl-3.so.200,/usr/lib64/libgfortran.so.5,/usr/lib64/libjansson.so.4,/usr/lib64/libxpmem.so.0  # site frontier: container.setup
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in PrgEnv-gnu/8.7.0 cpe/26.03 rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a; do

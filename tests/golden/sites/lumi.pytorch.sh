@@ -42,7 +42,7 @@ module purge || fail "'module purge' failed (site lumi: modules (in a container)
 export TORCH_HOME="${TORCH_HOME:-/scratch/$SLURM_JOB_ACCOUNT/$USER/torch_home}"  # site lumi: setup (rccl)
 export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup (rccl)
 module use /appl/local/laifs/modules  # site lumi: container.setup
-module load lumi-aif-singularity-bindings || fail "'module load lumi-aif-singularity-bindings' failed on $(uname -n)"  # site lumi: container.setup
+module load lumi-aif-singularity-bindings || fail "'module load lumi-aif-singularity-bindings' failed (site lumi: container.setup) on $(uname -n)"  # site lumi: container.setup
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of lumi.

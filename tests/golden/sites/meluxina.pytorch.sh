@@ -38,7 +38,7 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
-module load Apptainer || fail "'module load Apptainer' failed on $(uname -n)"  # site meluxina: container.setup
+module load Apptainer || fail "'module load Apptainer' failed (site meluxina: container.setup) on $(uname -n)"  # site meluxina: container.setup
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of meluxina.

@@ -36,8 +36,8 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
-module load NRIS/GPU || fail "'module load NRIS/GPU' failed on $(uname -n)"  # site olivia: container.setup (nccl)
-module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 || fail "'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0' failed on $(uname -n)"  # site olivia: container.setup (nccl)
+module load NRIS/GPU || fail "'module load NRIS/GPU' failed (site olivia: container.setup (nccl)) on $(uname -n)"  # site olivia: container.setup (nccl)
+module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 || fail "'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0' failed (site olivia: container.setup (nccl)) on $(uname -n)"  # site olivia: container.setup (nccl)
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of olivia.

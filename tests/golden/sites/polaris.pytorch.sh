@@ -30,7 +30,7 @@ fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
 [[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
 cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
-export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # the node's login files set it anew, even with -V
+export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # login files of the node reset it, even with -V
 unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
 # `module` is a function, which a script does not always inherit.
@@ -39,9 +39,9 @@ type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"
 export TMPDIR=/tmp  # site polaris: setup
 export LD_LIBRARY_PATH="/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # site polaris: setup
 module use /soft/modulefiles  # site polaris: container.setup
-module load spack-pe-base/0.6.2 || fail "'module load spack-pe-base/0.6.2' failed on $(uname -n)"  # site polaris: container.setup
-module load apptainer || fail "'module load apptainer' failed on $(uname -n)"  # site polaris: container.setup
-module load cray-mpich-abi || fail "'module load cray-mpich-abi' failed on $(uname -n)"  # site polaris: container.setup
+module load spack-pe-base/0.6.2 || fail "'module load spack-pe-base/0.6.2' failed (site polaris: container.setup) on $(uname -n)"  # site polaris: container.setup
+module load apptainer || fail "'module load apptainer' failed (site polaris: container.setup) on $(uname -n)"  # site polaris: container.setup
+module load cray-mpich-abi || fail "'module load cray-mpich-abi' failed (site polaris: container.setup) on $(uname -n)"  # site polaris: container.setup
 
 export PYTHONUNBUFFERED=1  # default
 # The settings of polaris.

@@ -34,7 +34,7 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
-module load apptainer || fail "'module load apptainer' failed on $(uname -n)"  # site rorqual: container.setup
+module load apptainer || fail "'module load apptainer' failed (site rorqual: container.setup) on $(uname -n)"  # site rorqual: container.setup
 
 export PYTHONUNBUFFERED=1  # default
 # For pytorch.

@@ -31,7 +31,7 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
 export MIOPEN_USER_DB_PATH="/tmp/$USER-miopen-$SLURM_JOB_ID" MIOPEN_CUSTOM_CACHE_DIR="/tmp/$USER-miopen-$SLURM_JOB_ID"  # site setonix: setup (rccl)
-module load singularity/4.1.0-slurm || fail "'module load singularity/4.1.0-slurm' failed on $(uname -n)"  # site setonix: container.setup
+module load singularity/4.1.0-slurm || fail "'module load singularity/4.1.0-slurm' failed (site setonix: container.setup) on $(uname -n)"  # site setonix: container.setup
 
 export PYTHONUNBUFFERED=1  # default
 # For pytorch.

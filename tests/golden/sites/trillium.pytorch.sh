@@ -35,7 +35,7 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 # shellcheck source=/dev/null # the site's own files
 type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
 module load StdEnv/2023 || fail "'module load StdEnv/2023' failed (site trillium: modules) on $(uname -n)"  # site trillium: modules
-module load apptainer || fail "'module load apptainer' failed on $(uname -n)"  # site trillium: container.setup
+module load apptainer || fail "'module load apptainer' failed (site trillium: container.setup) on $(uname -n)"  # site trillium: container.setup
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} || :${LOADEDMODULES:-}: == *:StdEnv/2023[:/]* ]] ||
   fail "module StdEnv/2023 cannot be loaded on $(uname -n)"
