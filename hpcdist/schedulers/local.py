@@ -55,13 +55,23 @@ pids() { grep -lszxF -e "HPCDIST_TOKEN=$1" /proc/[0-9]*/environ | cut -d/ -f3; }
 
 # Triples of id, token, run directory. Alive comes first: a script writes its end before it goes. One that was
 # killed writes none, and what it started lives on: mpirun does not look at its parent.
+# A process that just becomes another program has no environment for a moment.
 _QUERY: Final = (
     _ALIVE
     + _PIDS
     + """\
 here=$(uname -n)
+lives() {
+  local try
+  for try in 1 2 3; do
+    ! alive "$1" "$2" || return 0
+    ! grep -q "^ended $1 " "$3/events" || return 1
+    sleep 0.1
+  done
+  return 1
+}
 for ((; $#; )); do
-  if alive "$1" "$2"; then
+  if lives "$1" "$2" "$3"; then
     read -r line <"/proc/$1/stat" && line=${line##*) } && echo "$1 alive ${line%% *}"
   else
     echo "$1 gone $here"

@@ -230,6 +230,11 @@ def test_cancel_ends_what_a_killed_script_left(
     assert machine.status(other).state is JobState.RUNNING
 
 
+def test_a_job_that_becomes_another_program_is_not_gone(machine: Machine) -> None:
+    run = machine.submit('[[ ${TIMES:=0} == 9999 ]] || TIMES=$((TIMES + 1)) exec bash "$0"\n')
+    assert {machine.status(run).state for _ in range(100)} == {JobState.RUNNING}
+
+
 def test_a_job_that_vanished(machine: Machine) -> None:
     run = machine.submit("sleep 60")
     assert run.job is not None
