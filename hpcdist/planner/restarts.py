@@ -89,8 +89,14 @@ def of_packed(completion: Completion, experiment: Experiment, packing: Origin) -
 
 
 def advice(job: JobSpec, experiment: Experiment, site: Site) -> Iterator[Problem]:
-    """Yield warnings of what the restarts cannot do in this job."""
+    """Yield warnings of what the restarts cannot do in this job, and of a signal that leaves no time."""
     restarts, asked = job.completion.restarts, experiment.environment.restart
+    notice = restarts.signal if restarts else job.request.signal and job.request.signal.name
+    if job.launch.launcher == "mpirun" and notice == "TERM":  # seen with Open MPI 4.1.4
+        message = "mpirun kills its tasks a second after TERM, in which the program could not save much"
+        path = (*_PATH, "signal") if restarts else ("batch", "signal")
+        longer = "`env_vars: {OMPI_MCA_odls_base_sigkill_timeout: 60}` makes each end minutes longer"
+        yield warning(message, path, f"write USR1 here, and save on it; {longer}")
     if restarts is None or asked is None:
         return
     scheduler = schedulers.get(job.identity.scheduler)

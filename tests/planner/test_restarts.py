@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan, Restarts
-from tests.plans import changed, planned
+from tests.plans import changed, planned, warnings_of
 from tests.sites import site_named
 from tests.wording import Wording
 
@@ -87,6 +87,22 @@ def test_what_the_restarts_can_do(site: str, data: dict[str, Any]) -> None:
 )
 def test_what_the_restarts_cannot_do_is_a_warning(site: str, data: dict[str, Any], wording: Wording) -> None:
     wording(notes_of(planned(site_named(site), environment={"restart": data}, **DAY)))
+
+
+@pytest.mark.parametrize(
+    ("signal", "launcher", "warned"),
+    [("TERM", "mpirun", True), ("USR1", "mpirun", False), ("TERM", "srun", False)],
+)
+def test_a_program_under_mpirun_has_no_time_after_term(signal: str, launcher: str, *, warned: bool) -> None:
+    replicas = {"replicas": {"n_workers": 1}}
+    batch = {"launcher": launcher, "walltime": "1h"}
+    again = {**replicas, "restart": {"signal": signal}}
+    plans = [
+        planned(framework="mpi", environment=replicas, batch={**batch, "signal": f"{signal}@60"}),
+        planned(framework="mpi", environment=again, batch=batch),
+    ]
+    text = "mpirun kills its tasks a second after TERM"
+    assert [any(text in note for note in warnings_of(plan)) for plan in plans] == [warned, warned]
 
 
 def test_no_more_jobs_follow_than_the_queue_takes(wording: Wording) -> None:
