@@ -51,6 +51,7 @@ def collect() -> dict[str, Any]:
         "gpus": count,
         "gpus_source": source,
         "variables": {name: value for name, value in os.environ.items() if name.startswith(FABRIC)},
+        "supervised": "HPCDIST_TRACKING" in os.environ,
     }
 
 

@@ -34,7 +34,7 @@ _MINIMUMS: Final = {
     "stack": _Minimum(1 << 20, "threads get no larger stack", "LimitSTACK", hard=False, is_bytes=True),
     "nproc": _Minimum(4096, "each thread counts as a process", "LimitNPROC", hard=False),
 }
-"""The task wrapper raises open files and pinned memory to the hard limit, and leaves the others unchanged."""
+"""Each task raises open files and pinned memory to the hard limit, and leaves the others unchanged."""
 
 
 def findings(host: Host, network: Network | None) -> Iterator[Finding]:

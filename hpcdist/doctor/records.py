@@ -16,6 +16,7 @@ class Host(msgspec.Struct, frozen=True):
     ``packages``: version by name, "" if unknown; ``built``: what Horovod was built with. ``shm``: size and
     free bytes of /dev/shm. ``limits``: soft and hard, None for unlimited. ``gpus``: how many the driver shows
     to this process; where it is None, ``gpus_source`` is the reason. ``variables``: those of the network.
+    ``supervised``: it is a task of a job that has the supervisor.
     """
 
     host: str
@@ -30,6 +31,7 @@ class Host(msgspec.Struct, frozen=True):
     gpus: int | None
     gpus_source: str
     variables: dict[str, str]
+    supervised: bool = False
 
 
 class Port(msgspec.Struct, frozen=True):

@@ -37,6 +37,15 @@ _CONNECT_FIRST: Final = "first fix the connections between the tasks"
 _MPI: Final = ("mpi4py", "horovod")
 
 
+_UNSUPERVISED: Final = Finding(
+    "job",
+    "supervisor",
+    "warning",
+    "the first node has no Python 3.6 or newer, which restarts, steps, searches and causes need",
+    "set HPCDIST_PYTHON to one before you submit, or ask the centre for /usr/bin/python3",
+)
+
+
 class CheckJob(NamedTuple):
     """A finished job: the name of its run, its plan, and the records of its tasks by rank."""
 
@@ -72,6 +81,8 @@ def findings(check: CheckJob) -> Iterator[Finding]:
     yield _records(check)
     if not check.tasks:
         return
+    if not any(task.host.supervised for task in check.tasks.values()):
+        yield _UNSUPERVISED
     yield from merged_hosts(
         (name, finding) for name, task in check.by_node().items() for finding in _host(check, task)
     )

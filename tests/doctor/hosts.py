@@ -26,6 +26,7 @@ GOOD = Host(
     gpus=1,
     gpus_source="libcuda.so.1",
     variables={"GLOO_SOCKET_IFNAME": "eth0"},
+    supervised=True,
 )
 NAMES: dict[str, tuple[str, ...]] = {"n1": ("10.77.0.11",), "n2": ("10.77.0.12",)}
 ALLREDUCES = (

@@ -76,6 +76,19 @@ def test_two_healthy_nodes() -> None:
     ]
 
 
+def test_a_job_without_a_supervisor() -> None:
+    tasks = [task(rank, host(supervised=False)) for rank in range(2)]
+    assert findings_of(*tasks, groups=("job",))[1:] == [
+        Finding(
+            "job",
+            "supervisor",
+            "warning",
+            "the first node has no Python 3.6 or newer, which restarts, steps, searches and causes need",
+            "set HPCDIST_PYTHON to one before you submit, or ask the centre for /usr/bin/python3",
+        )
+    ]
+
+
 def test_the_interfaces_of_the_nodes_of_the_job_are_checked() -> None:
     kinds = {
         name: msgspec.structs.replace(kind, interface="ib9") if kind.gpus else kind
