@@ -57,6 +57,8 @@ def main(compare: Compare, line: Line) -> None:
         *compare(lambda: seconds(10**6), lambda: seconds(10)),
         "<= 2",
     )
+    many, few = (render(planned(tasks)).count("\n") for tasks in (100_000, 10))
+    print(f"script of 100,000 tasks / 10: {many} / {few} lines   goal <= 1", flush=True)
     for odd in (0, 9):
         for tasks in (10, 1_000, 100_000, 1_000_000):
             begun = time.perf_counter()

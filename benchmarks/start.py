@@ -1,4 +1,7 @@
-"""From the start of a job to the first line of the user's program, against a script written by hand."""
+"""From the start of a job to the first line of the user's program, against a script written by hand.
+
+Once for what `hpcdist render` prints, and once for what `hpcdist submit` submits, with the files of its run.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,14 @@ batch: {partition: a100}
 """
 
 SUBMITTED = """\
+from pathlib import Path
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
-from hpcdist.script.renderer import render
-print(render(plan_experiment(ExperimentOptions("ours.yml", site="testbed")).plan))
+from tests.script.jobs import write
+write(Path.cwd() / "run", plan_experiment(ExperimentOptions("ours.yml", site="testbed")).plan)
+Path("run/logs").mkdir()
 """
+BEGUN = "[[ ${HPCDIST_SUPERVISED:-} ]] || date +%s.%N >begun"
+"""The first command of a script, which the supervisor runs once more."""
 
 Compare = Callable[[Callable[[], float], Callable[[], float], int], tuple[float, float]]
 Line = Callable[[str, float, float, str], None]
@@ -54,16 +61,14 @@ def main(compare: Compare, line: Line) -> None:
         (directory / "by-hand.sh").write_text(BY_HAND)
         (directory / "ours.yml").write_text(EXPERIMENT)
         python = CHECKOUT / ".venv" / "bin" / "python"
-        texts: dict[str, tuple[str, list[str | Path]]] = {
-            "plain.sh": ("set +efu", [python, "-m", "hpcdist", "render", "ours.yml", "--site", "testbed"]),
-            "submitted.sh": ("# Made by", [python, "-c", SUBMITTED]),
-        }
-        for name, (first, words) in texts.items():
-            text = cluster.run(words, cwd=directory, check=True).stdout
-            head, _, body = text.partition(f"\n{first}")
-            (directory / name).write_text(f"{head}\ndate +%s.%N >begun\n{first}{body}")
+        render: list[str | Path] = [python, "-m", "hpcdist", "render", "ours.yml", "--site", "testbed"]
+        (directory / "plain.sh").write_text(cluster.run(render, cwd=directory, check=True).stdout)
+        cluster.run(["env", f"PYTHONPATH={CHECKOUT}", python, "-c", SUBMITTED], cwd=directory, check=True)
+        for name in ("plain.sh", "run/job.sh"):
+            head, first, body = (directory / name).read_text().partition("\nset +efu")
+            (directory / name).write_text(f"{head}\n{BEGUN}{first}{body}")
         time.sleep(1)
-        for name, most in (("plain.sh", "<= 1.05"), ("submitted.sh", "<= 1.3")):
+        for name, most in (("plain.sh", "<= 1.05"), ("run/job.sh", "<= 1.3")):
             ours, theirs = compare(
                 partial(elapsed, cluster, directory, name),
                 partial(elapsed, cluster, directory, "by-hand.sh"),

@@ -13,7 +13,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     cost    what a job may cost at most, what is left to pay it, and when it may start
     lint    what the fabric's libraries do with the variables of a plan
     planner    decisions, pure: experiment + site become a plan
-    script    a plan becomes a script
+    script    a plan becomes a script; the run's files beside it
     importers    files of other systems become experiments, one folder a form
     loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
     code    what a job's program is made of: its state, and copies of it

@@ -116,16 +116,16 @@ def _settings(section: str, text: str) -> Iterator[str]:
 def settings_of(name: str) -> Iterator[Setting]:
     """Yield each setting of a script with what became of it."""
     plan, experiment = plan_of(name), experiment_of(name)
-    ours, script = list(ours_of(plan, experiment)), render(plan)
+    script = "\n".join((render(plan), *(step.command for step in plan.steps)))
+    ours = list(ours_of(plan, experiment))
     for key, note in data_of(name)["settings"].items():
         yield setting_of(str(key), note, ours, script, experiment)
 
 
 def setting_of(key: str, note: Note, ours: Sequence[Ours], script: str, experiment: str) -> Setting:
     """Return what became of a setting, which is found in the script, or explained by its note."""
-    job = script.partition("\n# --- The runtime of")[0]
     if note is None or note == "own":
-        found = _found(key, ours, _plain(job), _plain(experiment))
+        found = _found(key, ours, _plain(script), _plain(experiment))
         if note:
             return Setting(key, "own", "" if found == "line" else f"it is no line of the experiment: {found}")
         return Setting(key, found) if found else Setting(key, "missing", "it is not in the script")

@@ -16,8 +16,8 @@ from tests.sites import shipped_site
 TESTBED = shipped_site("testbed")
 LOCAL = shipped_site("local")
 
-COMMAND = 'bash "$HPCDIST_JOB_DIR/command.sh"'
-WRAPPER = '"${hpcdist_task[@]}"'
+COMMAND = '"$commands"'
+WRAPPER = 'bash -c "$(declare -f task); task"'
 WRAPPED = [WRAPPER, COMMAND]
 """The end of every launch line that starts tasks."""
 

@@ -18,6 +18,7 @@ from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import TASK_WRAPPER
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.schedulers import schedulers
@@ -162,11 +163,11 @@ def _threads(plan: Plan) -> Iterator[str]:
 
 
 def _launch_words(plan: Plan) -> Iterator[str]:
-    """Yield the words of the launch line; a lone ``--`` stands for a function of the script."""
+    """Yield the words of the launch line; a lone ``--`` stands for what the script fills in."""
     for word in plan.words:
         if not word.shell:
             yield word.text
-        elif "hpcdist_" in word.text and "=" not in word.text:
+        elif word == TASK_WRAPPER or word.text.startswith('"$'):
             yield "--"
         else:
             yield from shlex.split(word.text)

@@ -6,7 +6,9 @@ changed, so that it can never pass in CI; read ``git diff tests/golden``, then r
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,20 +18,26 @@ from pathlib import Path
 import pytest
 
 from hpcdist.documents import source
-from hpcdist.host.resources import template_folders
 from hpcdist.loading import load
+from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.runs import inside
-from hpcdist.script.plain import is_plain, render_plain
-from hpcdist.script.renderer import render_job, runtime
+from hpcdist.script import runtime
+from hpcdist.script.renderer import render
 from tests import published
 from tests.sites import SHIPPED, shipped_site, site_named
 from tests.tiers import SAMPLE, sweep
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[1] / "examples"
-RUN_DIR = "/scratch/me/runs/{name}-1"
+_RUN = "/scratch/me/runs/x-1"
+_NOT_OWN = "is not your own: another could change it"
+_EACH_RANK = [
+    '  [[ ${POLYAXON_OFFLINE_ROOT:-} != "$HPCDIST_TRACKING"/* ]] || # each rank has its own',
+    "    POLYAXON_OFFLINE_ROOT=${POLYAXON_OFFLINE_ROOT%-*}-$HPCDIST_RANK",
+]
+_LOG = re.compile("[-+] #(SBATCH --(output|open-mode)|PBS -[jo]|BSUB -[oe]|\\$ -[jo]|flux: --output)")
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,6 @@ class Case:
     site: str
     settings: tuple[tuple[str, str], ...] = ()
     annotate: bool = False
-    by_hand: bool = False
 
 
 QUICKSTART = EXAMPLES / "quickstart.yml"
@@ -149,10 +156,7 @@ def _of_sites() -> Iterator[tuple[str, Case]]:
         for example in published.examples_of(site):
             settings = published.settings_of(site, example)
             file = published.FOLDER / f"{example}.yml"
-            yield (
-                f"sites/{name}.{example}",
-                Case(file, name, settings, annotate=example != "mpi", by_hand=example == "mpi"),
-            )
+            yield f"sites/{name}.{example}", Case(file, name, settings, annotate=example != "mpi")
 
 
 CASES |= dict(_of_sites())
@@ -163,18 +167,14 @@ def machine(name: str) -> str:
     return name.removeprefix("sites/").partition(".")[0] if name.startswith("sites/") else ""
 
 
-def rendered(case: Case) -> str:
+def plan_of(case: Case) -> Plan:
     document = source.load(case.file)
     loaded = load.load_experiment(document, settings=case.settings)
 
     def where(path: tuple[str | int, ...]) -> Origin:
         return Origin("place", f"{case.file.name} {'.'.join(map(str, path))}")
 
-    plan = make_plan(loaded.experiment, site_named(case.site), where)
-    if is_plain(plan):
-        return render_plain(plan, annotate=case.annotate)
-    run_dir = None if case.by_hand else RUN_DIR.format(name=plan.identity.name)
-    return render_job(plan, run_dir=run_dir, annotate=case.annotate)
+    return make_plan(loaded.experiment, site_named(case.site), where)
 
 
 def shellcheck(*files: Path) -> None:
@@ -189,7 +189,7 @@ def shellcheck(*files: Path) -> None:
 @pytest.mark.parametrize("name", sweep(CASES, machine))
 def test_the_script_is_the_same(name: str) -> None:
     file = GOLDEN / f"{name}.sh"
-    script = rendered(CASES[name])
+    script = render(plan_of(CASES[name]), annotate=CASES[name].annotate)
     before = file.read_text() if file.exists() else ""
     if os.environ.get("HPCDIST_REWRITE_GOLDEN") and script != before:
         file.write_text(script)
@@ -208,11 +208,30 @@ def test_bash_and_shellcheck_have_nothing_to_say_on_a_script(*, is_sample: bool)
     shellcheck(*(GOLDEN / f"{name}.sh" for name in CASES if (machine(name) in sample) == is_sample))
 
 
-@pytest.mark.extended
-def test_bash_and_shellcheck_have_nothing_to_say(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.sh"
-    whole.write_text(f"{rendered(CASES['ray.snellius'])}\n{runtime(template_folders())}")
-    beside = [tmp_path / name for name in ("inside.sh", "stacks.sh")]
-    for file in beside:
-        file.write_text(f"#!/bin/bash\n{inside.text(file.name)}")
-    shellcheck(whole, *beside)
+@pytest.mark.parametrize("name", sweep(CASES, machine))
+def test_a_submitted_script_has_the_handover_and_the_place_of_its_log_more(name: str) -> None:
+    plan = plan_of(CASES[name])
+    handover = f"{runtime.digest()} job.sh {runtime.needs(plan)}".rstrip()
+    own, submitted = render(plan).splitlines(), render(plan, run_dir=_RUN).splitlines()
+    changes = [line for line in difflib.ndiff(own, submitted) if line[0] in "+-"]
+    logs = [line for line in changes if _LOG.match(line)]
+    added = [line[2:] for line in changes if line not in logs]
+    assert added[:8] == [
+        "",
+        f"export HPCDIST_RUN_DIR={_RUN} # whose files start this script anew, and record what becomes of it",
+        'if [[ ${HPCDIST_SUPERVISED:-} != "$HPCDIST_RUN_DIR $PPID" ]]; then',
+        f'  [[ ! -e $HPCDIST_RUN_DIR || -O $HPCDIST_RUN_DIR ]] || fail "$HPCDIST_RUN_DIR {_NOT_OWN}"',
+        "  # shellcheck source=/dev/null # it takes the place of this shell",
+        f'  source "$HPCDIST_RUN_DIR/runtime/supervise.sh" {handover}',
+        '  fail "$(uname -n) has no $HPCDIST_RUN_DIR/runtime; is its file system mounted there?"',
+        "fi",
+    ]
+    assert added[8:] in ([], _EACH_RANK)
+
+
+def test_bash_and_shellcheck_have_nothing_to_say_on_what_lies_beside_a_script(tmp_path: Path) -> None:
+    texts = {name: text for name, text in runtime.files().items() if name.endswith(".sh")}
+    texts |= {name: inside.text(name) for name in ("inside.sh", "stacks.sh")}
+    for name, text in texts.items():
+        (tmp_path / Path(name).name).write_text(text if text.startswith("#!") else f"#!/bin/bash\n{text}")
+    shellcheck(*tmp_path.iterdir())

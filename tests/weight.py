@@ -16,7 +16,7 @@ from tests.test_architecture import FILES, PACKAGE, ROOMS, reached, room, tree
 ROOT: Final = PACKAGE.parent
 _KINDS: Final = {
     "job templates": ("templates/job/*", "templates/job.sh.j2", "templates/*.sh", "templates/*.yml"),
-    "supervisor": ("templates/runtime/*",),
+    "supervisor": ("templates/runtime/*", "templates/runtime/supervisor/*"),
     "modules for programs": ("templates/python/*",),
     "report": ("templates/report/*",),
 }

@@ -14,7 +14,7 @@ from hpcdist.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, this_machine
 from hpcdist.runs.control import Output
-from hpcdist.script.plain import rendered
+from hpcdist.script.renderer import render
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +79,7 @@ class Plan:
 
     def render(self) -> str:
         """Return the job script, which runs without hpcdist, also by ``sbatch FILE``."""
-        return rendered(self._made.plan)
+        return render(self._made.plan)
 
     def submit(self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False) -> Run:
         """Submit it exactly once, as `hpcdist submit`; the job runs in the current folder.

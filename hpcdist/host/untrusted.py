@@ -11,7 +11,7 @@ import errno
 import os
 import select
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -150,6 +150,27 @@ def folder(path: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def below(handle: int, names: Sequence[str]) -> Iterator[int]:
+    """Open a folder below an open one, by the name of each on the way; one that is missing is made, 0700.
+
+    Raises:
+        OSError: when it cannot be opened, or is a link.
+    """
+    if not names:
+        yield handle
+        return
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(names[0], 0o700, dir_fd=handle)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    child = os.open(names[0], flags, dir_fd=handle)
+    try:
+        with below(child, names[1:]) as found:
+            yield found
+    finally:
+        os.close(child)
 
 
 def write(folder: int, name: str, data: bytes, mode: int = 0o600) -> None:

@@ -94,11 +94,11 @@ class Launcher(Protocol):
     ``reserved_options``: those that hpcdist sets, and that no file may give. ``lists_cpus``: it takes a list
     of CPUs for each task. ``can_go_on``: it can leave the other tasks running when one fails.
 
-    ``rank_variables`` None: it starts the program itself, without the task wrapper. ``frameworks``: those
+    ``rank_variables`` None: it starts the program itself, without each task's shell. ``frameworks``: those
     whose processes it connects itself; empty: it starts all, and connects none. ``site_options`` are the keys
     that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host and its
     number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks each line
-    with its rank by itself; otherwise the task wrapper does. ``labels_single``: it may do so for a single
+    with its rank by itself; otherwise each task's shell does. ``labels_single``: it may do so for a single
     task as well. ``provides_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD; ``provides_pmi``: by a
     PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of several components that
     needs no MPI. ``remote_shell``: how it reaches other nodes, None: through the batch system.
@@ -135,7 +135,7 @@ class Launcher(Protocol):
     orders_nodes: bool
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return the words before the task wrapper.
+        """Return the words before each task's shell.
 
         Raises:
             PlanError: when this launcher cannot start such a placement.
@@ -192,7 +192,7 @@ class ContainerRuntime(Protocol):
         ...
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
-        """Return the words between the task wrapper and what runs inside."""
+        """Return the words between each task's shell and what runs inside."""
         ...
 
 

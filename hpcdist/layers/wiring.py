@@ -34,7 +34,7 @@ class Wiring:
         }
 
     def of(self, task: Task) -> dict[str, str]:
-        """Return the variables that differ by task; without the task wrapper there are none."""
+        """Return the variables that differ by task; without each task's shell there are none."""
         if self._plan.launch.mode == "once":
             return {}
         known = {

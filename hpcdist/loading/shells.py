@@ -42,13 +42,11 @@ def _words(made: Planned, command: Sequence[str]) -> Iterator[Word]:
         inside = replace(plan, container=replace(plan.container, entrypoint=False))
         by_launcher = container_choice.launcher_words(inside, site, inside.environment)
         if by_launcher:  # srun starts the container
-            yield Word.raw(
-                'srun --overlap --nodes=1 --ntasks=1 --nodelist="${hpcdist_nodes[0]}" --mpi=none', _ORIGIN
-            )
-            yield Word.raw("${hpcdist_terminal:+--pty}", _ORIGIN)
+            yield Word.raw('srun --overlap --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --mpi=none', _ORIGIN)
+            yield Word.raw("${terminal:+--pty}", _ORIGIN)
             yield from by_launcher
         yield from container_choice.words(inside, site)
     if command:
         yield from (Word(text=word, origin=_ORIGIN) for word in command)
     else:
-        yield Word.raw('"${hpcdist_shell[@]}"', _ORIGIN)
+        yield Word.raw('"${shell[@]}"', _ORIGIN)

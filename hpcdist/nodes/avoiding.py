@@ -18,7 +18,7 @@ from hpcdist.site.model import Site
 
 _ORIGIN: Final = Place("hpcdist nodes", 0, 0)
 _MOST: Final = 8
-"""As inside a run (``templates/runtime/bad_nodes.sh``)."""
+"""As inside a run (``templates/runtime/supervisor/nodes.py``)."""
 
 _OF_UNKNOWN: Final = 2
 _SHARE: Final = 4

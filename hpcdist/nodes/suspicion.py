@@ -4,7 +4,7 @@ A node's suspicion is the sum, over its evidence, of WEIGHT x 2 ** (-AGE / HALF_
 THRESHOLD on. Of several losses within an hour, as where a node with many jobs goes down, the first counts.
 So one loss makes a node suspect for a week, and two failures do that are at most a week apart: a week leaves
 time to repair a node, and one that fails again within it was not repaired.
-``templates/runtime/bad_nodes.sh`` computes the same inside a run.
+``templates/runtime/supervisor/nodes.py`` computes the same inside a run.
 """
 
 from __future__ import annotations

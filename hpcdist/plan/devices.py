@@ -3,7 +3,7 @@
 Programs that are started by MPI take the device whose number is their rank on the node
 (https://horovod.readthedocs.io/en/stable/pytorch.html: ``torch.cuda.set_device(hvd.local_rank())``). Where a
 task sees all GPUs of the job on its node, they are in an order in which that one is its own, as far as there
-are so many; ``take_gpus`` of the task wrapper makes it.
+are so many; each task makes it.
 """
 
 from __future__ import annotations

@@ -97,12 +97,12 @@ RemoteShell = Literal["ssh", "agent"]
 class Launch(Model, frozen=True, kw_only=True):
     """How tasks are started.
 
-    ``mode`` ``once``: one program on the head node starts everything, without the task wrapper; its
+    ``mode`` ``once``: one program on the head node starts everything, without each task's shell; its
     ``launcher`` is ``once`` where the user's own command is that program (``by_user``).
     ``starts_processes``: each task is a launch of the processes of its node (torchrun). ``connects_by_mpi``:
     the tasks find each other over MPI; ``mpi`` and ``needs_pmi``: by which PMI, and whether each checks
     that it is there. ``hostfile_line``: a printf format for a host and its number of tasks.
-    ``label_in_task``: the task wrapper marks lines with the rank; ``labelled``: whether anything does,
+    ``label_in_task``: each task's shell marks lines with the rank; ``labelled``: whether anything does,
     None where that is not known. ``remote_shell``, ``orders_nodes``: the launcher's. ``components``: the
     groups of nodes are components of a heterogeneous job. ``arguments``: the words that the site and the
     experiment want beside the launcher's own. ``role``: the one whose tasks alone this launch starts.
@@ -285,7 +285,7 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
 
 
 class RoleLaunch(Model, frozen=True, kw_only=True):
-    """The words that start the tasks of one role, up to the task wrapper."""
+    """The words that start the tasks of one role, up to each task's shell."""
 
     role: str
     words: tuple[Word, ...]

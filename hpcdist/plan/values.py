@@ -47,28 +47,19 @@ class Variable(Model, frozen=True, kw_only=True):
 
 
 class Word(Model, frozen=True, kw_only=True):
-    """One word of the launch line, or several that belong together and are shell already (``shell``).
-
-    ``plain``: what stands in its place in a plain script, where that is another text.
-    """
+    """One word of the launch line, or several that belong together and are shell already (``shell``)."""
 
     text: str
     origin: Origin
     shell: bool = False
-    plain: str | None = None
-
-    @property
-    def in_plain(self) -> str:
-        """The text in a plain script."""
-        return self.text if self.plain is None else self.plain
 
     @classmethod
-    def raw(cls, text: str, origin: Origin, plain: str | None = None) -> Word:
+    def raw(cls, text: str, origin: Origin) -> Word:
         """Return what is shell already."""
-        return cls(text=text, origin=origin, shell=True, plain=plain)  # noqa: S604 - starts no process
+        return cls(text=text, origin=origin, shell=True)  # noqa: S604 - starts no process
 
 
-PROGRAM: Final = 'bash "$HPCDIST_JOB_DIR/command.sh"'
-"""What runs the user's command."""
+PROGRAM: Final = '"$commands"'
+"""What stands for the user's command."""
 
-TASK_WRAPPER: Final = Word.raw('"${hpcdist_task[@]}"', Origin("task wrapper"))
+TASK_WRAPPER: Final = Word.raw('bash -c "$(declare -f task); task"', Origin("task wrapper"))

@@ -127,11 +127,11 @@ def lines(site: Site, key: str, texts: Iterable[str | ConditionalText], job: Job
     """Yield the texts of a key of the site file that such a job has, for bash."""
     for text, notes in applying(texts, job):
         origin = Origin("site", site.name, key, notes=notes)
-        yield Word.raw(text, origin, or_fail(text, origin) if _LOADS.fullmatch(text) else None)
+        yield Word.raw(or_fail(text, origin) if _LOADS.fullmatch(text) else text, origin)
 
 
 def or_fail(line: str, origin: Origin) -> str:
-    """Return a line that ends a plain script with a sentence where it fails."""
+    """Return a line that ends the script with a sentence where it fails."""
     failure = in_double_quotes(f"'{line}' failed ({origin}) on ")
     return f'{line} || fail "{failure}$(uname -n)"'
 
@@ -181,7 +181,7 @@ def starter(job: JobSpec) -> StartsEntrypoints | None:
 
 
 def words(job: PreparedJob, site: Site) -> Iterator[Word]:
-    """Yield the words between the task wrapper and the program in the container."""
+    """Yield the words between each task's shell and the program in the container."""
     if not (site.container and job.container):
         return
     runtime = _runtime(job.container.runtime, site)
@@ -263,8 +263,7 @@ def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
         name = quote(image.text)
         yield Word.raw(f'[[ -e {name} ]] || fail there is no image {name} on "$(uname -n)"', origin)
     if container.fetch:
-        yield Word.raw(str(join(("fetch_image", *container.fetch))), origin, _fetched(container))
-    # Both separate the parts of a bind, in every runtime.
-    line = '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"'
-    plain = line.replace("$HPCDIST_RUN_DIR", "${HPCDIST_RUN_DIR:-}")
-    yield Word.raw(line, origin, plain if runtime.name != "shifter" else "")
+        yield Word.raw(_fetched(container), origin)
+    if runtime.name != "shifter":  # both separate the parts of a bind
+        line = '[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"'
+        yield Word.raw(line, origin)

@@ -1,13 +1,12 @@
 """Setup: the lines that make the job's shell ready before anything starts, and the variables of its tasks.
 
-``load_module``, ``unload_modules`` and ``activate_spack`` are functions of the script
-(``templates/runtime/setup.sh``), which end the job with a sentence where something is missing; their word
-is the origin, for that sentence.
+Where something is missing, a line ends the script with a sentence that names its origin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.experiment.model import Experiment
@@ -45,6 +44,14 @@ def prepared(
     )
 
 
+_SPACK: Final = (
+    "[[ $(type -t spack) == function ]] || source "
+    '"${SPACK_ROOT:-$(spack location --spack-root)}/share/spack/setup-env.sh" ||\n'
+    '  fail "there is no Spack on $(uname -n); load its module, or set SPACK_ROOT"'
+)
+"""A program cannot change the shell that calls it: Spack activates environments by a function."""
+
+
 def setup(experiment: Experiment, site: Site, facts: JobFacts, where: Where) -> Iterator[Word]:
     """Yield the site's files, modules and own lines, then the experiment's modules and Spack environment.
 
@@ -56,8 +63,8 @@ def setup(experiment: Experiment, site: Site, facts: JobFacts, where: Where) -> 
     if place := experiment.batch.spack_env:
         origin = where(("batch", "spack_env"))
         words = ("--dir", place) if place.startswith(("/", ".")) else (place,)
-        plain = f"spack env activate {join(words)}"
-        yield _call(plain, "activate_spack", str(origin), *words, origin=origin)
+        yield Word.raw(_SPACK, origin)
+        yield _or_fail(f"spack env activate {join(words)}", origin)
 
 
 def _of_the_site(site: Site, facts: JobFacts) -> Iterator[Word]:
@@ -73,9 +80,9 @@ def _of_the_site(site: Site, facts: JobFacts) -> Iterator[Word]:
 def _loaded(module: str, origin: Origin) -> Word:
     if module in MODULE_RESETS or module.startswith("-"):
         what = module if module in MODULE_RESETS else f"unload {quote(module[1:])}"
-        return _call(f"module {what}", "unload_modules", module, str(origin), origin=origin)
-    return _call(f"module load {quote(module)}", "load_module", module, str(origin), origin=origin)
+        return _or_fail(f"module {what}", origin)
+    return _or_fail(f"module load {quote(module)}", origin)
 
 
-def _call(plain: str, *words: str, origin: Origin) -> Word:
-    return Word.raw(str(join(words)), origin, container_choice.or_fail(plain, origin))
+def _or_fail(line: str, origin: Origin) -> Word:
+    return Word.raw(container_choice.or_fail(line, origin), origin)

@@ -46,7 +46,7 @@ def after(attempt: Attempt) -> str:
 
 
 def last_before_term(notice: int) -> int:
-    """Return how long before the limit TERM comes, in seconds: as ``templates/runtime/clock.sh`` has it."""
+    """Return how long before the limit TERM comes, in seconds: as ``runtime/supervisor/clock.py`` has it."""
     return notice // 2 if notice < 60 else 30  # noqa: PLR2004
 
 

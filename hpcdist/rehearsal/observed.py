@@ -1,4 +1,4 @@
-"""What the script of a rehearsal recorded in ``rehearsal/N``: ``rehearsal.sh`` has their form."""
+"""What a rehearsal recorded in ``rehearsal/N``: ``runtime/supervisor/rehearsal.py`` has the form."""
 
 from __future__ import annotations
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from hpcdist.loading.planning import Planned
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.script import trial_table
-from hpcdist.script.renderer import render
+from hpcdist.script import runtime, trial_table
+from hpcdist.script.renderer import files_of_job
 
 
 def texts(jobs: Iterable[Planned], directory: RunDirectory) -> dict[str, str]:
-    """Return the texts of the files that each job has, by file name, from that of the directory on."""
-    files: dict[str, str] = {}
+    """Return the texts of the files that each job has, by file name, from that of the directory on.
+
+    With those of its first job come the files of the run, which all its jobs use.
+    """
+    first = directory.number == 1
+    files = {f"{runtime.FOLDER}/{name}": text for name, text in runtime.files().items()} if first else {}
     for number, made in enumerate(jobs, directory.number):
         own = directory._replace(number=number).own
-        plan = msgspec.json.format(msgspec.json.encode(made.plan), indent=2).decode()
-        script = render(made.plan, run_dir=str(directory.path))
-        files |= {own("plan.json"): f"{plan}\n", own("job.sh"): script}
+        files |= files_of_job(made.plan, str(directory.path), own)
         files |= {own(trial_table.FILE): trial_table.table(made.trials)} if made.trials else {}
     return files

@@ -212,7 +212,7 @@ def of_rank(
     """Yield the output of this rank without labels; if no line has a label, all lines belong to rank 0.
 
     Labels: ``srun --label`` writes `` 3: `` (padded to the width of the highest rank, seen on 22.05.8),
-    the task wrapper ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. If ``labelled``
+    each task's shell ``3: ``, mpirun ``[1,3]<stdout>:``, horovodrun ``[3]<stdout>:``. If ``labelled``
     is None, that is known only at the end; ``live`` yields lines before the first label at once for rank 0.
     """
     if labelled is False:

@@ -5,7 +5,8 @@
 RUNS/mnist-3/
     experiment.yml  plan.json   the experiment, as its user wrote it, and its plan
     options.json                the options with which the experiment is read, as command-line words
-    job.sh                      the job script
+    job.sh  job.sum  setup.sh   the job script, the digests of these, and the script's setup for steps
+    runtime/                    what the script hands over to, by `hpcdist.script.runtime`
     record.json                 the state of the submission
     plan.2.json job.2.sh ...    of the run's second job, where it has several, as a search may; record.2.json
     events                      the event log: ``started ID EPOCH RESTARTS``, ``ended ID EPOCH CODE``,
@@ -92,13 +93,14 @@ class RunDirectory(NamedTuple):
         return self.path / "outputs"
 
     def write(self, name: str, text: str) -> None:
-        """Write one of the run's files atomically, readable by its owner only.
+        """Write one of the run's files atomically, readable by its owner only; its folders are made.
 
         Raises:
             OSError: if it cannot be written, or the directory belongs to another user.
         """
-        with self.opened() as handle:
-            untrusted.write(handle, name, text.encode(), 0o700 if _SCRIPT.fullmatch(name) else 0o600)
+        *folders, own = name.split("/")
+        with self.opened() as handle, untrusted.below(handle, folders) as folder:
+            untrusted.write(folder, own, text.encode(), 0o700 if _SCRIPT.fullmatch(name) else 0o600)
 
     def append_event(self, event: Event) -> None:
         """Add a line to the event log.

@@ -1,8 +1,8 @@
 """Schedulers: each returns the commands of its batch system and reads their output; none starts a process.
 
 `base` has the interface. A scheduler is a file, or a folder with what is asked in ``queries``, and what needs
-a plan in ``directives``; and functions of its name in ``templates/runtime``. ``schedulers.get("slurm")``
-imports it when asked.
+a plan in ``directives``; and a class of ``templates/runtime/supervisor/systems.py``.
+``schedulers.get("slurm")`` imports it when asked.
 """
 
 from __future__ import annotations

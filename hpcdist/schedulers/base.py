@@ -186,9 +186,6 @@ class Scheduler(ABC):
     names_gpus: bool = True
     """Whether it sets the GPU variable of each job with GPUs, so that none uses another job's."""
 
-    gpu_hook: str = ""
-    """Its component that sets it where a site has configured it, for messages; empty for none."""
-
     sets_threads: bool = False
     """Whether it sets OMP_NUM_THREADS to a number that is not that of a task."""
 
@@ -209,7 +206,7 @@ class Scheduler(ABC):
     """Whether it requests CPUs in proportion to GPUs where a site has ``cpus_per_gpu``."""
 
     requeues: bool = False
-    """Whether a script can put its own job into the queue again, by ``requeue_NAME`` of the runtime."""
+    """Whether a job can put itself into the queue again, by ``requeue`` of its module in the run's files."""
 
     open_mpi_support: str = ""
     """What an Open MPI must be built with to find the job's nodes; empty where every one finds them."""

@@ -1,11 +1,12 @@
 """A plan becomes the text that the scheduler gets.
 
-plain                the script that ``render`` prints: blocks, and what of ours they name
+renderer             the script: blocks of templates; the lines of setup for steps
+plain                what a script has, and what of ours it names
 exports places       its variables; the places of tasks, and their GPUs
 starting program     its launch line, and how a task's shell becomes the program
-renderer             what ``submit`` submits: the job's own part, and the runtime behind it
+lines                directives as lines of shell, and texts as parts of lines
+runtime              the files beside a submitted script, and what needs them
 trial_table          the trials of a search, one row for each
-settings lines       what the job's own part holds: entries of a map and rows of a table; lines of shell
 explained            every line of it with its origin
 bytecode             Jinja's templates in their compiled form, kept for the next start
 """

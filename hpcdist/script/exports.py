@@ -10,14 +10,17 @@ from typing import Final
 from hpcdist.experiment.launch.bash_words import simple_commands
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable
-from hpcdist.script.lines import one_line
-from hpcdist.words import Raw, in_double_quotes, quote
+from hpcdist.script.lines import on_few_lines, one_line
+from hpcdist.words import VARIABLE_NAME, Raw, in_double_quotes, quote
 
 WIDTH: Final = 120
 """How long a line of a script is at most, apart from words that are longer."""
 
-NAME: Final = re.compile(r"HPCDIST_RUN_DIR/logs|HPCDIST_[A-Z_]+")
+NAME: Final = re.compile(r"HPCDIST_RUN_DIR/(?:logs|runtime)|HPCDIST_[A-Z_]+")
 """A variable of ours, which the script must define where something names it."""
+
+_PLAIN: Final = re.compile(r'["\w./${}~+-]+')
+"""A word whose expansion runs nothing."""
 
 _COMMENTS: Final = {
     "site": "# The settings of {0.site}.",
@@ -29,16 +32,17 @@ _COMMENTS: Final = {
 class Exports:
     """The exports of a plan; ``annotate``: each alone in its line, with its origin.
 
+    ``modules``: the folder of the run's modules of Python, as bash expands it; empty for none.
+
     Polyaxon's are not among them: who submits the script gives them to it.
     """
 
-    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+    def __init__(self, plan: Plan, *, modules: str, annotate: bool) -> None:
         self.plan = plan
+        self.modules = modules
         self.annotate = annotate
         # A Python is linked with no library of an MPI, and its modules are not seen.
-        commands = simple_commands(plan.identity.command)
-        programs = dict.fromkeys(one.words[0] for one in commands if one.words)
-        self.programs = [name for name in programs if not re.search(r"(?:^|/)python[\d.]*$", name)]
+        self.programs = [*_programs(plan.identity.command)]
         shared = _own(plan.environment.variables)
         self.shared = [item for item in shared if item.links is None or self.programs]
         self.of_tasks = _own(plan.environment.task_variables)
@@ -110,23 +114,45 @@ class Exports:
             yield Raw(line)
 
     def _value(self, item: Variable) -> str:
+        if not VARIABLE_NAME.fullmatch(item.name):
+            raise ValueError(f"{item.name!r} is not a valid variable name")
         if item.template is None:
-            return f'"{item.value}"' if item.shell else _quoted(item.value)
+            value = f'"{item.value}"' if item.shell else _quoted(item.value)
+            return f'{value}:"{self.modules}"' if self.modules and item.name == "PYTHONPATH" else value
         text = item.template.text("${{HPCDIST_PEERS_{}#,}}")
         return text if re.fullmatch(r"\$?[\w=]+", text) else f'"{text}"'
 
     def _test(self, item: Variable) -> str:
         """Return the line that tests whether a variable is set when the job runs; empty for always."""
+        tests = []
         if item.links is not None:
-            words = " ".join(self.programs)
-            linked = f'{{ type -P {words} | xargs -rd "\\n" ldd; }} 2>/dev/null'
-            return f"if {linked} | grep -q {quote(item.links)}; then"
-        if item.found is None:
-            return ""
-        if "/" in item.found:
-            return f'if compgen -G "{item.found}" >/dev/null; then'
-        found = f"find ${{LD_LIBRARY_PATH//:/ }} /dev/null -maxdepth 1 -name {quote(item.found)}"
-        return f"if {found} 2>/dev/null | grep -q .; then"
+            tests.append(f"{self._linked} 2>/dev/null | grep -q {quote(item.links)}")
+        if item.found is not None and "/" in item.found:
+            tests.append(f'compgen -G "{item.found}" >/dev/null')
+        elif item.found is not None:
+            found = f"find ${{LD_LIBRARY_PATH//:/ }} /dev/null -maxdepth 1 -name {quote(item.found)}"
+            tests.append(f"{found} 2>/dev/null | grep -q .")
+        return f"if {' && '.join(tests)}; then" if tests else ""
+
+    @property
+    def _linked(self) -> str:
+        """What prints the libraries of the command's programs."""
+        texts: list[str] = []
+        for is_cd, group in groupby(self.programs, key=lambda word: word.startswith("cd ")):
+            words = [*dict.fromkeys(group)]
+            texts += words if is_cd else [f'type -P {" ".join(words)} | xargs -rd "\\n" ldd']
+        return f"({'; '.join(texts)})" if len(texts) > 1 else f"{{ {texts[0]}; }}"
+
+
+def _programs(command: str) -> Iterator[str]:
+    """Yield the words of a command that may name a program, and its ``cd FOLDER`` between them."""
+    for one in simple_commands(command):
+        first, *others = one.words or ("",)
+        if first == "cd" and len(others) == 1 and _PLAIN.fullmatch(others[0]):
+            yield f"cd {others[0]}"
+        elif first and not re.search(r"(?:^|/)python[\d.]*$", first):
+            yield first
+            yield from (word for word in others if "/" in word and _PLAIN.fullmatch(word))
 
 
 def _own(variables: Sequence[Variable]) -> list[Variable]:
@@ -136,4 +162,4 @@ def _own(variables: Sequence[Variable]) -> list[Variable]:
 def _quoted(value: str) -> str:
     """Return a value as one word, as people write it: between double quotes if it has a quote or a ``$``."""
     double = re.search(r"['$]", value) and "\n" not in value
-    return f'"{in_double_quotes(value)}"' if double else quote(value)
+    return f'"{in_double_quotes(value)}"' if double else on_few_lines(value)

@@ -8,13 +8,19 @@ from typing import Final, NamedTuple
 
 from hpcdist.plan import devices
 from hpcdist.plan.model import Plan
-from hpcdist.plan.placement import Row, Shape
+from hpcdist.plan.placement import Row, Shape, of_role
 from hpcdist.schedulers import schedulers
-from hpcdist.script.settings import DEVICES
 from hpcdist.words import Raw
 
 _MOST_NAMES: Final = 5000
 """So many names of nodes fit into one variable: Linux takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
+
+DEVICES: Final = {
+    "CUDA_VISIBLE_DEVICES": "/dev/nvidia[0-9]*",
+    "ROCR_VISIBLE_DEVICES": "/dev/dri/renderD*",
+    "ZE_AFFINITY_MASK": "/dev/dri/renderD*",
+}
+"""Where the GPUs of a node can be counted when no variable names them."""
 
 
 class Segment(NamedTuple):
@@ -109,6 +115,12 @@ class Places:
             )
         if self.uses("HPCDIST_NODES"):
             yield Raw(f"export HPCDIST_NODES={self.plan.placement.nodes}")
+
+    @property
+    def tasks_of_roles(self) -> Raw:
+        """The numbers of tasks of roles that have launches of their own, as an array of bash."""
+        roles = dict.fromkeys(one.role for one in self.plan.role_launches)
+        return Raw(" ".join(f"[{role}]={of_role(self.plan.placement, role).size}" for role in roles))
 
     def _by_role(self) -> Iterator[Raw]:
         """Yield the lines for a task that knows its role, and its number among the tasks of that role."""

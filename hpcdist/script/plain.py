@@ -1,47 +1,42 @@
-"""The plain job script: what an expert would have written for this job, with what this plan needs alone.
+"""What a job script has: what an expert would have written for this job, with what its plan needs alone.
 
-A script is blocks, each of a template ``templates/job/NAME.sh.j2``; one that the plan does not need is empty,
-and left out. Placeholders keep their names (``$HPCDIST_PORT``): a script defines those that it names.
+Placeholders keep their names (``$HPCDIST_PORT``): a script defines those that it names.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
-
-import jinja2
+from typing import Final
 
 from hpcdist import __version__
-from hpcdist.errors import RenderError
-from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, of_role
 from hpcdist.plan.values import PROGRAM, Word
+from hpcdist.script import runtime
 from hpcdist.script.exports import NAME, WIDTH, Exports
-from hpcdist.script.lines import Lines, one_line
+from hpcdist.script.lines import one_line
 from hpcdist.script.places import Places
-from hpcdist.script.renderer import environment, render
-from hpcdist.script.starting import ENTRYPOINT, Starting
-from hpcdist.words import Raw, quote
+from hpcdist.script.starting import RESOURCES, Starting, text_of
+from hpcdist.words import Raw, numbered, quote
 
+_MODULES: Final = f"$HPCDIST_RUN_DIR/{runtime.FOLDER}/python"
 _MODULE: Final = re.compile(r"(?:^|[;&|] *)(?:module|ml) ", re.MULTILINE)
+_MAY: Final = {
+    "end": re.compile(r"\b(?:exit|return)\b"),
+    "set options": re.compile(r"\b(?:set [-+]|IFS=)"),
+    "use arguments": re.compile(r"\$[#@*1-9]|\b(?:set|shift|source)\b|(?:^|[;&|]) *\. ", re.MULTILINE),
+}
+"""What a line of setup may do to the shell in which it runs."""
+
 _OPTIONAL: Final = re.compile(r"\$\{HPCDIST_RUN_DIR:[-+][^}]*\}")
 """What is there only where a script has a run directory."""
 
-_KNOWN: Final = frozenset({
-    "srun", "mpirun", "hydra", "pals", "ibrun", "jsrun", "flux", "processes", "horovodrun", "horovodrun-mpi",
-    "once",
-})  # fmt: skip
-"""The launchers that the plain script supports."""
-
-BLOCKS: Final = (
-    "head", "enter", "setup", "variables", "nodes", "container", "files", "task", "launcher", "launch",
-)  # fmt: skip
-"""The templates of a script, in their order."""
+_OF_RAY: Final = ("PORT", "HEAD_ADDRESS", "ADDRESS", "JOB_ID", "JOB_DIR", "FAILURE", "CPUS", "GPUS")
+_OF_TASKS: Final = ("ROLE", "INDEX", "NODES", "CPUS", "GPUS", "ADDRESS", "HEAD_ADDRESS", "PORT")
+"""What Ray's processes read, and what a command may read that nobody knows yet."""
 
 _IDS: Final = {
     "slurm": ("$SLURM_JOB_ID", "SLURM_JOB_ID", ""),
@@ -54,64 +49,20 @@ _IDS: Final = {
 """The job id, the job number, and the index of an element where all elements have the same number."""
 
 
-def is_plain(plan: Plan) -> bool:
-    """Return whether a plan has a plain script; others have that of `hpcdist.script.renderer` so far."""
-    container = plan.container
-    return plan.launch.launcher in _KNOWN and not (
-        plan.sweep
-        or plan.shell
-        or plan.completion.elastic
-        or plan.identity.framework == "ray"
-        or (plan.has_servers and not plan.role_launches and plan.launch.launcher != "processes")
-        or (container and container.entrypoint and not plan.identity.command.startswith(ENTRYPOINT))
-    )
-
-
-def rendered(plan: Plan, *, annotate: bool = False) -> str:
-    """Return what `hpcdist render` prints."""
-    return (render_plain if is_plain(plan) else render)(plan, annotate=annotate)
-
-
-def render_plain(
-    plan: Plan, *, run_dir: str | None = None, annotate: bool = False, folders: Iterable[Path] | None = None
-) -> str:
-    """Write the plan as a plain script.
-
-    Raises:
-        RenderError: when a template uses a value that the plan does not have.
-    """
-    templates = environment(tuple(folders or template_folders()))
-    lines = Lines(plan, annotate=annotate)
-    context: dict[str, Any] = {
-        "plan": plan,
-        "scheduler": plan.identity.scheduler,
-        "job": PlainJob(plan, annotate=annotate),
-        "header": lines.header(run_dir),
-        "annotate": annotate,
-        "raw": Raw,
-    }
-    name = ""
-    try:
-        blocks = []
-        for block in BLOCKS:
-            name = f"job/{block}.sh.j2"
-            blocks.append(templates.get_template(name).render(context).strip("\n"))
-    except (jinja2.TemplateError, ValueError) as error:
-        raise RenderError(f"template {name}: {error}") from error
-    return "\n\n".join(filter(None, blocks)) + "\n"
-
-
 class PlainJob:
     """A plan as the templates of its script ask for it: lines of shell, and which parts the script has."""
 
-    def __init__(self, plan: Plan, *, annotate: bool) -> None:
+    def __init__(self, plan: Plan, *, run_dir: str | None, annotate: bool, is_setup: bool = False) -> None:
+        """``is_setup``: the script is for the steps beside the program, and has what these name, too."""
         self.plan = plan
+        self.is_setup = is_setup
         self.annotate = annotate
+        self.run_dir = run_dir
         self.launcher = Raw(plan.launch.launcher)
-        self.exports = Exports(plan, annotate=annotate)
+        self.exports = Exports(plan, modules=_MODULES if run_dir else "", annotate=annotate)
         self.starting = Starting(plan)
         self.places = Places(plan, self.uses)
-        self.id, number, index = map(Raw, _IDS[plan.identity.scheduler])
+        self.id, number, index = map(Raw, _IDS.get(plan.identity.scheduler, _IDS["local"]))
         self.number = Raw(f"({number} + 37 * {index})" if index and plan.request.array else number)
 
     # --- What the script names
@@ -124,15 +75,37 @@ class PlainJob:
         values = (text for item in self.exports.all for text in (item.value, item.otherwise or ""))
         launching = [word for one in self.plan.role_launches for word in one.words] or self.plan.words
         every = (*launching, *self.plan.task_words, *own.setup, *own.task_setup)
-        words = (_OPTIONAL.sub("", word.in_plain) for word in every)
-        texts = (self.plan.identity.command, *tests, *values, *words)
-        return frozenset(name for text in texts if text != PROGRAM for name in NAME.findall(text))
+        words = (_OPTIONAL.sub("", text_of(word)) for word in every)
+        steps = (step.command for step in self.plan.steps if self.is_setup)
+        texts = (self.starting.command, *steps, *tests, *values, *words)
+        named = (name for text in texts if text != PROGRAM for name in NAME.findall(text))
+        return frozenset((*named, *(f"HPCDIST_{name}" for name in self._unnamed)))
+
+    @property
+    def _unnamed(self) -> Iterator[str]:
+        """What programs read that no word names."""
+        if self.plan.identity.framework == "ray":
+            yield from _OF_RAY
+        if self.plan.shell:
+            yield from ("JOB_DIR", *_OF_TASKS)
+        if self.plan.completion.elastic:
+            yield from ("JOB_ID", "JOB_DIR", "FAILURE")
+        if self.starting.leaves_files:
+            yield "ROLE"
+        if self.starting.is_packed:
+            yield from ("RUN_DIR/runtime", *(("ADDRESS",) if self.plan.placement.nodes > 1 else ()))
 
     def uses(self, name: str) -> bool:
         """Return whether something in the script names this variable."""
         return name in self.names
 
     # --- The head, and the setup
+
+    @property
+    def handover(self) -> str:
+        """The digest of the run's files, this script's name, and what needs the supervisor."""
+        own = numbered("job.sh", self.plan.identity.number)
+        return f"{runtime.digest()} {own} {runtime.needs(self.plan)}".rstrip()
 
     @property
     def comments(self) -> Iterator[Raw]:
@@ -169,11 +142,21 @@ class PlainJob:
                 yield Raw("# shellcheck source=/dev/null # the site's own file")
             yield self._annotated(word)
 
+    def lines_may(self, do: str, *, in_tasks: bool = False) -> bool:
+        """Return whether a line of setup may do this to the script, or to a task."""
+        own = self.plan.environment.task_setup if in_tasks else self.plan.environment.setup
+        return any(_MAY[do].search(word.text) for word in own if word.origin.kind != "container")
+
     @property
     def container_setup(self) -> Iterator[Raw]:
         """The lines for a container, behind the variables that it may get."""
         own = (word for word in self.plan.environment.setup if word.origin.kind == "container")
-        return map(self._annotated, (word for word in own if word.in_plain))
+        return map(self._annotated, own)
+
+    @property
+    def tells_image(self) -> bool:
+        """Whether tasks need the name of an image that this script fetches."""
+        return any(word.text == '"$hpcdist_image"' for word in self.plan.words)
 
     @property
     def modules(self) -> Raw:
@@ -184,13 +167,14 @@ class PlainJob:
     def program(self) -> Raw | None:
         """The launcher's program, where it is not part of the batch system."""
         words = self.plan.launcher_words
-        part = self.launcher in ("srun", "flux", "jsrun", "ibrun", "processes") or not self.starting.in_tasks
-        return None if part else quote(words[0].text)
+        starts = self.starting.in_tasks or self.plan.completion.elastic
+        part = self.launcher in ("srun", "flux", "jsrun", "ibrun", "processes") or not starts
+        return None if part or not words else quote(words[0].text)
 
     @property
     def calls_module(self) -> bool:
         """Whether a line of setup calls ``module``."""
-        return any(_MODULE.search(word.in_plain) for word in self.plan.environment.setup)
+        return any(_MODULE.search(word.text) for word in self.plan.environment.setup)
 
     @property
     def records_changes(self) -> bool:
@@ -208,7 +192,7 @@ class PlainJob:
         return map(self._annotated, self.plan.environment.task_setup)
 
     def _annotated(self, word: Word) -> Raw:
-        return Raw(f"{word.in_plain}  # {one_line(word.origin)}" if self.annotate else word.in_plain)
+        return Raw(f"{word.text}  # {one_line(word.origin)}" if self.annotate else word.text)
 
     # --- Nodes
 
@@ -220,18 +204,20 @@ class PlainJob:
     @property
     def names_nodes(self) -> bool:
         """Whether something in the script needs the nodes by their names."""
-        files = self.hostfiles or self.lists_hosts or self.has_resource_file or self.peers
+        files = self.hostfiles or self.lists_hosts or self.resource_file or self.peers
         by_name = self.places.tells_hosts or files or self.plan.own_nodes or self.counts
         return bool(
             by_name
             or self.uses("HPCDIST_BESIDE_NODE")
+            or any("nodes[" in word.text for word in self.plan.shell)
             or (self.uses("HPCDIST_HEAD_ADDRESS") and self.plan.identity.scheduler != "local")
         )
 
     @property
-    def has_resource_file(self) -> bool:
-        """Whether jsrun reads the resources of each task."""
-        return any("$(resources " in word.in_plain for word in self.plan.words)
+    def resource_file(self) -> Raw:
+        """The call that writes the resources of each task for jsrun, and tells the file; empty for none."""
+        calls = (RESOURCES.search(word.text) for word in self.plan.words)
+        return Raw(next((call[1] for call in calls if call), ""))
 
     @property
     def several_hosts(self) -> bool:
@@ -251,18 +237,24 @@ class PlainJob:
     def needs_folder(self) -> bool:
         """Whether the script writes files, or names the folder for them."""
         named = [
-            f"HPCDIST_{name}" for name in ("RUN_DIR", "RUN_DIR/logs", "JOB_DIR", "OUTPUTS", "CHECKPOINTS")
+            f"HPCDIST_{name}"
+            for name in ("RUN_DIR", "RUN_DIR/logs", "RUN_DIR/runtime", "JOB_DIR", "OUTPUTS", "CHECKPOINTS")
         ]
-        return bool(any(map(self.uses, named)) or self.hostfiles)
+        own = self.hostfiles or self.starting.leaves_files or self.resource_file
+        return bool(any(map(self.uses, named)) or own)
 
     @property
     def folders(self) -> Iterator[Raw]:
         """The lines that make the folders for what the program writes."""
-        for name, value in (("ATTEMPT", 0), ("RESUMED", 0), ("JOB_DIR", "$HPCDIST_RUN_DIR")):
+        files = (("JOB_DIR", "$HPCDIST_RUN_DIR"), ("FAILURE", "$HPCDIST_JOB_DIR/failure.$HPCDIST_JOB_ID"))
+        for name, value in (("ATTEMPT", 0), ("RESUMED", 0), *files):
             if self.uses(f"HPCDIST_{name}"):
                 yield Raw(f"export HPCDIST_{name}=${{HPCDIST_{name}:-{value}}}")
         if self.uses("HPCDIST_BESIDE_NODE"):
             yield Raw(f"export HPCDIST_BESIDE_NODE={self.host('nodes[-1]')}")
+        if self.starting.leaves_files:
+            yield Raw(f"export HPCDIST_ENDED=${{HPCDIST_JOB_DIR:-$HPCDIST_RUN_DIR}}/ended.{self.id}.$$")
+            yield Raw('mkdir -p "$HPCDIST_ENDED" || fail "cannot make $HPCDIST_ENDED; is the disk full?"')
         if self.uses("HPCDIST_RUN_DIR/logs"):
             yield Raw('mkdir -p "$HPCDIST_RUN_DIR/logs"')
         for name, folder in (("HPCDIST_OUTPUTS", "outputs"), ("HPCDIST_CHECKPOINTS", "checkpoints")):

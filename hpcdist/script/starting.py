@@ -12,9 +12,8 @@ from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
 from hpcdist.script.exports import WIDTH
-from hpcdist.script.lines import on_few_lines, one_line
+from hpcdist.script.lines import end_of, on_few_lines, one_line
 from hpcdist.script.program import becoming, indented, is_single
-from hpcdist.script.renderer import end_of
 from hpcdist.words import Raw, quote
 
 _ENDS_BY_ITSELF: Final = frozenset({"srun", "flux", "processes"})
@@ -23,72 +22,175 @@ _ENDS_BY_ITSELF: Final = frozenset({"srun", "flux", "processes"})
 ``srun`` ends its tasks at once when it gets TERM; Slurm signals them itself. The others are functions.
 """
 
+_TELL_NO_FAILURE: Final = frozenset({"flux", "mpirun", "horovodrun-mpi"})
+
 ENTRYPOINT: Final = '"$@"'
 """What a command has in place of the words that start the entrypoint of an image."""
 
 _SIGNALS: Final = "trap 'exit $(($? ? $? : 143))' TERM INT HUP\ntrap : USR1 USR2\n"
 """In front of commands whose shell stays: on a signal it awaits its program, and starts no other."""
 
+_STAYING: Final = r'''"trap 'exit \$((\$? ? \$? : 143))' TERM INT HUP; trap : USR1 USR2; {}"'''
+"""The same as a word, with the variable that has the commands."""
+
+_TEXT: Final = '"$HPCDIST_PROGRAM"'
+"""Commands that only the job knows: those of a trial, or of who has a shell in it."""
+
+
+RESOURCES: Final = re.compile(r"\$\((resources [^)]*)\)")
+"""What a word of jsrun has in place of a file that the script must have written before."""
+
 
 class Starting:
     """What a plan's script starts.
 
     A task's shell stays beside the program, and passes signals on, only where it must (``forwards``).
+    ``by_text``: its commands are in HPCDIST_PROGRAM. ``is_packed``: each task is a worker, which runs trials.
+    ``leaves_files``: the tasks that are awaited leave a file each, as one launch has servers, too.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.in_tasks = plan.launch.mode == "tasks"
         self.launcher = plan.launch.launcher
+        self.command = plan.identity.command.strip("\n")
+        self.by_text = bool(plan.sweep or plan.shell)
+        self.is_packed = bool(plan.sweep and plan.sweep.pack)
+        self.leaves_files = plan.has_servers and not plan.role_launches and self.launcher != "processes"
 
     @property
     def _prefix(self) -> tuple[Word, ...]:
-        """The words between the task wrapper and the program, without those that read a command's file."""
+        """The words between each task's shell and the program, without those that stand for the command."""
         return tuple(word for word in self.plan.task_words if word.text != PROGRAM)
+
+    @cached_property
+    def _entrypoint(self) -> list[str]:
+        """The words that start the image's entrypoint, with a name for the shell whose arguments they are."""
+        if not (self.plan.container and self.plan.container.entrypoint):
+            return []
+        return ["program", *map(text_of, self.plan.words[self.plan.words.index(TASK_WRAPPER) + 2 :])]
 
     @cached_property
     def _parts(self) -> tuple[str, list[str], str]:
         """What each task runs: lines, words in front of a command, and that command."""
-        command = self.plan.identity.command.strip("\n")
-        if self.plan.container and self.plan.container.entrypoint:
-            *starts, last = map(_text_of, self.plan.words[self.plan.words.index(TASK_WRAPPER) + 2 :])
-            return "", starts, f"{last} {command.removeprefix(ENTRYPOINT).strip()}".strip()
-        words = [*self._prefix]
+        command, words = self.command, [*map(text_of, self._prefix)]
+        if self.by_text:
+            return self._started_by_text if START in command else self._parts_by_text
+        if self._entrypoint:
+            own = command.removeprefix(ENTRYPOINT)
+            *starts, last = self._entrypoint[1:]
+            return ("", [], command) if own == command else ("", starts, f"{last} {own.strip()}".strip())
         if START not in command:
-            return "", [*map(_text_of, words)], command
+            return "", words, command
         before, _, after = command.partition(START)
-        place = [word.text for word in self.plan.task_words].index(PROGRAM)
-        around, inner = words[:place], words[place:]
         own = after.removeprefix(" && ").strip("\n")
+        around, inner = self._around_start
         if not around:
-            return before, [*map(_text_of, inner)], own
-        started = " ".join(("exec", *map(_text_of, inner), _as_words(own)))
-        return "", [*map(_text_of, around)], f"{before}{started}"
+            return before, inner, own
+        return "", around, f"{before}{' '.join(('exec', *inner, _as_words(own)))}"
+
+    @property
+    def _around_start(self) -> tuple[list[str], list[str]]:
+        """The words in front of a command that starts its processes itself, and those that do so there."""
+        place = [word.text for word in self.plan.task_words].index(PROGRAM)
+        words = [*map(text_of, self._prefix)]
+        return words[:place], words[place:]
+
+    @property
+    def _parts_by_text(self) -> tuple[str, list[str], str]:
+        staying = f"HPCDIST_PROGRAM={_STAYING.format('$HPCDIST_PROGRAM')}\n"
+        before = "" if is_single(self.command) else staying
+        words = [] if self._entrypoint else [*map(text_of, self._prefix)]
+        words += ["bash -c", _TEXT, *self._entrypoint]
+        return before, words[:-1], words[-1]
+
+    @property
+    def _started_by_text(self) -> tuple[str, list[str], str]:
+        """The parts where such a command is a text: it calls a function, in a container of a shell there."""
+        around, inner = self._around_start
+        own = self.command.partition(START)[2].removeprefix(" && ").strip("\n")
+        text = ('"{}"' if is_single(own) else _STAYING).format("${HPCDIST_PROGRAM# && }")
+        lines = [
+            f"HPCDIST_PROGRAM=${{HPCDIST_PROGRAM#*{START}}}",
+            *wrapped(["exec", *inner, f"bash -c {text}"]),
+        ]
+        lines = lines if around else [_missing(inner[0]), *lines]
+        called = "# shellcheck disable=SC2329 # the program calls it\n" * (not around)
+        function = "\n".join([f"{called}{START}() {{", *(f"  {line}" for line in lines), "}\n"])
+        calls = f"eval {_TEXT}"
+        return ("", [*around, "bash -c"], quote(f"{function}{calls}")) if around else (function, [], calls)
 
     @property
     def before(self) -> Iterator[Raw]:
         """The lines of the command in front of what starts its processes, which must be there then."""
         before, prefix, _ = self._parts
         yield from map(Raw, filter(None, before.split("\n")))
-        if prefix and not self.plan.container:
-            failure = f"there is no {prefix[0]}; load its module, or activate the environment that has it"
-            yield Raw(f'type {prefix[0]} >/dev/null 2>&1 || fail "{failure}"')
+        if prefix and not self.plan.container and prefix[0] != "bash -c":
+            yield Raw(_missing(prefix[0]))
+
+    @cached_property
+    def stays(self) -> bool:
+        """Whether the commands need a shell, which the program cannot take the place of."""
+        before, prefix, command = self._parts
+        if self.by_text:
+            return START not in self.command and prefix[0] == "bash -c" and not is_single(self.command)
+        return not prefix and becoming(before + command) is None
 
     @cached_property
     def forwards(self) -> str:
-        """What keeps a task's shell beside the program: ``processes`` of a torchrun, or ``commands``."""
-        before, prefix, command = self._parts
-        if self.plan.launch.starts_processes and (self.plan.request.signal or self.plan.completion.restarts):
+        """What keeps a task's shell beside the program.
+
+        ``processes`` of a torchrun, ``commands``, or the ``end`` that it records. A worker has no shell.
+        """
+        if self.is_packed:
+            return ""
+        if self.ignores_notices:
             return "processes"
-        return "" if prefix or becoming(before + command) is not None else "commands"
+        return "end" if self.leaves_files else "commands" if self.stays else ""
+
+    @property
+    def tells_failure(self) -> bool:
+        """Whether a task's shell stays to tell that it failed: its launcher does not, or not always.
+
+        Open MPI 4.1.4 was seen to name the task in one of three runs. These launchers signal the whole group
+        of a task's processes, so that the program hears what it would hear alone.
+        """
+        own = self.launcher in _TELL_NO_FAILURE and self.plan.completion.kill_on_failure
+        return own and not self.is_packed
+
+    @property
+    def labels(self) -> bool:
+        """Whether a task marks its lines."""
+        return self.plan.launch.label_in_task or bool(self.plan.role_launches)
+
+    @property
+    def failure(self) -> Iterator[Raw]:
+        """The lines that tell it."""
+        yield Raw("if ((code != 0)) && [[ ! $over ]]; then")
+        aside = ">&5" if self.labels else ">&2"
+        yield Raw(f'  echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" {aside}')
+        if self.launcher == "flux":
+            yield Raw("  sleep 1 # flux run drops what was said in the half second before")
+        yield Raw("fi")
+
+    @property
+    def ignores_notices(self) -> bool:
+        """Whether what starts the program's processes would die of signals that are meant for these."""
+        told = self.plan.request.signal or self.plan.completion.restarts
+        return bool(self.plan.launch.starts_processes and told)
 
     @property
     def commands(self) -> Raw | None:
         """The commands that a task gets as its argument; None where they stand in it."""
         _, prefix, command = self._parts
-        if not self.in_tasks or (self.forwards != "commands" and not (prefix and not is_single(command))):
-            return None
-        return Raw(_SIGNALS + command)
+        if self.by_text:
+            return Raw(self.command) if self.plan.shell else None
+        if not self.in_tasks:
+            alone = not self.plan.completion.elastic or is_single(self.command)
+            return None if alone else Raw(_SIGNALS + self.command)
+        if self.stays and self.forwards != "processes":
+            return Raw(_SIGNALS + command)
+        return Raw(_SIGNALS + command) if prefix and not is_single(command) else None
 
     @property
     def commands_quoted(self) -> Raw:
@@ -108,24 +210,31 @@ class Starting:
     @property
     def forwarded(self) -> Raw:
         """What the shell that stays starts."""
+        _, prefix, command = self._parts
+        words = ["bash -c", self.argument, *self._entrypoint]
         if self.forwards == "processes":
-            return Raw("\n  ".join(wrapped(["(trap '' USR1 USR2 && exec", *self._whole, ")"])))
-        return Raw(f"bash -c {self.argument}")
+            words = ["(trap '' USR1 USR2 &&", *self._whole, ")"]
+        elif not self.stays:
+            words = ["(", *self._whole, ")"] if prefix or self.by_text else [f"({becoming(command)})"]
+        return Raw("\n  ".join(wrapped(words)))
 
     @property
     def _whole(self) -> list[str]:
+        """The words by which a shell becomes the program."""
         _, prefix, command = self._parts
-        return [*prefix, command if is_single(command) else f"bash -c {self.argument}"]
+        if self.by_text:
+            return ["exec", *prefix, command] if prefix else [command]
+        return ["exec", *prefix, command if is_single(command) else f"bash -c {self.argument}"]
 
     @property
     def program(self) -> Iterator[Raw]:
         """The lines by which a task becomes the program."""
         before, prefix, command = self._parts
         if not prefix:
-            text = indented(becoming(before + command) or "")
+            text = indented(before + command if self.by_text else becoming(before + command) or "")
         else:
-            text = indented("\n".join([*self.before, *wrapped(["exec", *self._whole], "  ")]))
-            if re.search(r"(?<!\w)'[^']*\$", text):
+            text = indented("\n".join([*self.before, *wrapped(self._whole, "  ")]))
+            if re.search(r"(?<!\w)'[^']*\$", " ".join(self._whole)):
                 yield Raw("# shellcheck disable=SC2016 # what is behind expands it")
         yield Raw(text)
 
@@ -133,25 +242,35 @@ class Starting:
     def origins(self) -> Iterator[Raw]:
         """A line for each origin of the words that start the tasks, with these words."""
         for origin, words in groupby(self.plan.words, key=lambda word: word.origin):
-            texts = ["the command" if word.text == PROGRAM else _text_of(word) for word in words]
+            texts = ["the command" if word.text == PROGRAM else text_of(word) for word in words]
             if origin != TASK_WRAPPER.origin and any(texts):
                 yield Raw(f"{one_line(' '.join(texts))}: {one_line(origin)}")
 
     @property
     def launch(self) -> Iterator[Raw]:
         """The lines that start the tasks."""
-        if not self.in_tasks:
-            command = self.plan.identity.command.strip("\n")
-            yield Raw(command if command.lstrip().startswith("srun") else becoming(command) or command)
-            return
-        texts = [] if self.launcher in _ENDS_BY_ITSELF else ["exec"]
-        yield from map(Raw, wrapped([*texts, *self._launching(self.plan.launcher_words)]))
+        if self.in_tasks:
+            texts = [] if self.launcher in _ENDS_BY_ITSELF else ["exec"]
+            words = [*texts, *self._launching(self.plan.launcher_words)]
+            yield from map(Raw, wrapped(words, "  " if self.plan.shell else ""))
+        elif self.plan.completion.elastic:
+            is_one = is_single(self.command)
+            stays = self.by_text and not is_one
+            text = _STAYING.format("$HPCDIST_PROGRAM") if stays else self.argument
+            own = self.command if is_one and not self.by_text else f"bash -c {text}"
+            yield from map(Raw, wrapped(["exec", *map(text_of, self.plan.words[:-1]), own]))
+        else:
+            command = f"bash -c {_TEXT}" if self.by_text else self.command
+            is_srun = self.command.lstrip().startswith("srun")
+            yield Raw(command if is_srun else becoming(command) or command)
 
     @property
     def launches(self) -> Iterator[Raw]:
         """The lines of several launches: one for each role, or for each process of this machine."""
         for one in self.plan.role_launches:
             yield from map(Raw, wrapped(["begin", one.role, *self._launching(one.words, one.role)]))
+        if self.leaves_files:
+            yield from map(Raw, wrapped(["begin all", *self._launching(self.plan.launcher_words)]))
         if self.launcher == "processes":
             size, role = self.plan.placement.size, "all"
             if self.plan.has_servers:
@@ -167,6 +286,8 @@ class Starting:
     @property
     def awaited(self) -> tuple[Raw, int]:
         """The roles whose end is the end of several launches, as a pattern, and their number of launches."""
+        if self.leaves_files:
+            return Raw("all|ended"), 1
         if not self.plan.has_servers:
             return Raw("all"), self.plan.placement.size
         launches = self.plan.role_launches or self.plan.placement.tasks
@@ -175,21 +296,35 @@ class Starting:
 
     def _launching(self, words: Sequence[Word], role: str = "") -> Iterator[str]:
         """Yield a launcher's words, and those that start the tasks."""
-        yield from (_text_of(word) for word in words if word.plain != "")
+        yield from (RESOURCES.sub("$erf", text_of(word)) for word in words)
         call = f"task {role}".strip()
-        if self.commands is None:
+        argument = '"$(declare -f trial); trial"' if self.is_packed else '"$commands"'
+        if not self.is_packed and (self.by_text or self.commands is None):
             yield f'bash -c "$(declare -f task); {call}"'
         else:
-            yield f'bash -c "$(declare -f task); {call} \\"\\$1\\"" task "$commands"'
+            yield f'bash -c "$(declare -f task); {call} \\"\\$1\\"" task {argument}'
 
     @property
     def argument(self) -> Raw:
         """What a task's commands are there."""
-        return Raw('"$2"' if self.plan.role_launches else '"$1"')
+        if self.by_text:
+            return Raw(_TEXT)
+        return Raw('"$commands"' if not self.in_tasks else '"$2"' if self.plan.role_launches else '"$1"')
+
+    @property
+    def shell(self) -> Raw:
+        """The lines of what runs on the first node in place of the program."""
+        return Raw("\n".join(wrapped(["exec", *map(text_of, self.plan.shell)])))
 
 
-def _text_of(word: Word) -> str:
-    return word.in_plain if word.shell else quote(word.in_plain)
+def text_of(word: Word) -> str:
+    """Return a word as it stands in a script."""
+    return word.text if word.shell else quote(word.text)
+
+
+def _missing(program: str) -> str:
+    failure = f"there is no {program}; load its module, or activate the environment that has it"
+    return f'type {program} >/dev/null 2>&1 || fail "{failure}"'
 
 
 def _as_words(command: str) -> str:

@@ -70,7 +70,7 @@ class Gpus(Model, frozen=True):
     ``gres``: the name of the resource. ``typed``: whether the GPU type is requested too. ``visible``: the
     variable that lists the GPUs visible to a task, if it is not the usual one of the nodes' ``library``
     (nccl: CUDA_VISIBLE_DEVICES, rccl: ROCR_VISIBLE_DEVICES, oneccl: ZE_AFFINITY_MASK). ``bound_by``:
-    ``task`` if the task wrapper sets ``visible``; ``launcher`` if the launcher assigns the GPUs to each task
+    ``task`` if each task sets ``visible``; ``launcher`` if the launcher assigns the GPUs to each task
     (srun by ``--gpus-per-task``).
     """
 

@@ -1,4 +1,4 @@
-"""The claims of packed trials, which workers make (``templates/runtime/pack.sh``).
+"""The claims of packed trials, which workers make (``templates/runtime/supervisor/packed.py``).
 
 They are links ``claims/TRIAL.START``, and files ``again/TRIAL.START`` of returned trials. START is 0, and one
 more each time that a trial was returned. ``cancelled_trials/TRIAL`` is there for each trial that its user

@@ -31,7 +31,7 @@ from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import claims, kept, replanning, spending, trials
+from hpcdist.sweeps import claims, replanning, spending, trials
 from hpcdist.sweeps.replanning import NO_CHANGES, Changes
 from hpcdist.tracking import trial_params
 
@@ -92,10 +92,24 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
             return ()  # they are submitted now
         own = with_elements(changes, report, services)
         made = replanning.changed(report.run, own)
-        kept.check(report.run, made, own)
+        _check_kept(report.run, made, own)
         return planning.in_jobs(made, len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)
+
+
+def _check_kept(run: Run, made: Planned, changes: Changes) -> None:
+    """Check that the changes of a further job leave the run what it is: a new run can have them."""
+    hint = f"`hpcdist copy {run.name}` makes a new run, which begins with its checkpoints"
+    if made.experiment.hptuning is not None:
+        raise ConfigError(Problem(f"{run.name} is a training, and is not resumed as a search", hint=hint))
+    if made.plan.identity.name != run.record.name:
+        raise ConfigError(Problem(f"{run.name} keeps its name when it is resumed", hint=hint))
+    site = made.experiment.batch.site
+    if {"batch", "batch.site"} & {key for key, _ in changes.settings} and site not in {None, run.record.site}:
+        raise ConfigError(
+            Problem(f"{run.name} is resumed on site {run.record.site}, where it ran", hint=hint)
+        )
 
 
 def with_elements(changes: Changes, report: Report, services: Services) -> Changes:

@@ -6,10 +6,11 @@
     log_metrics(step=10, loss=0.25, accuracy=0.91)
     log_model("model.pt", accuracy=0.93)
 
-In a job of hpcdist the program finds this module, and ``hpcdist metrics`` shows what it recorded; elsewhere
-it writes below ``./hpcdist-tracking``. Only rank 0 records, unless a call says ``all_ranks=True``. Each call
-appends one line of JSON to a file of its own process: a kill loses at most the last line. Nothing here ends
-a training: what cannot be recorded is a warning on stderr, once for each reason.
+In a job of hpcdist the program finds this module, and ``hpcdist metrics`` shows what it recorded; a script of
+``hpcdist render`` has no run, and nothing is recorded; elsewhere it writes below ``./hpcdist-tracking``. Only
+rank 0 records, unless a call says ``all_ranks=True``. Each call appends one line of JSON to a file of its own
+process: a kill loses at most the last line. Nothing here ends a training: what cannot be recorded is a
+warning on stderr, once for each reason.
 """
 
 import functools
@@ -55,6 +56,10 @@ def _harmless(call: Call) -> Call:
 
     @functools.wraps(call)
     def harmless(*words: Any, **options: Any) -> None:
+        if os.environ.get("HPCDIST_RANK") and not os.environ.get("HPCDIST_TRACKING"):
+            if rank() == 0:
+                _warn("nothing is recorded: this job was not started by `hpcdist submit`")
+            return
         try:
             call(*words, **options)
         except Exception as error:  # noqa: BLE001

@@ -216,7 +216,7 @@ def test_explain_prints_every_origin(hpcdist: Hpcdist) -> None:
     assert origins["#SBATCH --time=02:00:00"] == "--set batch.walltime"
     assert origins["#SBATCH --partition=gpu"] == "site toy: partitions.gpu"
     assert origins["command: python train.py --lr=0.5"] == "train.yml:11"
-    assert origins['bash "$HPCDIST_JOB_DIR/command.sh"'] == "train.yml:11"
+    assert origins['"$commands"'] == "train.yml:11"
     assert [line for line in result.out.splitlines() if line and line[0] != " "] == [
         "decided",
         "placement",

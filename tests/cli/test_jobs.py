@@ -41,11 +41,12 @@ def test_files_of_the_run_directory(real: Hpcdist, folder: Path) -> None:
             "events",
             "experiment.yml",
             "job.sh",
+            "job.sum",
             "jobs",
             "logs",
             "options.json",
         ),
-        *("outputs", "plan.json", "python", "record.json"),
+        *("outputs", "plan.json", "record.json", "runtime"),
     ]
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert (run / "experiment.yml").read_text() == RANKS
@@ -77,7 +78,7 @@ def test_submit_as_json(real: Hpcdist) -> None:
     assert real("wait", "ranks-1").code == 0
 
 
-FILES = ("experiment.yml", "options.json", "plan.json", "job.sh", "code.json")
+FILES = ("experiment.yml", "options.json", "plan.json", "job.sh", "job.sum", "code.json")
 
 
 def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
@@ -96,16 +97,18 @@ def test_a_dry_run_touches_nothing(real: Hpcdist, folder: Path) -> None:
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     run = f"{folder}/runs/ranks-1"
-    assert [line.split("  ")[0] for line in lines[:5]] == [f"write {run}/{name}" for name in FILES]
-    assert lines[5].startswith("run sbatch --parsable ")
-    assert lines[5].endswith(f" {run}/job.sh")
-    assert lines[7:9] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
+    files = [f"write {run}/{name}" for name in (*FILES, "runtime")]
+    assert [line.split("  ")[0] for line in lines[:7]] == files
+    assert lines[7].startswith("run sbatch --parsable ")
+    assert lines[7].endswith(f" {run}/job.sh")
+    assert lines[9:11] == [f"==> {run}/job.sh <==", "#!/bin/bash"]
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_dry_run_as_json(real: Hpcdist) -> None:
     found = json.loads(real("submit", "ranks.yml", "--dry-run", "--json").out)
-    assert set(FILES) == set(found["files"])
+    own = {name for name in found["files"] if not name.startswith("runtime/")}
+    assert (own, "runtime/supervise.sh" in found["files"]) == ({*FILES}, True)
     assert found["command"][0] == "bash"
 
 

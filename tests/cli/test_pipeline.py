@@ -144,8 +144,8 @@ def calls(hpcdist: Hpcdist, operations: int) -> dict[str, int]:
     profile = cProfile.Profile()
     assert profile.runcall(hpcdist, "check", "many.yml").code == 0
     counted = dict.fromkeys(("search", "_yaml_files", "problems_in", "get_class_annotations"), 0)
-    for (_, _, name), (count, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        if name in counted:
+    for (file, _, name), (count, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        if name in counted and not file.endswith("/re.py") and "/re/" not in file:
             counted[name] += count
     return counted
 

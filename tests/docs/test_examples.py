@@ -79,7 +79,7 @@ def test_inputs(folder: Path) -> None:
     for more, end in ((["-p", "amp=true"], " --amp"), ([], " ")):
         said = CliRunner().invoke(main, [*words, *more])
         assert said.exit_code == 0, said.output
-        assert f"\n  exec python train.py --lr=0.1 --optimizer=adam{end.rstrip()}\n" in said.stdout
+        assert f"exec python train.py --lr=0.1 --optimizer=adam{end.rstrip()})\n" in said.stdout
 
 
 def test_what_does_not_fit_and_what_is_odd(folder: Path) -> None:

@@ -23,11 +23,20 @@ INTERNAL = {
     "HPCDIST_ENDED",
     "HPCDIST_FAILURE",
     "HPCDIST_HOSTS",
+    "HPCDIST_JOB_NODES",
+    "HPCDIST_KILL",
+    "HPCDIST_PASS_ON",
+    "HPCDIST_PEERS",
     "HPCDIST_PROCESSES",
+    "HPCDIST_PROGRAM",
+    "HPCDIST_START",
     "HPCDIST_START_RANK",
     "HPCDIST_START_SIZE",
+    "HPCDIST_SUPERVISED",
     "HPCDIST_THREADS",
     "HPCDIST_TOKEN",
+    "HPCDIST_VARIABLES",
+    "HPCDIST_WORKERS",
 }
 """Variables by which parts of hpcdist and its scripts find each other; nobody else is to use them."""
 
@@ -113,6 +122,8 @@ def test_the_page_has_every_variable_of_hpcdist() -> None:
     files = [file for kind in ("j2", "sh") for file in (CHECKOUT / "templates").rglob(f"*.{kind}")]
     templates = "".join(file.read_text() for file in files)
     exported = {name for line in re.findall(r"export (.*)", templates) for name in _NAME.findall(line)}
+    supervisor = (CHECKOUT / "templates/runtime/supervisor").glob("*.py")
+    exported |= {name for file in supervisor for name in _NAME.findall(file.read_text())}
     assert {*_NAME.findall(page)} == (code | exported) - INTERNAL
 
 

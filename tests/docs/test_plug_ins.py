@@ -21,12 +21,14 @@ from tests.plug_in import plugged_in
 
 PROGRAM = """\
 #!/bin/bash
-# plaunch -n COUNT --hosts FILE COMMAND...: on this host alone.
-count=$2
+# plaunch -n COUNT --hosts FILE COMMAND...: on this host alone; it ends as a task that failed.
+count=$2 code=0
 for ((rank = 0; rank < count; rank++)); do
   PL_RANK=$rank PL_SIZE=$count PL_LOCAL_RANK=$rank "${@:5}" &
+  pids[rank]=$!
 done
-wait
+for pid in "${pids[@]}"; do wait "$pid" || code=$?; done
+exit "$code"
 """
 QUEUE = """\
 #!/bin/bash
@@ -47,6 +49,9 @@ list)
   ;;
 esac
 """
+FILES = {"job/qq.sh.j2": "scheduler template", "runtime/supervisor/qq.py": "scheduler inside"}
+"""What a scheduler has in its template directory, and the blocks of the page."""
+
 TASKS = """\
 framework: pytorch
 environment: {replicas: {n_workers: 2}}
@@ -83,7 +88,8 @@ def test_a_launcher(folder: Path) -> None:
         assert isinstance(launchers.get("plaunch"), Launcher)
         assert launchers.names()[-1] == "plaunch"
         (line,) = (line for line in said("render", "tasks.yml").splitlines() if "exec plaunch" in line)
-        assert line == '  exec plaunch -n 3 --hosts "$HPCDIST_HOSTFILE" \\'
+        task = 'bash -c "$(declare -f task); task \\"\\$1\\"" task "$commands"'
+        assert line == f'exec plaunch -n 3 --hosts "$HPCDIST_HOSTFILE" {task}'
         wrote = ran(folder, "submit", "tasks.yml", "--follow", own="own").splitlines()
     assert {f"{rank}: rank {rank} of 3" for rank in range(3)} <= {*wrote}
 
@@ -126,7 +132,9 @@ def test_a_scheduler_runs_jobs_by_a_launcher_that_names_it(folder: Path) -> None
         plugged_in(folder / "one", "scheduler", "qq", block("scheduler")),
         plugged_in(folder / "two", "launcher", "plaunch", block("launcher")),
     ):
-        (folder / "qq.sh.j2").write_text(block("scheduler template"))
+        for file, name in FILES.items():
+            (folder / file).parent.mkdir(parents=True)
+            (folder / file).write_text(block(name))
         submitted = ran(folder, "submit", "tasks.yml", "--wait", own="one:two")
         wrote = ran(folder, "logs", "tasks-1", own="one:two").splitlines()
         ran(folder, "submit", "tasks.yml", "--wait", "--set", "run.cmd=exit 7", own="one:two", code=7)

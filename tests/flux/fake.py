@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -34,7 +34,7 @@ CORES = 16
 BATCH = 0.5
 """Seconds for which flux-shell holds the output of tasks back (its option output.batch-timeout)."""
 
-Held = queue.Queue[tuple[float, str] | None]
+Held = queue.Queue[tuple[float, str, IO[str]] | None]
 
 
 def refuse(program: str, message: str, code: int = 1) -> NoReturn:
@@ -386,12 +386,14 @@ def run(words: list[str]) -> None:
         process = subprocess.Popen(
             ["unshare", "--uts", "bash", "-c", 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"',
              hosts()[node], *args.command],
-            env=found, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=found, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True,
         )  # fmt: skip
         processes.append(process)
-        threads.append(threading.Thread(target=copy, args=(process, f"{rank}: " * args.label_io, held)))
-        threads[-1].start()
+        label = f"{rank}: " * args.label_io
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            threads.append(threading.Thread(target=copy, args=(source, target, label, held)))
+            threads[-1].start()
     job.write(state="RUN", pids=[process.pid for process in processes])
     printer.start()
     if args.signal and (HERE / "expires").exists():
@@ -428,19 +430,18 @@ def spread(args: argparse.Namespace) -> list[int]:
     return mapped
 
 
-def copy(process: subprocess.Popen[str], label: str, held: Held) -> None:
-    assert process.stdout
-    for line in process.stdout:
-        held.put((time.monotonic() + BATCH, f"{label}{line}"))
+def copy(source: IO[str], target: IO[str], label: str, held: Held) -> None:
+    for line in source:
+        held.put((time.monotonic() + BATCH, f"{label}{line}", target))
 
 
 def release(held: Held, lost: list[float], over: threading.Event) -> None:
     """Print each line when it is due, or all is over; one that is due after an end in a hurry is lost."""
     while found := held.get():
-        due, line = found
+        due, line, target = found
         over.wait(due - time.monotonic())
         if not lost or due < lost[0]:
-            sys.stdout.write(line)
+            target.write(line)
 
 
 def wait_for(processes: list[subprocess.Popen[str]], lost: list[float] | None) -> int:

@@ -163,11 +163,11 @@ def test_launch_lines(each: Any, expected: Mapping[str, Any], tasks: Any) -> Non
     section = {"resources": each[0], "replicas": {"n_workers": 1, "default_worker": {"resources": each[1]}}}
     plan = planned(machine, framework="pytorch", environment=section)
     words = shlex.split(" ".join(word.text for word in plan.words))
-    assert words[:3] == ["start_flux", "flux", "run"]
+    assert words[:2] == ["flux", "run"]
     found = jobspec(*words[2:])
     assert (node(found), options(found).get("per-resource")) == (expected, tasks)
     assert (options(found)["exit-on-error"], options(found)["exit-timeout"]) == (1, "none")
-    assert found["tasks"][0]["command"] == words[-3:]
+    assert found["tasks"][0]["command"] == words[-4:]
 
 
 @pytest.mark.parametrize(

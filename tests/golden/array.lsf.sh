@@ -20,7 +20,8 @@ cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mount
 export PYTHONUNBUFFERED=1
 
 # The nodes, in the order of the ranks.
-read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
+# Each with its number of slots; of very many hosts LSF sets no variable.
+read -ra nodes <<<"${LSB_MCPU_HOSTS:-$(awk '!seen[$1]++ {printf "%s 1 ", $1}' "$LSB_DJOB_HOSTFILE")}"
 mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk '{print $1}')
 ((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
@@ -31,7 +32,7 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$LSB_JOBID
 printf '%s slots=1\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
   ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 2 are needed"
@@ -45,17 +46,26 @@ task() {
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec python train.py) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
 ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
 # Tasks on other nodes get the variables that are named.
 exports=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}" "${!POLYAXON_@}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
 done
 
+# Start the tasks.
 exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
   --bind-to none "${exports[@]}" bash -c "$(declare -f task); task"

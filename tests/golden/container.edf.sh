@@ -67,7 +67,9 @@ com.hooks.aws_ofi_nccl.variant = "cuda-dl"
 NVIDIA_VISIBLE_DEVICES = "all"
 END
   for name in PYTHONUNBUFFERED UCX_HANDLE_ERRORS TORCH_NCCL_ASYNC_ERROR_HANDLING MPICH_GPU_SUPPORT_ENABLED OMP_NUM_THREADS GREETING; do
-    [[ ! -v $name ]] || echo "$name = \"${!name//\"/\\\"}\""
+    value=${!name//\\/\\\\} value=${value//\"/\\\"}
+    value=${value//$'\n'/\\n} value=${value//\$\{/\$\$\{}
+    [[ ! -v $name ]] || echo "$name = \"$value\""
   done
 } >"$environment" || fail "cannot write $environment; is the disk full?"  # container edf
 
@@ -104,5 +106,6 @@ task() {
 # 'PMIX_MCA_psec=^munge': site clariden: container.env.PMIX_MCA_psec
 # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: container.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=288 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
   --environment="$environment" bash -c "$(declare -f task); task"

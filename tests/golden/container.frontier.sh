@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load PrgEnv-gnu/8.7.0 || fail "'module load PrgEnv-gnu/8.7.0' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
 module load cpe/26.03 || fail "'module load cpe/26.03' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
 module load rocm/7.1.1 || fail "'module load rocm/7.1.1' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
@@ -97,7 +99,7 @@ task() {
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   HPCDIST_ADDRESS=$(getent ahostsv4 "${nodes[HPCDIST_NODE]}" | awk '!/^127/ {print $1; exit}')
-  export HPCDIST_ADDRESS
+  export HPCDIST_ADDRESS=${HPCDIST_ADDRESS:-${nodes[HPCDIST_NODE]}}
   IFS=, read -ra gpus <<<"${ROCR_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 8)) ||
     fail "it sees ${#gpus[@]} GPUs (ROCR_VISIBLE_DEVICES), and 8 are needed"
@@ -130,5 +132,6 @@ task() {
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "$CRAY_MPICH_ROOTDIR/gtl/lib:/opt/rocm/lib:/opt/rocm/lib64:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/lib64": site frontier: container.library_path
 # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: container.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=0 --label \
   --gpus-per-task=8 --mpi=cray_shasta --gpu-bind=closest bash -c "$(declare -f task); task"

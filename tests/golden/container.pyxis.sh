@@ -97,6 +97,7 @@ task() {
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/usr/local/gib/lib64:/usr/lib/x86_64-linux-gnu": site gcp-a3-ultra: container.library_path
 # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: container.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=224 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmi2 \
   --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/usr/local/gib:/usr/local/gib" \

@@ -68,5 +68,6 @@ task() {
     --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python python train.py
 }
 
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=0 --label \
   --mpi=cray_shasta --cpu-bind=cores bash -c "$(declare -f task); task"

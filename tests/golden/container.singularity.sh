@@ -35,7 +35,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module purge || fail "'module purge' failed (site lumi: modules (in a container)) on $(uname -n)"  # site lumi: modules (in a container)
 export TORCH_HOME="${TORCH_HOME:-/scratch/$SLURM_JOB_ACCOUNT/$USER/torch_home}"  # site lumi: setup (rccl)
 export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup (rccl)
@@ -103,5 +105,6 @@ task() {
 # /images/torch.sif: container.yml build.image
 # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: container.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=56 --kill-on-bad-exit=1 --wait=0 --label \
   bash -c "$(declare -f task); task"

@@ -29,7 +29,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load 2024 || fail "'module load 2024' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
 module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0 || fail "'module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
 
@@ -61,6 +63,7 @@ trap 'exit $(($? ? $? : 143))' TERM INT HUP
 trap : USR1 USR2
 source venv/bin/activate && exec torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python python train.py
 COMMAND
+[[ $commands ]] || fail "bash cannot write them to ${TMPDIR:-/tmp}; is the disk full?" # before 5.1
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
@@ -94,5 +97,6 @@ task() {
 # the command: container.yml run.cmd
 # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: container.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label \
   bash -c "$(declare -f task); task \"\$1\"" task "$commands"

@@ -73,6 +73,7 @@ task() {
   exec python train.py
 }
 
+# Start the tasks.
 srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=20 --kill-on-bad-exit=1 --wait=0 --label \
   --mpi=none : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 \
   --mpi=none bash -c "$(declare -f task); task"

@@ -35,4 +35,5 @@ task() {
 
 type -P horovodrun >/dev/null || fail "there is no horovodrun on $(uname -n); load its module before"
 
+# Start the tasks.
 exec horovodrun --gloo -np 4 --hostfile "$HPCDIST_HOSTFILE" bash -c "$(declare -f task); task"

@@ -41,7 +41,7 @@ mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
-# The hosts with their numbers of tasks.
+# The hosts.
 export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:4}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
@@ -74,5 +74,6 @@ unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override t
 # mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16: launcher pals
 # --cpu-bind depth: site polaris-like: launchers.pals.binding
 # the command: horovod_digits.yml run.cmd
+# Start the tasks.
 exec mpiexec -n 16 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
   bash -c "$(declare -f task); task"

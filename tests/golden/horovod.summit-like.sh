@@ -53,5 +53,6 @@ export HPCDIST_THREADS=${OMP_NUM_THREADS:-7}
 # jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1: launcher jsrun
 # --smpiargs=-gpu: site summit-like: launchers.jsrun.args
 # the command: horovod_digits.yml run.cmd
+# Start the tasks.
 exec jsrun --nrs=24 --tasks_per_rs=1 --cpu_per_rs=7 --gpu_per_rs=1 --rs_per_host=6 --launch_distribution=packed \
   --latency_priority=gpu-cpu --bind=packed:7 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

@@ -30,7 +30,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=4
   export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
@@ -39,5 +39,6 @@ task() {
   exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
+# Start the tasks.
 srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
   bash -c "$(declare -f task); task"

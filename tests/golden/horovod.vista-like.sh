@@ -22,7 +22,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load gcc || fail "'module load gcc' failed (site vista-like: modules) on $(uname -n)"
 module load cuda || fail "'module load cuda' failed (site vista-like: modules) on $(uname -n)"
 module load python3 || fail "'module load python3' failed (site vista-like: modules) on $(uname -n)"
@@ -60,4 +62,5 @@ task() {
   exec python examples/horovod_digits.py --lr=0.02 --epochs=10
 }
 
+# Start the tasks.
 exec ibrun -n 4 -o 0 bash -c "$(declare -f task); task"

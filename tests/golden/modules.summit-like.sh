@@ -18,9 +18,14 @@ cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mount
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load cuda/12.4 || fail "'module load cuda/12.4' failed (modules.yml batch.modules.0) on $(uname -n)"
 module load nccl/2.22.3 || fail "'module load nccl/2.22.3' failed (modules.yml batch.modules.1) on $(uname -n)"
+# shellcheck source=/dev/null # the site's own file
+[[ $(type -t spack) == function ]] || source "${SPACK_ROOT:-$(spack location --spack-root)}/share/spack/setup-env.sh" ||
+  fail "there is no Spack on $(uname -n); load its module, or set SPACK_ROOT"
 spack env activate --dir '/projects/it'"'"'s mine/torch' || fail "'spack env activate --dir '/projects/it'\"'\"'s mine/torch'' failed (modules.yml batch.spack_env) on $(uname -n)"
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in cuda/12.4 nccl/2.22.3; do
@@ -30,10 +35,12 @@ done
 export PYTHONUNBUFFERED=1
 
 # The nodes, in the order of the ranks.
-read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
+# Each with its number of slots; of very many hosts LSF sets no variable.
+read -ra nodes <<<"${LSB_MCPU_HOSTS:-$(awk '!seen[$1]++ {printf "%s 1 ", $1}' "$LSB_DJOB_HOSTFILE")}"
 mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk 'NR > 1 {print $1}')
 ((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
@@ -83,5 +90,7 @@ equal() {
 numbers() { case $3 in 0) ;; 1) echo "$1: {$2}" ;; *) echo "$1: {$2-$(($2 + $3 - 1))}" ;; esac }
 # jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
 export HPCDIST_THREADS=${OMP_NUM_THREADS:-}
+erf=$(resources 4 error) || exit
 
-exec jsrun --erf_input="$(resources 4 error)" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"
+# Start the tasks.
+exec jsrun --erf_input="$erf" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

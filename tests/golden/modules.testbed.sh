@@ -31,9 +31,14 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load cuda/12.4 || fail "'module load cuda/12.4' failed (modules.yml batch.modules.0) on $(uname -n)"  # modules.yml batch.modules.0
 module load nccl/2.22.3 || fail "'module load nccl/2.22.3' failed (modules.yml batch.modules.1) on $(uname -n)"  # modules.yml batch.modules.1
+# shellcheck source=/dev/null # the site's own file
+[[ $(type -t spack) == function ]] || source "${SPACK_ROOT:-$(spack location --spack-root)}/share/spack/setup-env.sh" ||
+  fail "there is no Spack on $(uname -n); load its module, or set SPACK_ROOT"  # modules.yml batch.spack_env
 spack env activate --dir '/projects/it'"'"'s mine/torch' || fail "'spack env activate --dir '/projects/it'\"'\"'s mine/torch'' failed (modules.yml batch.spack_env) on $(uname -n)"  # modules.yml batch.spack_env
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} ]] || for name in cuda/12.4 nccl/2.22.3; do
@@ -52,7 +57,7 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$SLURM_JOB_ID
 printf '%s slots=2\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
   ((OMPI_COMM_WORLD_SIZE == 2)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 2 are needed"
@@ -63,8 +68,16 @@ task() {
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec ./train
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec ./train) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
@@ -72,4 +85,5 @@ type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its m
 
 # mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none: launcher mpirun
 # the command: modules.yml run.cmd
+# Start the tasks.
 exec mpirun -np 2 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none bash -c "$(declare -f task); task"

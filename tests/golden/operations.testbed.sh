@@ -66,5 +66,6 @@ task() {
   mkdir -p "$HPCDIST_RUN_DIR/outputs/$SLURM_ARRAY_TASK_ID" && exec python train.py --element="$SLURM_ARRAY_TASK_ID"
 }
 
+# Start the tasks.
 srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 --kill-on-bad-exit=1 --wait=0 --mpi=pmix \
   bash -c "$(declare -f task); task"

@@ -33,4 +33,5 @@ printf '%s slots=4\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
 
 ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
 
+# Start the tasks.
 exec mpirun -np 8 --hostfile "$HPCDIST_HOSTFILE" -x NCCL_DEBUG=INFO python train.py

@@ -3,8 +3,6 @@
 #PBS -S /bin/bash
 # rule run directory
 #PBS -j oe
-# rule run directory
-#PBS -o /scratch/me/runs/packed-1/logs/node-^array_index^.out
 # packed.yml name
 #PBS -N packed
 # packed.yml batch.account
@@ -27,69 +25,75 @@
 #PBS -V
 # site polaris-like: directives.mandatory
 #PBS -l filesystems=home:eagle
-# Made by hpcdist 0.1.0 for site polaris-like. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# packed: 200 trials, 16 at once by pals, 4 nodes, 16 GPUs, for site polaris-like. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='packed: 200 trials, 16 at once by pals, 4 nodes, 16 GPUs' [run_dir]=/scratch/me/runs/packed-1
-  [scheduler]=pbs [submit_environment]=inherit [walltime]=02:00:00 [array]=1-4 [trials]=trials.tsv [packed]=16
-  [launcher]=pals [program]=mpiexec [mode]=tasks [rank]=PMI_RANK [size]=PMI_SIZE
-  [nodes]=1 [tasks]=4 [tasks_per_node]=4 [hostfile]=%s%.0s [threads]=own
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=64
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    4     1           4        0    0          0   16   0   1    1       1"
-)
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-# The command.
-program() {
-  trial_program
-}
+[[ ${PBS_JOBID:-} ]] || fail "this script is for qsub"
+# Each trial has its program and variables of a table of the run.
+[[ ${HPCDIST_PYTHON:-} ]] || fail "only 'hpcdist submit' starts a search; 'hpcdist render --trial N' prints the script of a trial"
+cd "$PBS_O_WORKDIR" || fail "$(uname -n) has no $PBS_O_WORKDIR; is its file system mounted there?"
+export PATH=${PBS_O_PATH:+$PBS_O_PATH:}$PATH # login files of the node reset it, even with -V
+unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{"seed": 0}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{"seed": 0}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.packed", "experiment_uuid": "packed", "framework": "pytorch", "user": null}'  # polyaxon
-  export MASTER_ADDR="$HPCDIST_HEAD_ADDRESS"  # framework pytorch
-  export MASTER_PORT="$HPCDIST_PORT"  # framework pytorch
-}
+export PYTHONUNBUFFERED=1  # default
 
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-  export WORLD_SIZE="$HPCDIST_SIZE"  # framework pytorch
-  export RANK="$HPCDIST_RANK"  # framework pytorch
-  export LOCAL_RANK="0"  # framework pytorch
-  export LOCAL_WORLD_SIZE="$HPCDIST_LOCAL_SIZE"  # framework pytorch
-  export NODE_RANK="$HPCDIST_NODE"  # framework pytorch
-}
+# The nodes, in the order of the ranks.
+mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, and 1 are needed"
+# The rendezvous address: the first node.
+export HPCDIST_HEAD_ADDRESS=${nodes[0]}
+# A port below the ephemeral ones; other jobs have others.
+export HPCDIST_PORT=$((20000 + (${PBS_JOBID%%[!0-9]*} + 37 * PBS_ARRAY_INDEX) % 187 * 64))
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
-# What a task, a worker, runs for each trial.
+# The hosts.
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+printf '%s\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
+  fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
+
+# What a worker runs for each trial, which is a job of one task.
+# shellcheck disable=SC2329 # the worker gets its text
 trial() {
-  exec \
-    bash "$HPCDIST_JOB_DIR/command.sh"
+  fail() { echo "hpcdist: trial $HPCDIST_TRIAL on $(uname -n): $*" >&2; exit 86; }
+  export HPCDIST_RANK=0 HPCDIST_SIZE=1 HPCDIST_LOCAL_RANK=0 HPCDIST_LOCAL_SIZE=1 HPCDIST_NODE=0
+  export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
+  export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
+  eval "${HPCDIST_VARIABLES:-}" # the trial's own
+  export WORLD_SIZE=$HPCDIST_SIZE  # framework pytorch
+  export RANK=$HPCDIST_RANK  # framework pytorch
+  export LOCAL_RANK=0  # framework pytorch
+  export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
+  export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec bash -c "$HPCDIST_PROGRAM"
 }
 
-# What starts them.
-launch() {
-  # mpiexec -n 4 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16: launcher pals
-  # --cpu-bind depth: site polaris-like: launchers.pals.binding
-  # "${hpcdist_task[@]}": task wrapper
-  # bash "$HPCDIST_JOB_DIR/command.sh": packed.yml run.cmd
-  exec mpiexec -n 4 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
-    "${hpcdist_task[@]}"
+# Each task checks its place, sets its variables, and execs a worker, which runs one trial after another.
+task() {
+  fail() { echo "hpcdist: rank ${PMI_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((PMI_SIZE == 4)) || fail "pals started $PMI_SIZE tasks, and 4 are needed"
+  export HPCDIST_RANK=$PMI_RANK HPCDIST_SIZE=4 HPCDIST_LOCAL_SIZE=4
+  export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
+  mapfile -t gpus < <(compgen -G "/dev/nvidia[0-9]*") && gpus=("${!gpus[@]}")
+  [[ ! -v CUDA_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  export CUDA_VISIBLE_DEVICES=${gpus[HPCDIST_LOCAL_RANK]}
+  export OMP_NUM_THREADS=16
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  export HPCDIST_PORT=$((HPCDIST_PORT + 16 * HPCDIST_LOCAL_RANK))
+  exec "$HPCDIST_PYTHON" -ISB "$HPCDIST_RUN_DIR/runtime/packed.py" "$1"
 }
+
+type -P mpiexec >/dev/null || fail "there is no mpiexec on $(uname -n); load its module before"
+unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override the options
+
+# mpiexec -n 4 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16: launcher pals
+# --cpu-bind depth: site polaris-like: launchers.pals.binding
+# the command: packed.yml run.cmd
+# Start the tasks.
+exec mpiexec -n 4 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
+  bash -c "$(declare -f task); task \"\$1\"" task "$(declare -f trial); trial"

@@ -56,7 +56,9 @@ hosts() {
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  [[ ${SLURM_PROCID:-} ]] || fail "srun set no SLURM_PROCID"
+  local -A tasks=([master]=1 [worker]=2 [ps]=1)
+  ((SLURM_NTASKS == tasks[$1])) ||
+    fail "srun started $SLURM_NTASKS tasks of $1, and ${tasks[$1]} are needed"
   export HPCDIST_ROLE=$1 HPCDIST_SIZE=4
   if [[ $1 == master ]]; then
     export HPCDIST_RANK=$SLURM_PROCID HPCDIST_INDEX=0
@@ -84,6 +86,7 @@ task() {
   exec python train.py
 }
 
+# Start the tasks.
 # Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
 begin() {
   (
@@ -105,7 +108,7 @@ begin worker srun --overlap --ntasks=2 --distribution=arbitrary --cpu-bind=none 
 begin ps srun --overlap --ntasks=1 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 1 1) \
   --kill-on-bad-exit=1 --wait=0 --mpi=pmix bash -c "$(declare -f task); task ps"
 set +m
-# The job is over when 'master and worker' has ended well, or when one fails.
+# The job is over when master and worker has ended well, or when one fails.
 while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4

@@ -61,11 +61,13 @@ hostfile_ps=$HPCDIST_RUN_DIR/hostfile.ps.${PBS_JOBID%%[!0-9]*}
 printf '%s slots=1\n' "${nodes[@]:1:1}" >"$hostfile_ps" ||
   fail "cannot write $hostfile_ps; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
-  [[ ${OMPI_COMM_WORLD_RANK:-} ]] || fail "mpirun set no OMPI_COMM_WORLD_RANK"
+  local -A tasks=([master]=1 [worker]=2 [ps]=1)
+  ((OMPI_COMM_WORLD_SIZE == tasks[$1])) ||
+    fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks of $1, and ${tasks[$1]} are needed"
   export HPCDIST_ROLE=$1 HPCDIST_SIZE=4
   if [[ $1 == master ]]; then
     export HPCDIST_RANK=$OMPI_COMM_WORLD_RANK HPCDIST_INDEX=0
@@ -93,18 +95,27 @@ task() {
   ulimit -S -n hard
   ulimit -S -l hard
   export TF_CONFIG="{\"cluster\": {\"chief\": [${HPCDIST_PEERS_master#,}], \"worker\": [${HPCDIST_PEERS_worker#,}], \"ps\": [${HPCDIST_PEERS_ps#,}]}, \"task\": {\"type\": \"${HPCDIST_ROLE/master/chief}\", \"index\": $HPCDIST_INDEX}, \"model_dir\": \"$HPCDIST_OUTPUTS\", \"environment\": \"cloud\"}"
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec python train.py) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
 ((EUID != 0)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # else mpirun refuses
 # Tasks on other nodes get the variables that are named.
 exports=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}" "${!POLYAXON_@}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
 done
 
+# Start the tasks.
 # Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
 begin() {
   (

@@ -67,7 +67,9 @@ hosts() {
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
-  [[ ${SLURM_PROCID:-} ]] || fail "srun set no SLURM_PROCID"
+  local -A tasks=([master]=1 [worker]=2 [ps]=1)
+  ((SLURM_NTASKS == tasks[$1])) ||
+    fail "srun started $SLURM_NTASKS tasks of $1, and ${tasks[$1]} are needed"
   export HPCDIST_ROLE=$1 HPCDIST_SIZE=4
   if [[ $1 == master ]]; then
     export HPCDIST_RANK=$SLURM_PROCID HPCDIST_INDEX=0
@@ -98,6 +100,7 @@ task() {
   exec python train.py
 }
 
+# Start the tasks.
 # Starts one role's tasks as a group of processes, whose role and exit code are told at its end.
 begin() {
   (

@@ -83,5 +83,6 @@ task() {
     --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=2 --no-python python train.py
 }
 
+# Start the tasks.
 srun --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 2 1) --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix bash -c "$(declare -f task); task"

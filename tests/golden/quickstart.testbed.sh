@@ -40,7 +40,7 @@ task() {
   export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=2 HPCDIST_LOCAL_SIZE=2
   export HPCDIST_LOCAL_RANK=$HPCDIST_RANK HPCDIST_NODE=0
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-} # the GPUs of this node, if any, are other jobs'
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
@@ -52,5 +52,6 @@ task() {
 # srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --mpi=pmix: site testbed: launchers.srun.mpi
 # the command: quickstart.yml run.cmd
+# Start the tasks.
 srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
   bash -c "$(declare -f task); task"

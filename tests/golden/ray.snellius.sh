@@ -1,6 +1,6 @@
 #!/bin/bash
 # rule run directory
-#SBATCH --output=/scratch/me/runs/ray-1/logs/job.out
+#SBATCH --output=ray-%j.out
 # ray.yml name
 #SBATCH --job-name=ray
 # default
@@ -17,80 +17,88 @@
 #SBATCH --cpus-per-task=16
 # site snellius: gpus
 #SBATCH --gpus-per-node=4
-# Made by hpcdist 0.1.0 for site snellius. It needs no hpcdist on the nodes, and runs by hand as well: what is this
-# job's own comes first; the runtime below, the same in every job, then runs it.
-# shellcheck disable=SC2016,SC2034,SC2154,SC2155,SC2317,SC2329 # the runtime reads and sets what seems unused or unset here
-trap 'echo "hpcdist: this script is incomplete: its runtime is missing" >&2; exit 86' EXIT
-set +Cefkmu +o pipefail +o posix && unset -f setup task_setup # which the login shell may have set
+# ray: 3 tasks by srun, 3 nodes, 12 GPUs, for site snellius. Written by hpcdist 0.1.0.
 
-# What the runtime is told of this job.
-declare -A hpcdist=(
-  [job]='ray: 3 tasks by srun, 3 nodes, 12 GPUs' [run_dir]=/scratch/me/runs/ray-1
-  [scheduler]=slurm [submit_environment]=inherit
-  [launcher]=srun [program]=srun [mode]=tasks [rank]=SLURM_PROCID [size]=SLURM_NTASKS [starts_processes]=1
-  [nodes]=3 [tasks]=3 [tasks_per_node]='1(x3)' [processes]=1
-  [gpus]=task [gpu_variable]=CUDA_VISIBLE_DEVICES [gpu_devices]='/dev/nvidia[0-9]*' [gpu_usage]=30
-  [ports]=16 [by_address]=1
-  [required_roles]=master [required_tasks]=1
-)
-# Equal tasks on consecutive nodes, a row each, with the place of the first.
-hpcdist_tasks=(
-  # role   index rank tasks per_replica per_node node local_rank cpu cpus gpu gpus per_gpu processes
-  " master 0     0    1     1           1        0    0          0   16   0   4    1       4"
-  " worker 0     1    2     1           1        1    0          0   16   0   4    1       4"
-)
+set +efu +o pipefail # undo options that the login shell may have exported as SHELLOPTS
+fail() { echo "hpcdist: $*" >&2; exit 86; } # a check of this script has failed
 
-# The command.
-program() {
-  write_program <<'COMMAND'
-python train.py
-COMMAND
+[[ ${SLURM_JOB_ID:-} ]] || fail "this script is for sbatch"
+# It needs files of a run, which `hpcdist submit` writes.
+[[ -d ${HPCDIST_RUN_DIR:-}/runtime ]] || fail "only 'hpcdist submit' makes the run directory that this script needs, HPCDIST_RUN_DIR"
+# Clear variables of the submitting shell, and of sbatch, that srun would read as options.
+unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_GPUS_PER_TASK \
+  SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_MEM_BIND SLURM_HINT SLURM_HOSTFILE SLURM_EXPORT_ENV
+
+# `module` is a function, which a script does not always inherit.
+# shellcheck source=/dev/null # the site's own files
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
+module load 2024 || fail "'module load 2024' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
+module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0 || fail "'module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0' failed (site snellius: container.setup (multi_node, nccl)) on $(uname -n)"  # site snellius: container.setup (multi_node, nccl)
+
+export PYTHONUNBUFFERED=1  # default
+# For ray.
+export RAY_USAGE_STATS_ENABLED=0  # framework ray
+
+# The nodes, in the order of the ranks.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+((${#nodes[@]} == 3)) || fail "this job has ${#nodes[@]} nodes, and 3 are needed"
+export HPCDIST_HOSTS="${nodes[*]}"
+# The rendezvous address: the first node.
+HPCDIST_HEAD_ADDRESS=$(getent ahostsv4 "${nodes[0]}" | awk '!/^127/ {print $1; exit}')
+[[ $HPCDIST_HEAD_ADDRESS ]] || fail "${nodes[0]} has no address that other nodes could reach"
+export HPCDIST_HEAD_ADDRESS
+# A port below the ephemeral ones; other jobs have others.
+export HPCDIST_PORT=$((20000 + SLURM_JOB_ID % 750 * 16))
+export HPCDIST_JOB_ID=${HPCDIST_JOB_ID:-$SLURM_JOB_ID}
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
+export HPCDIST_JOB_DIR=${HPCDIST_JOB_DIR:-$HPCDIST_RUN_DIR}
+export HPCDIST_FAILURE=${HPCDIST_FAILURE:-$HPCDIST_JOB_DIR/failure.$HPCDIST_JOB_ID}
+export RAY_ADDRESS="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"  # framework ray
+
+type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
+[[ -e /images/ray.sif ]] || fail there is no image /images/ray.sif on "$(uname -n)"  # container apptainer
+[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
+
+# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+task() {
+  fail() { echo "hpcdist: rank ${SLURM_PROCID:-?} on $(uname -n): $*" >&2; exit 86; }
+  ((SLURM_NTASKS == 3)) || fail "srun started $SLURM_NTASKS tasks, and 3 are needed"
+  export HPCDIST_RANK=$SLURM_PROCID HPCDIST_SIZE=3 HPCDIST_LOCAL_SIZE=1
+  export HPCDIST_LOCAL_RANK=0 HPCDIST_NODE=$HPCDIST_RANK
+  export HPCDIST_CPUS=16
+  ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
+  read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
+  read -ra nodes <<<"$HPCDIST_HOSTS"
+  HPCDIST_ADDRESS=$(getent ahostsv4 "${nodes[HPCDIST_NODE]}" | awk '!/^127/ {print $1; exit}')
+  export HPCDIST_ADDRESS=${HPCDIST_ADDRESS:-${nodes[HPCDIST_NODE]}}
+  IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
+  ((${#gpus[@]} >= 4)) ||
+    fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
+  export CUDA_VISIBLE_DEVICES && CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:0:4}")
+  export HPCDIST_GPUS=0,1,2,3
+  # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
+  ulimit -S -n hard
+  ulimit -S -l hard
+  # Slurm's proctrack/cgroup signals this process alone, in the group of a job: it passes TERM and HUP on.
+  HPCDIST_PASS_ON=$(grep -E '^[0-9]+:(freezer)?:.*/job_' /proc/self/cgroup) && export HPCDIST_PASS_ON
+  exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/ray.sif python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_ray.py" --nodes=3 --wait=300 \
+    --start=--object-store-memory=21474836480 --head=--include-dashboard=true --head=--dashboard-port=8265 \
+    '--start=--resources={"fast": 1}' --head=--log-style=record -- python train.py
 }
 
-# What is needed before anything starts.
-setup() {
-  module load 2024  # site snellius: container.setup (multi_node, nccl)
-  module load NCCL/2.22.3-GCCcore-13.3.0-CUDA-12.6.0  # site snellius: container.setup (multi_node, nccl)
-  type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module in the site file, or give --no-container to run with the site's own modules"  # container apptainer
-  [[ -e /images/ray.sif ]] || fail there is no image /images/ray.sif on "$(uname -n)"  # container apptainer
-  [[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
-}
-
-# The variables of all tasks.
-environment() {
-  export PYTHONUNBUFFERED=1  # default
-  export POLYAXON_RUN_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_OUTPUTS_PATH="$HPCDIST_OUTPUTS"  # polyaxon
-  export POLYAXON_LOGS_PATH="$HPCDIST_RUN_DIR/logs"  # polyaxon
-  export POLYAXON_RUN_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_DATA_PATHS='{}'  # polyaxon
-  export POLYAXON_PARAMS='{}'  # polyaxon
-  export POLYAXON_DECLARATIONS='{}'  # polyaxon
-  export POLYAXON_EXPERIMENT_INFO='{"project_name": "hpcdist", "experiment_name": "hpcdist.ray", "experiment_uuid": "ray", "framework": "ray", "user": null}'  # polyaxon
-  export RAY_ADDRESS="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"  # framework ray
-  export RAY_USAGE_STATS_ENABLED=0  # framework ray
-}
-
-# The variables of each task.
-task_environment() {
-  export POLYAXON_TASK_INFO="{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"  # polyaxon
-}
-
-# What starts them.
-launch() {
-  # srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
-  # "${hpcdist_task[@]}": task wrapper
-  # apptainer exec --nv: container apptainer
-  # --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR": what every task reads and writes
-  # --pwd "$PWD": container apptainer
-  # /images/ray.sif: ray.yml build.image
-  # python3 "$HPCDIST_RUN_DIR/python/hpcdist_ray.py" --nodes=3 --wait=300 --start=--object-store-memory=21474836480 --head=--include-dashboard=true --head=--dashboard-port=8265: framework ray
-  # --start=--resources={"fast": 1}: ray.yml ray.args
-  # --head=--log-style=record: ray.yml ray.head_args
-  # --: framework ray
-  # bash "$HPCDIST_JOB_DIR/command.sh": ray.yml run.cmd
-  exec srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label \
-    "${hpcdist_task[@]}" \
-    apptainer exec --nv --bind "$PWD:$PWD" --bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR" --pwd "$PWD" /images/ray.sif python3 "$HPCDIST_RUN_DIR/python/hpcdist_ray.py" --nodes=3 --wait=300 --start=--object-store-memory=21474836480 --head=--include-dashboard=true --head=--dashboard-port=8265 '--start=--resources={"fast": 1}' --head=--log-style=record -- \
-    bash "$HPCDIST_JOB_DIR/command.sh"
-}
+# srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
+# apptainer exec --nv: container apptainer
+# --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"}: what every task reads and writes
+# --pwd "$PWD": container apptainer
+# /images/ray.sif: ray.yml build.image
+# python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_ray.py" --nodes=3 --wait=300 --start=--object-store-memory=21474836480 --head=--include-dashboard=true --head=--dashboard-port=8265: framework ray
+# '--start=--resources={"fast": 1}': ray.yml ray.args
+# --head=--log-style=record: ray.yml ray.head_args
+# --: framework ray
+# the command: ray.yml run.cmd
+# Start the tasks.
+srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label \
+  bash -c "$(declare -f task); task"

@@ -74,6 +74,7 @@ python train.py --data "$HPCDIST_STAGE/imagenet"
 ;;
 esac
 COMMAND
+[[ $commands ]] || fail "bash cannot write them to ${TMPDIR:-/tmp}; is the disk full?" # before 5.1
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
@@ -144,5 +145,6 @@ task() {
 # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --mpi=pmix: site testbed: launchers.srun.mpi
 # the command: steps.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix bash -c "$(declare -f task); task \"\$1\"" task "$commands"

@@ -56,5 +56,6 @@ task() {
     --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" train.py
 }
 
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=16 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
   bash -c "$(declare -f task); task"

@@ -19,9 +19,11 @@ cd "$LS_SUBCWD" || fail "$(uname -n) has no $LS_SUBCWD; is its file system mount
 export PYTHONUNBUFFERED=1
 
 # The nodes, in the order of the ranks.
-read -ra nodes <<<"$LSB_MCPU_HOSTS" # each with its number of slots
+# Each with its number of slots; of very many hosts LSF sets no variable.
+read -ra nodes <<<"${LSB_MCPU_HOSTS:-$(awk '!seen[$1]++ {printf "%s 1 ", $1}' "$LSB_DJOB_HOSTFILE")}"
 mapfile -t nodes < <(printf '%s %s\n' "${nodes[@]}" | awk 'NR > 1 {print $1}')
 ((${#nodes[@]} == 1)) || fail "this job has ${#nodes[@]} nodes, and 1 are needed"
+export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
 # Each task checks its place, sets its variables, and execs the program, which gets all signals.
 task() {
@@ -73,5 +75,7 @@ equal() {
 numbers() { case $3 in 0) ;; 1) echo "$1: {$2}" ;; *) echo "$1: {$2-$(($2 + $3 - 1))}" ;; esac }
 # jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
 export HPCDIST_THREADS=${OMP_NUM_THREADS:-}
+erf=$(resources 4 error) || exit
 
-exec jsrun --erf_input="$(resources 4 error)" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"
+# Start the tasks.
+exec jsrun --erf_input="$erf" --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

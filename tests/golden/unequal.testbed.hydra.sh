@@ -69,10 +69,11 @@ unset I_MPI_PERHOST
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=off I_MPI_PIN=${I_MPI_PIN:-off}
 # Tasks on other nodes get the variables that are named.
 names=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED "${!HPCDIST_@}" "${!POLYAXON_@}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN ]] || names+=("$name")
 done
 exports=$(IFS=, && echo "${names[*]}")
 
+# Start the tasks.
 exec mpiexec.hydra -machinefile "$HPCDIST_HOSTFILE" -genvlist "$exports" -bind-to none -n 6 \
   bash -c "$(declare -f task); task"

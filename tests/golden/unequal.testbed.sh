@@ -55,7 +55,7 @@ task() {
   read -ra nodes <<<"$HPCDIST_HOSTS"
   [[ $SLURMD_NODENAME == "${nodes[HPCDIST_NODE]}" ]] || fail "it belongs on ${nodes[HPCDIST_NODE]}"
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= gpu + count)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and $((gpu + count)) are needed on its node"
@@ -66,5 +66,6 @@ task() {
   exec python train.py
 }
 
+# Start the tasks.
 srun --ntasks=6 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 2 3) --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix bash -c "$(declare -f task); task"

@@ -10,7 +10,7 @@ from hpcdist.loading import load
 from tests.importers.remarks import cases
 from tests.wording import Wording
 
-PROGRAM = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
+PROGRAM = 'python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_service.py"'
 
 
 def read(text: str) -> tuple[object, list[str]]:

@@ -299,24 +299,26 @@ def rendered(person: Person, file: Path, *options: str) -> Path:
 
 SUBMITTED = """\
 import sys
+from pathlib import Path
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
-from hpcdist.script.renderer import render
-print(render(plan_experiment(ExperimentOptions(sys.argv[1])).plan))
+from tests.script.jobs import write
+write(Path(sys.argv[2]), plan_experiment(ExperimentOptions(sys.argv[1])).plan)
 """
 
 
-def with_runtime(person: Person, file: Path) -> Path:
-    """Return the script that `submit` submits."""
-    script = person.directory / "job.sh"
-    script.write_text(output(person.run(sys.executable, "-c", SUBMITTED, file)))
-    return script
+def written(person: Person, file: Path) -> Path:
+    """Write the files of a run, as `submit` does; return its script."""
+    run = person.directory / "run"
+    tests = str(Path(__file__).parents[2])
+    assert output(person.run(sys.executable, "-c", SUBMITTED, file, run, PYTHONPATH=tests)) == ""
+    return run / "job.sh"
 
 
 def test_a_job_that_pbs_runs_again_counts_its_restarts(person: Person) -> None:
-    script = with_runtime(person, person.write("again", "true", requeue=True))
+    script = written(person, person.write("again", "true", requeue=True))
     for _ in range(2):
         assert run_by_hand(person, script, f"{HERE}\n").returncode == 0
-    events = (person.directory / "hpcdist-5" / "events").read_text().split("\n")
+    events = (person.directory / "run" / "events").read_text().split("\n")
     assert [re.sub(r" \d+ ", " ", event, count=1) for event in events if event.startswith("started")] == [
         "started 5.fakepbs 0",
         "started 5.fakepbs 1",
@@ -364,7 +366,7 @@ def test_a_node_on_which_nothing_can_be_started_is_named(person: Person, *, tmrs
     file = person.directory / "spread.yml"
     keys = {"framework": "mpi", "environment": {"replicas": {"n_workers": 2}}, "run": {"cmd": "true"}}
     file.write_text(yaml.safe_dump({"version": 1, "name": "spread", **keys}))
-    script = with_runtime(person, file)
+    script = written(person, file)
     paths = [str(programs), *([str(FAKES)] if tmrsh else []), "/usr/bin:/bin"]
     done = run_by_hand(person, script, "a\nb\nc\n", PATH=":".join(paths))
     assert done.returncode == 205

@@ -368,9 +368,9 @@ def test_dependencies_of_other_batch_systems(tmp_path: Path, name: str) -> None:
 
 
 def lines(step: planning.Step) -> Iterator[str]:
-    from hpcdist.script.renderer import render_job
+    from hpcdist.script.renderer import render
 
-    yield from (line for line in render_job(step.made.plan).splitlines() if "depend" in line or "-w" in line)
+    yield from (line for line in render(step.made.plan).splitlines() if "depend" in line or "-w" in line)
 
 
 def test_a_search_that_goes_on_is_shown_so_when_one_generation_has_completed(tmp_path: Path) -> None:

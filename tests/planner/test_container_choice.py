@@ -75,13 +75,16 @@ def test_data_that_the_experiment_names_is_inside() -> None:
 def test_job_checks_runtime_and_image_first() -> None:
     plan = two_tasks(boxed("apptainer", setup=["module load apptainer"]), "./my image")
     assert [word.text for word in plan.environment.setup] == [
-        "module load apptainer",
+        (
+            "module load apptainer || "
+            "fail \"'module load apptainer' failed (site x: container.setup) on $(uname -n)\""
+        ),
         (
             'type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); load its module '
             f'in the site file, or {OUTSIDE}"'
         ),
         "[[ -e './my image' ]] || fail there is no image './my image' on \"$(uname -n)\"",
-        '[[ $PWD$HPCDIST_RUN_DIR != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"',
+        '[[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"',
     ]
 
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Problem
 from hpcdist.experiment.launch.line import user_launch
+from hpcdist.host.resources import template_folders
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.model import Gpus
 from hpcdist.planner import launch_advice
 from hpcdist.planner.pools import memory_in
-from hpcdist.script.renderer import render_job
+from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
 from tests.plug_in import plugged_in
@@ -42,7 +43,6 @@ class Queue(Local):
     name = "waitlist"
     is_batch_system = True
     names_gpus = False
-    gpu_hook = "the hook of waitlist"
     sets_threads = True
     rounds_cpus = True
     open_mpi_support = "Waitlist"
@@ -64,17 +64,18 @@ NODES: Final = {
 def test_plug_in_attributes_are_used(tmp_path: Path) -> None:
     machine = site(scheduler="waitlist", launcher="starter", request_memory="share")
     asked = {"resources": resources(cpu=1, gpu=1)}
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "waitlist.sh.j2").write_text("nodes=(here)\n")
     with (
         plugged_in(tmp_path / "a", "launcher", "starter", LAUNCHER),
         plugged_in(tmp_path / "b", "scheduler", "waitlist", SCHEDULER),
     ):
         plan = planned(machine, framework="pytorch", environment=asked, batch={"walltime": "1h"})
-        job = render_job(plan)
+        job = render(plan, folders=(tmp_path, *template_folders()))
         assert memory_in(machine, None) == (False, "environment")
     assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(warnings_of(plan))
     assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False, reserved=1)
-    assert " [threads]=own\n" in job
-    assert " [gpu_hook]='the hook of waitlist'\n" in job
+    assert "  export OMP_NUM_THREADS=1\n" in job
 
 
 def test_open_mpi_needs_the_support_of_a_plug_in(tmp_path: Path) -> None:

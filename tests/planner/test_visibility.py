@@ -35,7 +35,9 @@ PLAN = planned(framework="mpi", environment=environment(1, each=ONE_GPU))
 def test_one_gpu_each_is_the_one_of_its_number_on_the_node(tmp_path: Path, framework: str) -> None:
     plan = planned(framework=framework, environment=environment(5, each=ONE_GPU))
     assert (plan.gpus.visibility, plan.origins["gpu_visibility"]) == ("node", Origin("framework", framework))
-    for task, variables in zip(plan.placement.tasks, told(plan, tmp_path), strict=True):
+    for task, variables in zip(
+        plan.placement.tasks, told(plan, tmp_path, names=["HPCDIST_GPUS"]), strict=True
+    ):
         gpus = variables["CUDA_VISIBLE_DEVICES"].split(",")
         assert gpus == DEVICES
         assert gpus[int(variables["HPCDIST_LOCAL_RANK"])] == DEVICES[task.gpus[0]]
@@ -51,7 +53,7 @@ def test_whatever_the_shape_the_device_of_its_local_rank_is_its_own(
 ) -> None:
     plan = altered(PLAN, placement=place(replica_groups))
     task = data.draw(st.sampled_from(list(plan.placement.tasks)))
-    (variables,) = told(plan, tmp_path, [task])
+    (variables,) = told(plan, tmp_path, [task], names=["HPCDIST_GPUS"])
     if not any(group.gpus for group in plan.placement.groups):
         assert "HPCDIST_GPUS" not in variables
         return

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.host.resources import template_folders
 from hpcdist.schedulers import hostlist
-from hpcdist.script.renderer import runtime
 from tests.tiers import examples
 from tests.wording import Wording
 
@@ -154,29 +150,6 @@ def test_junk_gives_hosts_or_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         hosts = hostlist.expand(text)
     assert all(hosts)
-
-
-SCRIPT = runtime(template_folders()).rpartition("\nmain\n")[0]
-
-
-def expanded_by_bash(lists: Sequence[str]) -> list[list[str]]:
-    """Expand by the script's own functions; they may call no other program."""
-    each = 'hpcdist_nodes=(); hpcdist_add_hosts "$1" "$2"; echo "${hpcdist_nodes[*]}"'
-    loop = f"while (($#)); do {each}; shift 2; done"
-    words = [word for text in lists for word in (text, str(len(hostlist.expand(text))))]
-    argv = [shutil.which("bash") or "bash", "-s", "--", *words]
-    own = {"PATH": "/nowhere"}
-    done = subprocess.run(
-        argv, env=own, input=f"{SCRIPT}\n{loop}", capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
-    return [line.split() for line in done.stdout.splitlines()]
-
-
-@examples(50)
-@given(st.lists(LISTS, min_size=1, max_size=20))
-def test_the_script_expands_as_python_does(lists: list[str]) -> None:
-    assert expanded_by_bash(lists) == [hostlist.expand(text) for text in lists]
 
 
 @pytest.mark.real

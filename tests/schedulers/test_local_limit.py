@@ -14,9 +14,9 @@ from hpcdist.runs import control
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.script.renderer import render
 from tests.experiments import environment
 from tests.plans import LOCAL, changed, planned
+from tests.script.jobs import files_of, write
 
 from .test_local import WORLD, holders, until
 
@@ -31,7 +31,7 @@ def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
     )
 
     def files(directory: RunDirectory) -> dict[str, str]:
-        return {"job.sh": render(plan, run_dir=str(directory.path))}
+        return files_of(plan, directory)
 
     began = time.monotonic()  # the job may begin some time before its submission returns
     run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
@@ -41,13 +41,13 @@ def test_processes_that_ignore_term_are_killed(tmp_path: Path) -> None:
     assert time.monotonic() - began > 20
     (report,) = control.status([run], WORLD)
     assert report.status == Status(JobState.TIMEOUT, "timeout", 137, "", "events")
-    assert "hpcdist: the time limit of 00:00:10 is over\n" in log.read_text()
+    assert "hpcdist: the time limit is over\n" in log.read_text()
 
 
 def test_the_watch_does_not_hold_the_output(tmp_path: Path) -> None:
     plan = planned(MACHINE, framework="pytorch", run={"cmd": "exit 0"}, batch={"walltime": "1h"})
-    (tmp_path / "job.sh").write_text(render(plan, run_dir=str(tmp_path)))
-    with subprocess.Popen(["bash", tmp_path / "job.sh"], stdout=subprocess.PIPE) as process:
+    write(tmp_path / "run", plan)
+    with subprocess.Popen(["bash", tmp_path / "run" / "job.sh"], stdout=subprocess.PIPE) as process:
         process.wait()
         process.communicate(timeout=60)  # and not the hour of the watch
 
@@ -59,7 +59,7 @@ def test_time_limit_holds_for_processes_of_a_killed_script(tmp_path: Path) -> No
     )
 
     def files(directory: RunDirectory) -> dict[str, str]:
-        return {"job.sh": render(plan, run_dir=str(directory.path))}
+        return files_of(plan, directory)
 
     run = control.submit(SubmitRequest("deaf", "local", "local", DEAF, files), tmp_path, WORLD)
     log = run.directory.logs / "job.out"

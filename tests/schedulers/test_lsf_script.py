@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from hpcdist.plan.model import Plan
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
+from tests.script.jobs import write
 from tests.sites import site_named
 from tests.wording import Wording
 
@@ -37,31 +40,35 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, job: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    (folder / "job.sh").write_text(job)
+def run(folder: Path, job: Plan, **variables: str) -> subprocess.CompletedProcess[str]:
+    write(folder / "run", job)
     path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin"
     env = {"PATH": path, "LS_SUBCWD": str(folder), "LSB_JOBID": "7", "LSB_JOBINDEX": "0"} | variables
     return subprocess.run(
-        ["bash", "job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+        ["bash", "run/job.sh"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
     )
 
 
-def script(site: str = "lsf", run_dir: str | None = None, **data: Any) -> str:
-    return render(planned(site_named(site), **({"run": {"cmd": TOLD}} | data)), run_dir=run_dir)
+def script(site: str = "lsf", **data: Any) -> Plan:
+    return planned(site_named(site), **({"run": {"cmd": TOLD}} | data))
+
+
+def log(folder: Path) -> str:
+    return (folder / "run" / "logs" / "job.out").read_text()
 
 
 def nodes(folder: Path) -> list[str]:
-    return (folder / "hpcdist-7" / "jobs" / "7" / "nodes").read_text().split()
+    return (folder / "run" / "jobs" / "7" / "nodes").read_text().split()
 
 
 def test_a_job_and_its_second_run(folder: Path) -> None:
     for attempt in (0, 1):
         done = run(folder, script(), LSB_MCPU_HOSTS="localhost 1 ")
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.count("hpcdist: attempt 1 begins (job 7)\n") == attempt
-        events = (folder / "hpcdist-7" / "events").read_text().splitlines()
+        assert log(folder).count("hpcdist: attempt 1 begins (job 7)\n") == attempt
+        events = (folder / "run" / "events").read_text().splitlines()
         assert [line.split()[::3] for line in events[-2:]] == [["started", str(attempt)], ["ended", "0"]]
-    assert (folder / "told").read_text() == "7 20112 hpcdist-7/outputs\n" * 2
+    assert (folder / "told").read_text() == "7 20112 run/outputs\n" * 2
 
 
 def test_elements_of_an_array_have_ports_and_outputs_of_their_own(folder: Path) -> None:
@@ -69,19 +76,18 @@ def test_elements_of_an_array_have_ports_and_outputs_of_their_own(folder: Path) 
     for element in ("1", "10"):
         assert run(folder, job, LSB_JOBINDEX=element, LSB_MCPU_HOSTS="localhost 1").returncode == 0
     assert (folder / "told").read_text().splitlines() == [
-        "7_1 20704 hpcdist-7/outputs/1",
-        "7_10 26032 hpcdist-7/outputs/10",
+        "7_1 20704 run/outputs/1",
+        "7_10 26032 run/outputs/10",
     ]
 
 
 def test_output_is_written_while_the_job_runs(folder: Path) -> None:
-    (folder / "runs" / "a-1" / "logs").mkdir(parents=True)
-    job = script(run_dir=str(folder / "runs" / "a-1"), run={"cmd": "echo hello"})
+    job = script(run={"cmd": "echo hello"})
     done = run(folder, job, LSB_MCPU_HOSTS="localhost 1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (folder / "runs" / "a-1" / "logs" / "job.out").read_text().endswith("hello\n")
+    assert (folder / "run" / "logs" / "job.out").read_text().endswith("hello\n")
     run(folder, job, LSB_MCPU_HOSTS="localhost 1", LSB_JOBINDEX="3")
-    assert (folder / "runs" / "a-1" / "logs" / "job-3.out").read_text().endswith("hello\n")
+    assert (folder / "run" / "logs" / "job-3.out").read_text().endswith("hello\n")
 
 
 def test_a_host_list_that_is_too_long_for_a_variable(folder: Path) -> None:
@@ -122,17 +128,17 @@ def test_nodes_are_in_the_order_of_jsrun_where_it_tells_it(
 def test_other_hosts_than_the_plan_needs(folder: Path, wording: Wording) -> None:
     done = run(folder, script(), LSB_MCPU_HOSTS="h1 1 h2 1")
     assert done.returncode == 86
-    wording(done.stderr)
+    wording(log(folder))
 
 
 def test_outside_of_lsf(folder: Path) -> None:
-    (folder / "job.sh").write_text(script())
-    done = subprocess.run(["bash", "job.sh"], cwd=folder, env={}, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert done.stderr.endswith(": LS_SUBCWD: this script is for bsub\n")
+    done = subprocess.run(
+        ["bash"], input=render(script()), cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (86, "hpcdist: this script is for bsub\n")
 
 
 def test_a_directory_that_is_not_there(folder: Path) -> None:
     done = run(folder, script(), LS_SUBCWD="/nowhere", LSB_MCPU_HOSTS="localhost 1")
     assert done.returncode == 86
-    assert done.stderr.endswith(" has no /nowhere; is its file system mounted there?\n")
+    assert log(folder) == f"hpcdist: /nowhere: No such file or directory on {os.uname().nodename}\n"

@@ -1,11 +1,15 @@
-"""What the runtime needs of bash: nothing that 4.2 does not have, and for the launcher `processes` 4.3."""
+"""What scripts need of bash: nothing that 4.2 does not have; with several launches, as of servers, 4.3."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from hpcdist.host.resources import shipped
+from hpcdist.host.resources import template_folders
+from hpcdist.script.renderer import render
+from tests.experiments import environment
+from tests.plans import planned
+from tests.script.jobs import ONE_PROCESS
 
 LATER: Final = {
     r"\bwait -n\b": "4.3",
@@ -20,22 +24,21 @@ LATER: Final = {
 }
 """Syntax, and the version of bash that has it first (its CHANGES); with ``:-`` a variable may be missing."""
 
-GUARDED: Final = {
-    ("rehearsal.sh", "if [[ ${EPOCHREALTIME:-} ]]; then # bash 5"): "now=${EPOCHREALTIME/[.,]/}"
-}
-"""Lines behind which a later syntax stands, as they ask for it."""
+FILES: Final = (
+    *("job/*.j2", "inside.sh", "processes.sh", "remote.sh", "stacks.sh"),
+    *("runtime/*.sh", "runtime/supervisor/*.sh"),
+)
 
 
 def test_templates_need_no_later_bash() -> None:
-    found = set()
-    for file in sorted(shipped("templates").joinpath("runtime").glob("*.sh")):
-        before = ""
-        for line in file.read_text().splitlines():
-            is_guarded = GUARDED.get((file.name, before.strip())) == line.strip()
-            code = "" if is_guarded or line.lstrip().startswith("#") else line
-            found |= {(file.name, since) for form, since in LATER.items() if re.search(form, code)}
-            before = line
-    assert found == {("launchers.sh", "4.3")}
-    launchers = shipped("templates").joinpath("runtime", "launchers.sh").read_text()
-    [function] = re.findall(r"(?m)^(\w+)\(\) \{(?:(?!^\}).*\n)*?.*\bwait -n\b", launchers)
-    assert function == "start_processes"
+    folder, found = template_folders()[-1], set()
+    for file in (file for pattern in FILES for file in sorted(folder.glob(pattern))):
+        code = re.sub(r"(?m)^ *#.*", "", file.read_text())
+        found |= {(file.name, since) for form, since in LATER.items() if re.search(form, code)}
+    assert found == {("launches.sh.j2", "4.3")}
+
+
+def test_only_several_launches_need_it() -> None:
+    servers = planned(framework="tensorflow", environment=environment(1, ps=1))
+    plans = planned(), planned(framework="mpi"), planned(ONE_PROCESS), servers
+    assert ["wait -n" in render(plan) for plan in plans] == [False, False, True, True]

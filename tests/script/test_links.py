@@ -1,49 +1,61 @@
-"""Variables that depend on what the program links, by the runtime and a real loader."""
+"""Variables that depend on what the program links, by the script and a real loader."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from hpcdist.plan.origin import DEFAULT
+from hpcdist.plan.values import Variable
+from hpcdist.script.exports import Exports
+from hpcdist.testing.requests import altered
 from tests.plans import planned
-from tests.script.test_runtime import in_job
 
 LIBRARY = "libselinux.so"
-UNKNOWN = (
-    "hpcdist: whether {} is linked with libselinux.so is not known, so X is not set; if it is, set it by "
-    "environment.env_vars"
-)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "build").mkdir()
+    shutil.copy("/bin/ls", tmp_path / "build/simulate")
+    (tmp_path / "script.py").write_text("#!python\nbuild/simulate\n")
+    (tmp_path / "script.py").chmod(0o755)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("command", "answer"),
+    ("command", "found"),
     [
-        ("build/simulate --n=1", "0"),
-        ("cd build && ./simulate", "0"),
-        ("cd build\ncd ../other\n./simulate", "0"),
-        ('B=build; "$B"/simulate', "0"),
-        ("srun -n 4 ${TOP}/build/simulate", "0"),
-        ("./run.sh 4", "0"),
-        ("bash run.sh", "0"),
-        ("A=1 build/simulate", "0"),
-        ("true\n# build/simulate\nprintf x", "1"),
-        ("./script.py", "1"),
-        ("printf x 2>&1 | cat &>/dev/null", "1"),
-        ("$WHERE/simulate", f"{UNKNOWN.format('$WHERE/simulate')}\n1"),
-        ("cd elsewhere; ./simulate && ./other", f"{UNKNOWN.format('./other')}\n1"),
+        ("build/simulate --n=1", "1"),
+        ("cd build && ./simulate", "1"),
+        ("cd build\ncd ../other\n./simulate", "1"),
+        ("srun -n 4 ${TOP}/build/simulate", "1"),
+        ("A=1 build/simulate", "1"),
+        ("true\n# build/simulate\nprintf x", "0"),
+        ("./script.py", "0"),
+        ("printf x 2>&1 | cat &>/dev/null", "0"),
+        ("cat ./build/$(touch made)/../simulate", "0"),
     ],
 )
-def test_a_program_is_found_as_the_command_finds_it(tmp_path: Path, command: str, answer: str) -> None:
-    (tmp_path / "build").mkdir()
-    shutil.copy("/bin/ls", tmp_path / "build/simulate")
-    for name, text in (
-        ("run.sh", "#!/bin/bash\ncd build\nexec ./simulate $1\n"),
-        ("script.py", "#!python\nbuild/simulate\n"),
-    ):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    (tmp_path / "command.sh").write_text(f"trap 'exit $(($? ? $? : 143))' TERM INT HUP\n{command}")
-    line = f'cd "{tmp_path}"; TOP=$PWD; linked {LIBRARY} X 2>&1; echo $?'
-    assert in_job(planned(), tmp_path, line).rstrip() == answer
+def test_a_program_is_found_as_the_command_finds_it(folder: Path, command: str, found: str) -> None:
+    assert value(folder, command) == found
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize(("file", "found"), [("build/sim*", "1"), ("another", "0")])
+def test_a_file_may_be_asked_for_as_well(folder: Path, file: str, found: str) -> None:
+    assert value(folder, "build/simulate", f"{folder}/{file}") == found
+
+
+def value(folder: Path, command: str, file: str | None = None) -> str:
+    """Return the value that a variable has in a script of this command."""
+    own = Variable(name="X", value="1", origin=DEFAULT, links=LIBRARY, found=file, otherwise="0")
+    plan = altered(planned(run={"cmd": command}), variables=(own,))
+    lines = "\n".join(Exports(plan, modules="", annotate=False).early)
+    words = ["bash", "-c", f'TOP=$PWD\n{lines}\necho "$X"']
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""What the login shell and a site's lines of setup bring, by a real bash: none of it breaks a job."""
+"""What the login shell and a site's lines of setup bring: none of it breaks a job."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hpcdist.host.resources import template_folders
-from hpcdist.script.renderer import render_job, runtime
 from hpcdist.site.model import Site
-from tests.plans import changed, planned
+from tests.plans import changed
 from tests.script.jobs import NO_CHANGE, ONE_PROCESS, started
-from tests.sites import shipped_site
 
 LOCALS = sorted(
     {
-        word.partition("=")[0]
-        for line in re.findall(r"^ *local (?:-\w+ )?(.*)$", runtime(template_folders()), re.MULTILINE)
-        for word in line.split()
-        if re.fullmatch(r"(?!hpcdist_)[a-z_]+(=.*)?", word)
+        name
+        for file in (template_folders()[-1] / "job").iterdir()
+        for name in re.findall(r"(?<![-\w$])(?!hpcdist_)([a-z][a-z_]*)\+?=", file.read_text())
     }
-    | {"code", "status", "try"}
 )
 
 
@@ -39,7 +34,7 @@ def ran(
 
 @pytest.mark.parametrize(
     "options",
-    ["SHELLOPTS=" + name for name in ("errexit", "keyword", "noclobber", "noglob", "nounset", "posix")]
+    ["SHELLOPTS=" + name for name in ("errexit", "noclobber", "noglob", "nounset", "posix")]
     + ["BASHOPTS=" + name for name in ("failglob", "nocasematch", "nullglob", "xpg_echo")]
     + ["POSIXLY_CORRECT=1"],
 )
@@ -48,31 +43,29 @@ def test_options_of_the_login_shell(tmp_path: Path, options: str) -> None:
     assert ran(tmp_path, environ={name: value}) == (0, "ran\n")
 
 
-@pytest.mark.parametrize("name", ["setup", "task_setup", "fail", "run", "task", "main"])
+@pytest.mark.parametrize("name", ["fail", "task", "begin", "end_all", "peers", "hosts"])
 def test_functions_that_the_login_shell_exports(tmp_path: Path, name: str) -> None:
     assert ran(tmp_path, environ={f"BASH_FUNC_{name}%%": "() { echo another; }"}) == (0, "ran\n")
 
 
-@pytest.mark.parametrize("name", ["status", "program", "told_to_end", "ended_by", "nodes", "changed"])
-def test_variables_of_another_job(tmp_path: Path, name: str) -> None:
-    assert ran(tmp_path, environ={f"hpcdist_{name}": "0"}) == (0, "ran\n")
+@pytest.mark.parametrize("name", ["over", "code", "pids", "left", "commands", "role", "value"])
+def test_variables_that_the_script_has_too(tmp_path: Path, name: str) -> None:
+    assert ran(tmp_path, environ={name: "1"}) == (0, "ran\n")
 
 
-def test_a_job_in_a_job_has_no_hostfile_of_the_other(tmp_path: Path) -> None:
-    name = "HPCDIST_" + "HOSTFILE"  # where the command names it, the job has one
-    outer = {name: "/other/hostfile", "HPCDIST_ENDED": "/other/ended"}
+def test_a_job_in_a_job_has_no_variables_of_the_other(tmp_path: Path) -> None:
+    names = ("HOSTFILE", "ENDED", "ROLE", "HEAD_ADDRESS", "NODES", "TRIAL", "PEERS_worker")
+    outer = {f"HPCDIST_{name}": "/other" for name in names}
     assert ran(tmp_path, environ=outer, cmd="env | grep /other") == (
         1,
         "hpcdist: rank 0 on " + os.uname().nodename + " was the first to fail, with exit code 1\n",
     )
 
 
-@pytest.mark.parametrize("source", ["login", "setup", "task_setup"])
-def test_variables_called_like_those_of_the_runtime_reach_the_program(tmp_path: Path, source: str) -> None:
+def test_variables_called_like_those_of_the_script_reach_the_program(tmp_path: Path) -> None:
+    """Those of a line of ``task_setup``: it comes last."""
     lines = tuple(f"export {name}=keep" for name in LOCALS)
-    machine = ONE_PROCESS if source == "login" else changed(ONE_PROCESS, **{source: lines})
-    environ = dict.fromkeys(LOCALS, "keep") if source == "login" else {}
-    code, out = ran(tmp_path, machine, environ, cmd="env | grep =keep | sort")
+    code, out = ran(tmp_path, changed(ONE_PROCESS, task_setup=lines), cmd="env | grep =keep | sort")
     assert (code, out.splitlines()) == (0, sorted(f"{name}=keep" for name in LOCALS))
 
 
@@ -104,23 +97,19 @@ def test_lines_of_task_setup_do_not_see_the_program_as_their_arguments(tmp_path:
     assert ran(tmp_path, machine) == (0, "0\nran\n")
 
 
-@pytest.mark.parametrize(("line", "code"), [("exit 0", 86), ("return 0", 86), ("exit 3", 3)])
-def test_a_line_of_task_setup_that_ends_the_task_is_no_success(tmp_path: Path, line: str, code: int) -> None:
-    got, out = ran(tmp_path, changed(ONE_PROCESS, task_setup=(line,)))
-    assert got == code
-    assert out.endswith(
-        f": a line of task_setup ended this task before its program had run (exit code {code})\n"
-    )
-
-
 @pytest.mark.parametrize(
-    ("array", "setting"), [("7%2", "7"), ("5-5", "5"), ("3,3", "3"), ("0-3%2", "0-3%2"), ("0", "0")]
+    ("key", "line", "code", "says"),
+    [
+        ("setup", "exit 0", 86, "this script ended before its program had run; does a line of setup exit?"),
+        ("setup", "exit 3", 3, ""),
+        ("task_setup", "exit 0", 86, "a line of task_setup ended this task before its program had run"),
+        ("task_setup", "return 0", 86, "a line of task_setup ended this task before its program had run"),
+        ("task_setup", "exit 3", 3, "rank 0 on HOST was the first to fail, with exit code 3"),
+    ],
 )
-def test_an_array_of_one_element_is_its_number(array: str, setting: str) -> None:
-    script = render_job(planned(shipped_site("pbs"), batch={"array": array}))
-    assert f"[array]={setting}" in script.split()
-
-
-def test_a_hostfile_for_a_line_of_task_setup() -> None:
-    data: dict[str, Any] = {"task_setup": ('export LIST="$HPCDIST_HOSTFILE"',)}
-    assert "[hostfile]=" in render_job(planned(changed(ONE_PROCESS, **data)))
+def test_a_line_of_setup_that_ends_the_job_is_no_success(
+    tmp_path: Path, key: str, line: str, code: int, says: str
+) -> None:
+    got, out = ran(tmp_path, changed(ONE_PROCESS, **{key: (line,)}))
+    assert (got, "ran" in out.splitlines()) == (code, False)
+    assert says in out.replace(os.uname().nodename, "HOST")

@@ -15,11 +15,10 @@ import pytest
 
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.script.renderer import render
 from hpcdist.script.trial_table import table
 from hpcdist.sweeps import claims
-from tests.plans import planned
-from tests.script.jobs import BASH, ONE_PROCESS, started
+from tests.plans import TESTBED
+from tests.script.jobs import ONE_PROCESS, started
 
 TWO_GPUS = {"CUDA_VISIBLE_DEVICES": "0,1"}
 WAIT = "echo $HPCDIST_TRIAL >>ready; exec sleep 20"
@@ -67,18 +66,6 @@ def until(folder: Path, lines: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the trials do not start")
-
-
-@pytest.mark.extended
-def test_many_workers_run_each_trial_once(tmp_path: Path) -> None:
-    code, out = ended(job(tmp_path, "echo $HPCDIST_TRIAL $N >>ran", 60, 8))
-    assert code == 0, out
-    ran = sorted((tmp_path / "ran").read_text().splitlines(), key=lambda line: int(line.split()[0]))
-    assert ran == [f"{trial} {trial}" for trial in range(1, 61)]
-    assert events(tmp_path) == Counter(
-        {(what, n, "0"): 1 for what in ("started", "ended") for n in range(1, 61)}
-    )
-    assert names(tmp_path, "again") == []
 
 
 def test_a_trial_runs_as_a_job_of_its_own(tmp_path: Path) -> None:
@@ -138,14 +125,6 @@ def test_a_failing_trial_leaves_the_others_and_its_code_is_the_jobs(tmp_path: Pa
 
 
 @pytest.mark.extended
-def test_each_trial_is_run_again_as_often_as_the_file_says(tmp_path: Path) -> None:
-    cmd = "echo $N ${HPCDIST_TRACKING##*/} >>ran; (($N == 1)) || [[ $HPCDIST_TRACKING == */0.1 ]]"
-    assert ended(job(tmp_path, cmd, 2, 1, environment={"max_restarts": 3}))[0] == 0
-    assert (tmp_path / "ran").read_text().splitlines() == ["1 0.0", "2 0.0", "2 0.1"]
-    assert events(tmp_path)["restarted", 2, "1"] == 1
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize("name", ["TERM", "INT", "XCPU"])
 def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_path: Path, name: str) -> None:
     process = job(tmp_path, WAIT, 4)
@@ -160,20 +139,6 @@ def test_a_job_at_its_limit_returns_its_trials_and_a_later_one_ends_them(tmp_pat
     assert ended(job(tmp_path, cmd, 4))[0] == 0
     ran = sorted((tmp_path / "ran").read_text().splitlines())
     assert (ran, names(tmp_path, "again")) == (["1 1.0 1 1", "2 1.0 1 1", "3 0.0 0 0", "4 0.0 0 0"], [])
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("environment", [{}, {"restart": {"on": ["failure"]}}])
-def test_a_trial_that_ends_well_after_term_has_not_ended(tmp_path: Path, environment: dict[str, Any]) -> None:
-    """Many programs end so without having finished, and a trial has no other word than this one."""
-    cmd = "trap 'kill $!; exit 0' TERM; echo $N >>ready; sleep 20 & wait"
-    process = job(tmp_path, cmd, 2, 1, environment=environment)
-    until(tmp_path, 1)
-    process.send_signal(signal.SIGTERM)
-    assert ended(process)[0] == 143
-    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("returned", 1, "143"): 1})
-    log = (tmp_path / "run" / "logs" / "job-1.out").read_text()
-    assert "ended with exit code 0 when it was told to end; whether it had finished is unknown" in log
 
 
 def test_a_cancelled_trial_ends_alone_and_is_not_run_again(tmp_path: Path) -> None:
@@ -214,23 +179,6 @@ def test_a_trial_that_a_policy_ends_is_no_failure_and_runs_once(tmp_path: Path) 
     assert "its best value is worse than the median" in (tmp_path / "run" / "logs" / "job-3.out").read_text()
 
 
-def test_what_a_job_that_is_gone_had_claimed_is_run_by_workers_of_another_one(tmp_path: Path) -> None:
-    """Job 8 lives, 9 does not, and it ended trial 2; nobody knows about 7, which is on another machine."""
-    run, host = tmp_path / "run", os.uname().nodename
-    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    ids = {"7": "1 elsewhere 1", "8": f"{os.getpid()} {host} {began}", "9": f"{os.getpid()} {host} 1"}
-    (run / "claims").mkdir(parents=True)
-    for trial, owner in ((1, "8"), (2, "9"), (3, "9"), (4, "7")):
-        (run / "claims" / f"{trial}.0").symlink_to(f"{owner}/0/0/100")
-    for owner, text in ids.items():
-        (run / "jobs" / owner).mkdir(parents=True)
-        (run / "jobs" / owner / "id").write_text(f"{text}\n")
-    (run / "events.9@n").write_text("started 9_2 100 0\nended 9_2 105 0\nstarted 9_3 100 0\n")
-    code, out = ended(job(tmp_path, "echo $N ${HPCDIST_TRACKING##*/} >>ran", 5, 1))
-    assert (code, (tmp_path / "ran").read_text()) == (0, "5 0.0\n3 1.0\n")
-    assert "hpcdist: trial 3 is returned, to be run again: job 9 is gone\n" in out
-
-
 def test_a_job_of_one_trial_that_a_policy_ends_is_no_failure_either(tmp_path: Path) -> None:
     cmd = "echo loss 3 at step 2 >$HPCDIST_FAILURE.pruned; exit 83"
     code, out = ended(started(tmp_path, ONE_PROCESS, run={"cmd": cmd}))
@@ -250,12 +198,6 @@ def test_the_script_returns_what_a_killed_worker_had_claimed(tmp_path: Path) -> 
     code, _ = ended(process)
     assert code == 137
     assert (events(tmp_path)["returned", 1, "unknown"], names(tmp_path, "again")) == (1, ["1.1"])
-
-
-def test_no_trial_starts_once_the_search_is_stopped(tmp_path: Path) -> None:
-    process = job(tmp_path, f"touch {tmp_path}/run/stop", 5, 1)
-    assert ended(process)[0] == 85
-    assert events(tmp_path) == Counter({("started", 1, "0"): 1, ("ended", 1, "0"): 1})
 
 
 def test_a_stop_with_the_last_trial_is_no_failure(tmp_path: Path) -> None:
@@ -294,27 +236,6 @@ def test_two_trials_share_each_gpu(tmp_path: Path) -> None:
     assert sorted((tmp_path / "gpus").read_text().split()) == ["0", "0", "1", "1"]
 
 
-def test_the_failures_that_count_are_those_of_trials(tmp_path: Path) -> None:
-    data = search(tmp_path, "(($N > 2))", 5, 1)
-    (tmp_path / "run" / "events").write_text("started 9+1 1 0\nended 9+1 2 5\n")
-    data["hptuning"]["max_failures"] = 2
-    assert ended(started(tmp_path, ONE_PROCESS, **data))[0] == 1
-    assert [n for what, n, _ in sorted(events(tmp_path)) if what == "started"] == [1, 2]
-
-
-def test_a_later_job_runs_the_trials_of_its_own_table(tmp_path: Path) -> None:
-    assert ended(job(tmp_path, "true", 3, 1))[0] == 0
-    data = search(tmp_path, "echo $HPCDIST_TRIAL >>ran", 3, 1)
-    texts = [TrialTexts({"n": "9"}, "echo $HPCDIST_TRIAL >>ran", {}, trial) for trial in (2, 7)]
-    (tmp_path / "run" / "trials.tsv").write_text(table(texts))
-    for name in ("2.1", "3.1"):  # 3 is none of its own
-        (tmp_path / "run" / "again" / name).touch()
-    (tmp_path / "run" / "claims" / "next.trials.tsv").unlink()
-    assert ended(started(tmp_path, ONE_PROCESS, **data))[0] == 0
-    assert (tmp_path / "ran").read_text().splitlines() == ["2", "7"]
-    assert names(tmp_path, "again") == ["3.1"]
-
-
 def test_a_table_that_was_cut_short_runs_what_is_whole(tmp_path: Path) -> None:
     data = search(tmp_path, "echo $HPCDIST_TRIAL >>ran", 2, 1)
     whole = (tmp_path / "run" / "trials.tsv").read_text()
@@ -337,41 +258,40 @@ def test_nothing_outlives_a_launcher_that_was_killed_and_its_trials_are_returned
     )
 
 
-def test_a_program_that_cannot_be_started_is_no_failure_of_the_trial_and_ends_the_worker(
-    tmp_path: Path,
-) -> None:
-    data = search(tmp_path, "echo $N >>ran", 4, 1)
-    (tmp_path / "run" / "outputs").mkdir()
-    (tmp_path / "run" / "outputs" / "2").touch()  # no folder can be made, as on a full disk
-    code, out = ended(started(tmp_path, ONE_PROCESS, **data))
-    assert (code, (tmp_path / "ran").read_text()) == (86, "1\n")
-    assert events(tmp_path) == Counter(
-        {("started", 1, "0"): 1, ("ended", 1, "0"): 1, ("started", 2, "0"): 1, ("returned", 2, "86"): 1}
-    )
-    assert "trial 2 could not be prepared" in out
-
-
-def test_a_job_whose_failures_cannot_be_written_does_not_complete(tmp_path: Path) -> None:
-    cmd = "ln -s missing/file $HPCDIST_RUN_DIR/jobs/${HPCDIST_JOB_ID%_*}/failed; exit 3"
-    assert ended(job(tmp_path, cmd, 1))[0] == 86
-
-
-QUEUE = """\
-program() {
-  requeue_local() { echo "$HPCDIST_JOB_ID" >>requeued; }
-  hpcdist[restart]=requeue
+TOOL = """\
+#!/bin/bash
+# Stands for srun, which starts two workers, and what Slurm is asked by.
+case ${0##*/} in
+srun)
+  while [[ $1 != bash ]]; do shift; done
+  set -m
+  for SLURM_PROCID in 0 1; do
+    export SLURM_PROCID SLURM_NODEID=0 SLURMD_NODENAME=n1 SLURM_NTASKS=2
+    "$@" &
+    echo $! >>tasks
+  done
+  wait %1
+  code=$?
+  wait %2 || code=$?
+  exit "$code"
+  ;;
+scancel) kill -s "$2" -- $(sed s/^/-/ tasks) ;;
+scontrol) [[ $1 == show ]] && echo JobId=7 JobState=RUNNING || echo "$*" >>asked ;;
+esac
 """
 
 
 def at_its_limit(folder: Path, cmd: str, restart: dict[str, Any], ready: int = 2) -> tuple[int, str]:
-    """Run a job of four trials on a machine that has a queue, with its notice when so many are ready."""
-    data = search(folder, cmd, 4, environment={"restart": restart})
-    script = render(planned(ONE_PROCESS, **data), run_dir=str(folder / "run"))
-    (folder / "job.sh").write_text(script.replace("program() {\n", QUEUE, 1))
-    process = subprocess.Popen(
-        ["env", "--default-signal", BASH, "job.sh"],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    """Run a job of four trials in Slurm's queue, whose notice comes when so many are ready."""
+    (folder / "bin").mkdir()
+    for name in ("srun", "scancel", "scontrol", "squeue"):
+        (folder / "bin" / name).write_text(TOOL)
+        (folder / "bin" / name).chmod(0o755)
+    environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1"}
+    environ["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
+    environment = {"restart": restart, "resources": {"gpu": {"requests": 1}}}
+    data = search(folder, cmd, 4, environment=environment, batch={"pack": True, "walltime": "1h"})
+    process = started(folder, TESTBED, {**environ, **TWO_GPUS}, **data)
     until(folder, ready)
     process.send_signal(signal.SIGURG)
     return ended(process)
@@ -383,7 +303,7 @@ def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(
     assert (code, "hpcdist: timeout: this job is in the queue again\n" in out) == (143, True), out
     log = [line.split()[::3] for line in (tmp_path / "run" / "events").read_text().splitlines()]
     assert log == [["started", "0"], ["notice", "TERM"], ["again", "timeout"], ["requeued", "143"]]
-    assert len((tmp_path / "requeued").read_text().split()) == 1
+    assert (tmp_path / "asked").read_text() == "requeue Incomplete 7\n"
     assert names(tmp_path, "again") == ["1.1", "4.1"]
     assert ended(job(tmp_path, cmd, 4))[0] == 0
     assert sorted((tmp_path / "ran").read_text().splitlines()) == ["1 0", "1 1", "2 0", "3 0", "4 0", "4 1"]
@@ -391,36 +311,9 @@ def test_a_job_with_trials_left_goes_into_the_queue_again_before_its_time_limit(
     assert kept == {"1": "1\n1\n", "2": "2\n"}
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("restart", "said"),
-    [
-        ({"max": 0}, "hpcdist: timeout; no more than 0 restarts: `hpcdist sweep resume` runs what is left\n"),
-        ({"on": ["preempt"]}, ""),
-    ],
-)
-def test_a_job_that_may_not_go_on_leaves_its_trials(
-    tmp_path: Path, restart: dict[str, Any], said: str
-) -> None:
-    code, out = at_its_limit(tmp_path, WAIT, restart)
-    assert (code, said in out, (tmp_path / "requeued").exists()) == (143, True, False), out
-    assert names(tmp_path, "again") == ["1.1", "2.1"]
-
-
 def test_a_search_that_is_stopped_or_done_is_not_requeued(tmp_path: Path) -> None:
     both = (
         "echo >>up; until (($(wc -l <up) == 2)); do sleep 0.1; done"  # a worker begins no trial after a stop
     )
     code, _ = at_its_limit(tmp_path, f"{both}; touch {tmp_path}/run/stop; {WAIT}", {})
-    assert (code, (tmp_path / "requeued").exists()) == (143, False)
-
-
-def test_a_failing_trial_is_restarted_where_that_is_an_end_for_it(tmp_path: Path) -> None:
-    cmd = "echo $N >>ran; exit $((N + 3))"
-    restart = {"on": ["failure"], "max": 2, "stop_on_exit": [4]}
-    assert ended(job(tmp_path, cmd, 2, 1, environment={"restart": restart}))[0] == 4
-    assert (tmp_path / "ran").read_text().split() == ["1", "2", "2", "2"]
-    (tmp_path / "other").mkdir()
-    only = {"on": ["timeout"], "max": 2}
-    assert ended(job(tmp_path / "other", cmd, 1, 1, environment={"restart": only}))[0] == 4
-    assert (tmp_path / "other" / "ran").read_text().split() == ["1"]
+    assert (code, (tmp_path / "asked").exists()) == (143, False)

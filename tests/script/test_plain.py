@@ -17,19 +17,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcdist.experiment.launch.setup_lines import with_start
+from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Task
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Variable, Word
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
-from hpcdist.script.plain import render_plain
+from hpcdist.script.renderer import render, render_setup
 from hpcdist.testing.requests import altered
 from tests.docs.pages import DOCS
 from tests.experiments import environment, resources
+from tests.layers.containers.sites import boxed, two_tasks
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned
-from tests.script.test_renderer import TEXTS
 from tests.tasks import DEVICES, variables_in
 from tests.tiers import examples
 
@@ -60,7 +62,7 @@ def run(
     names = [f"node{node}" for node in range(plan.placement.nodes)]
     return subprocess.run(
         ["bash"],
-        input=render_plain(plan),
+        input=render(plan),
         cwd=folder,
         env={
             "PATH": f"{folder}:{os.environ['PATH']}",
@@ -127,6 +129,15 @@ def test_each_task_finds_its_place_in_the_plan(
         expected = expected_of(plan, task)
         assert {name: variables.get(name) for name in expected} == expected
 
+
+NASTY: Final = st.lists(
+    st.sampled_from(
+        ["'", '"', "$HOME", "`id`", "$(id)", "\\", "\n", "!!", "*", "~", "#", " ", "\t", "\r", "é", "\u2028",
+         "😀", "{{ x }}", "{%", "TASK_WRAPPER", "\nTASK_WRAPPER\n", "%s", "-n", "<<EOF", "&", "|", ";", "x"]
+    ),
+    max_size=6,
+).map("".join)  # fmt: skip
+TEXTS: Final = NASTY | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 
 SAYS: Final = """\
 import json, os, sys
@@ -229,7 +240,7 @@ KINDS: Final[Mapping[str, tuple[int, dict[str, Any]]]] = {
 def test_a_script_is_short(kind: str) -> None:
     most, data = KINDS[kind]
     more = {"environment": {"replicas": {"n_workers": 3, "per_node": 2}}} | data
-    script = render_plain(planned(run={"cmd": "python train.py --lr=0.1"}, **more))
+    script = render(planned(run={"cmd": "python train.py --lr=0.1"}, **more))
     lines = script.splitlines()
     assert len(lines) <= most
     assert len(script) <= 4096
@@ -238,35 +249,39 @@ def test_a_script_is_short(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_function_is_there_that_is_not_called(kind: str) -> None:
-    script = render_plain(planned(run={"cmd": "python train.py"}, **KINDS[kind][1]))
+    script = render(planned(run={"cmd": "python train.py"}, **KINDS[kind][1]))
     for name in re.findall(r"^ *(\w+)\(\) [{(]", script, re.MULTILINE):
         assert len(re.findall(rf"(?<![\w$-]){name}\b", script)) > 1, name
 
 
 ONLY_SUBMITTED: Final = {
-    *("EXIT_CODE", "TRACKING", "PIDS", "TASK_NODES", "STAGE"),
+    *("EXIT_CODE", "TRACKING", "PIDS", "PYTHON", "TASK_NODES", "STAGE"),
     *("TRIAL", "STOP_AT", "POLICIES", "LAUNCH", "SEED"),
 }
 """Variables of what only `submit` does, and of plans that have more than tasks."""
 
 
 def test_each_variable_that_a_command_names_is_set() -> None:
-    page = (DOCS / "reference/variables.md").read_text().partition("\n## Variables of every task\n")[2]
+    page = (DOCS / "reference/variables.md").read_text().partition("\n## Variables of tasks\n")[2]
     names = [*dict.fromkeys(re.findall(r"`HPCDIST_([A-Z_]+)`", page.partition("\n## ")[0]))]
     assert len(names) > 20
     for count in (1, 4):
         section = environment(count, each=resources(cpu=1, gpu=1))
         for name in names:
             plan = planned(run={"cmd": f"echo $HPCDIST_{name}"}, framework="pytorch", environment=section)
-            script = render_plain(plan)
+            script = render(plan)
             assert (f"HPCDIST_{name}=" in script) or name in ONLY_SUBMITTED, (name, script)
+
+
+def test_the_steps_have_what_they_name() -> None:
+    plan = planned(run={"cmd": "a", "beside": [{"cmd": "serve $HPCDIST_PORT"}]}, framework="mpi")
+    assert "HPCDIST_PORT=" in render_setup(plan)
+    assert "HPCDIST_PORT=" not in render(plan)
 
 
 def test_a_script_of_many_tasks_is_as_long_as_one_of_few() -> None:
     few, many = (
-        render_plain(
-            planned(environment={"replicas": {"n_workers": count - 1, "per_node": 4}}, run={"cmd": "a"})
-        )
+        render(planned(environment={"replicas": {"n_workers": count - 1, "per_node": 4}}, run={"cmd": "a"}))
         for count in (8, 16)
     )
     assert len(few.splitlines()) == len(many.splitlines())
@@ -289,3 +304,223 @@ def test_processes_of_this_machine(tmp_path: Path, command: str, code: int, says
         line for line in done.stdout.splitlines() if not re.search("Killed|Terminated", line)
     ]  # bash's own
     assert (done.returncode, sorted(said)) == (code, says), done.stderr
+
+
+# --- What only a run has: trials, shells, and files of the run
+
+SEARCH: Final[Mapping[str, Any]] = {"hptuning": {"concurrency": 1, "matrix": {"lr": {"values": [1, 2]}}}}
+ROW: Final = {"HPCDIST_TRIAL": "2", "HPCDIST_VARIABLES": "export LR='it'\\''s 2' POLYAXON_PARAMS={}"}
+TORCHRUN: Final = '#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n'
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    """Write a program that the script finds before others."""
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+def ran(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the variables of each task, or trial, that has written them, by the names of their files."""
+    return {file.name: variables_in(file) for file in sorted(folder.glob("told.*"))}
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ('env -0 >"told.$HPCDIST_RANK"', {}),
+        ('A=1\n: {{ lr }} | cat\nenv -0 >"told.$HPCDIST_RANK"', {}),
+        ('export PATH=$PATH && env -0 >"told.$HPCDIST_RANK"', {"pytorch": {"launch": "torchrun"}}),
+        ('. /dev/null\n: a | cat\nenv -0 >"told.$HPCDIST_RANK"', {"pytorch": {"launch": "torchrun"}}),
+    ],
+)
+def test_a_trial_has_the_program_and_the_variables_of_its_row(
+    tmp_path: Path, command: str, keys: dict[str, Any]
+) -> None:
+    program(tmp_path, "torchrun", TORCHRUN)
+    one = {"env_vars": {"LR": "1", "C": "c"}, "replicas": {"n_workers": 1, "per_node": 1}}
+    made = with_start(command) if keys else command
+    plan = planned(run={"cmd": made}, framework="pytorch", environment=one, **SEARCH, **keys)
+    own = {"HPCDIST_PROGRAM": made.replace("env -0", "D=d env -0"), **ROW}
+    done = run(plan, tmp_path, environ=own)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = {name: {key: own[key] for key in ("LR", "C", "D")} for name, own in ran(tmp_path).items()}
+    assert found == {name: {"LR": "it's 2", "C": "c", "D": "d"} for name in ("told.0", "told.1")}
+
+
+def test_by_hand_a_script_of_all_trials_says_who_starts_them(tmp_path: Path) -> None:
+    done = run(planned(run={"cmd": "true"}, **SEARCH), tmp_path)
+    assert (done.returncode, "`hpcdist render --trial N`" in done.stderr.replace("'", "`")) == (86, True)
+
+
+WORKER: Final = """\
+import os, subprocess, sys
+for trial in "12":
+    environ = dict(os.environ, HPCDIST_PROGRAM='env -0 >"told.%s.$HPCDIST_SIZE"' % trial, HPCDIST_TRIAL=trial)
+    environ["HPCDIST_VARIABLES"] = "export LR=%s.%s" % (environ["HPCDIST_RANK"], trial)
+    subprocess.check_call(["bash", "-c", sys.argv[1]], env=environ)
+"""
+
+
+@pytest.mark.parametrize("keys", [{}, {"pytorch": {"launch": "torchrun"}}])
+def test_a_packed_trial_is_a_world_of_its_own(tmp_path: Path, keys: dict[str, Any]) -> None:
+    program(tmp_path, "torchrun", TORCHRUN)
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "packed.py").write_text(WORKER)
+    search: dict[str, Any] = {"hptuning": {"concurrency": 2, "matrix": {"lr": {"values": [1, 2]}}}}
+    own = {"resources": {"gpu": {"requests": 1}}, "env_vars": {"LR": "1"}}
+    plan = planned(
+        run={"cmd": "true"}, framework="pytorch", environment=own, batch={"pack": True}, **search, **keys
+    )
+    given = {"HPCDIST_PYTHON": sys.executable, "HPCDIST_RUN_DIR": str(tmp_path), "CHOSEN": "1"}
+    done = run(plan, tmp_path, environ=given)
+    assert (done.returncode, done.stderr) == (0, "")
+    port = str(20000 + 7 % 375 * 32 + 16)
+    expected = {
+        "HPCDIST_RANK": "0",
+        "HPCDIST_SIZE": "1",
+        "HPCDIST_LOCAL_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": DEVICES[1],
+    }
+    expected |= {} if keys else {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "node0", "MASTER_PORT": port}
+    assert {
+        name: {key: found[key] for key in ("LR", *expected)} for name, found in ran(tmp_path).items()
+    } == {f"told.{trial}.1": {"LR": f"1.{trial}", **expected} for trial in "12"}
+
+
+def test_ray_needs_a_file_of_its_run(tmp_path: Path) -> None:
+    each = {"resources": {"cpu": {"requests": 2}}, "replicas": {"n_workers": 1, "per_node": 1}}
+    plan = planned(framework="ray", environment=each, run={"cmd": "python a.py --b"})
+    done = run(plan, tmp_path)
+    assert (done.returncode, "only 'hpcdist submit' makes the run directory" in done.stderr) == (86, True)
+    (tmp_path / "runtime" / "python").mkdir(parents=True)
+    (tmp_path / "runtime" / "python" / "hpcdist_ray.py").write_text(SAYS.replace("sys.argv[1]", '"X"'))
+    program(tmp_path, "getent", '#!/bin/bash\necho "10.0.0.${2#node} STREAM"\n')
+    names = " ".join(
+        f"HPCDIST_{name}" for name in ("NODE", "HEAD_ADDRESS", "ADDRESS", "CPUS", "JOB_DIR", "FAILURE")
+    )
+    (tmp_path / "runtime" / "python" / "hpcdist_ray.py").write_text(SAYS.replace("sys.argv[1]", repr(names)))
+    done = run(plan, tmp_path, environ={"HPCDIST_RUN_DIR": str(tmp_path), "CHOSEN": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    words, variables = json.loads((tmp_path / "got").read_text())
+    assert words[words.index("--") :] == ["--", "python", "a.py", "--b"]
+    assert [*variables.values()] == ["1", "10.0.0.0", "10.0.0.1", "1", str(tmp_path), f"{tmp_path}/failure.7"]
+
+
+HOROVODRUN: Final = """\
+#!/bin/bash
+# Stands for an elastic horovodrun: it asks for the nodes, and starts a rank on each.
+while [[ $1 == --* || $1 == -np ]]; do
+  [[ $1 != --host-discovery-script ]] || discover=$2
+  [[ $1 == --gloo ]] || shift
+  shift
+done
+HOROVOD_RANK=0
+for node in $(sh -c "$discover"); do echo "$node" && HOROVOD_RANK=$((HOROVOD_RANK++)) "$@"; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo b", {"alive": "node0:1\nnode1:1\n", "well": ""}),
+        ("a() { echo b; }\na | cat\n", {"alive": "node0:1\nnode1:1\n", "well": ""}),
+        ("sh -c 'echo b; exit 3'", {"alive": "node0:1\nnode1:1\n"}),
+    ],
+)
+def test_ranks_of_elastic_horovod_record_their_ends(
+    tmp_path: Path, command: str, told: dict[str, str]
+) -> None:
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "elastic.py").write_text(
+        (template_folders()[-1] / "runtime" / "elastic.py").read_text()
+    )
+    program(tmp_path, "horovodrun", HOROVODRUN)
+    program(tmp_path, "squeue", "#!/bin/bash\necho node0,node1,node2\n")
+    environ = {"HPCDIST_RUN_DIR": str(tmp_path), "HPCDIST_FAILURE": f"{tmp_path}/failure.0.1"}
+    one = {"replicas": {"n_workers": 1, "per_node": 1}}
+    plan = planned(
+        framework="horovod", horovod={"elastic": {"min_np": 1}}, environment=one, run={"cmd": command}
+    )
+    done = run(plan, tmp_path, environ=environ)
+    assert (done.stdout, done.stderr) == ("node0:1\nb\nnode1:1\nb\n", "")
+    kept = {file.name: file.read_text() for file in (tmp_path / "ended.0.1").iterdir()}
+    assert {name: kept[name] for name in kept if name in ("alive", "well")} == told
+    failure = tmp_path / "failure.0.1"
+    assert failure.exists() == (done.returncode == 3)
+    assert not failure.exists() or failure.read_text() == f"3 0 {os.uname().nodename}\n"
+
+
+def test_a_shell_launches_the_program_and_others(tmp_path: Path) -> None:
+    one = {"replicas": {"n_workers": 1, "per_node": 1}}
+    plan = planned(run={"cmd": "echo ran $HPCDIST_RANK $A | cat"}, environment=one)
+    script = 'A=x launch; launch sh -c "exit 3"; echo "code $?"; launch printenv HPCDIST_ROLE; exit 4'
+    shell = tuple(Word(text=text, origin=DEFAULT) for text in ("bash", "-c", script))
+    places = {"JOB_DIR": tmp_path, "TRACKING": tmp_path / "t.0", "FAILURE": tmp_path / "failure.0.0"}
+    environ = {f"HPCDIST_{name}": str(path) for name, path in places.items()}
+    done = run(msgspec.structs.replace(plan, shell=shell), tmp_path, environ=environ)
+    assert (done.returncode, done.stderr) == (4, "")
+    assert done.stdout.splitlines() == ["ran 0 x", "ran 1 x", "code 3", "master", "worker"]
+
+
+MANY: Final = """\
+#!/bin/bash
+# Stands for a launcher that starts all tasks at once: the first to fail, or TERM, ends all.
+while [[ $1 != bash ]]; do shift; done
+set -m
+for ((RANK = 0; RANK < 4; RANK++)); do
+  OMPI_COMM_WORLD_RANK=$RANK OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=$RANK "$@" </dev/null &
+  pids+=("$!")
+done
+end() { code=${code:-$1} && kill -s TERM -- "${pids[@]/#/-}" 2>/dev/null; }
+trap 'end 143' TERM
+while [[ $(jobs -rp) ]]; do wait -n || end "$?"; done
+exit "${code:-0}"
+"""
+SERVES: Final = """\
+case $HPCDIST_ROLE in
+ps) while :; do sleep 0.1; done ;;
+master) trap 'echo saved; exit 0' TERM; {} ;;
+worker) sleep 0.5; exit $((HPCDIST_INDEX * {})) ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends_with", "master", "code", "says"),
+    [
+        ("workers", "true", 0, ""),
+        ("workers", "true", 5, ""),
+        ("master", "while :; do sleep 0.1; done", 6, "saved\n"),
+    ],
+)
+def test_a_job_with_servers_under_one_launch_is_over_with_the_others(
+    tmp_path: Path, ends_with: str, master: str, code: int, says: str
+) -> None:
+    program(tmp_path, "mpirun", MANY)
+    section = {"replicas": {"n_workers": 2, "n_ps": 1}}
+    plan = planned(
+        framework="tensorflow",
+        tensorflow={"ends_with": ends_with},
+        environment=section,
+        run={"cmd": SERVES.format(master, code)},
+        batch={"launcher": "mpirun"},
+    )
+    done = run(msgspec.structs.replace(plan, role_launches=()), tmp_path)
+    said = re.sub(r"(?m)^.*Terminated\n", "", done.stdout)
+    assert (done.returncode, re.sub(r"(?m)^\d: ", "", said)) == (code, says), done.stderr
+
+
+def test_an_entrypoint_gets_the_arguments_of_its_role(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "apptainer",
+        '#!/bin/bash\nwhile [[ $1 != *.sif ]]; do shift; done\nprintf "[%s]" "${@:2}"\necho\n',
+    )
+    (tmp_path / "x.sif").touch()
+    args = {"master": "--lr 'a b'", "worker": "--rank=$HPCDIST_RANK | cat"}
+    run_section = {"entrypoint": "image", "args": args}
+    plan = two_tasks(boxed("apptainer", gpus=False), str(tmp_path / "x.sif"), None, run=run_section)
+    done = run(plan, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    starts = "[/.singularity.d/runscript]"
+    assert done.stdout == f"{starts}[--lr][a b]\n{starts}[--rank=1]\n"

@@ -1,72 +1,156 @@
-"""Functions of the runtime, each by itself, by a real bash."""
+"""The run's files: a submitted job begins only where all are as they were written."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
+import signal
 import subprocess
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcdist.host.resources import template_folders
-from hpcdist.plan.model import Plan
-from hpcdist.script.renderer import render, render_job
+from hpcdist.script import runtime
+from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
-from tests.plans import LOCAL, planned
-from tests.sites import site_named
-from tests.tasks import called
+from tests.plans import TESTBED, changed, planned
+from tests.script.jobs import BASH, ONE_PROCESS, started, write
 
-UNEQUAL: dict[str, Any] = {
-    "resources": resources(cpu=1, gpu=1),
-    "replicas": {"n_workers": 3, "n_ps": 1, "default_worker": {"resources": resources(cpu=2, gpu=1)}},
-}
-OWN = ("HPCDIST_HEAD_ADDRESS", "HPCDIST_PORT")
+CHANGED = "RUN/runtime was changed or cut short: submit the experiment again"
+JOB_CHANGED = "RUN/job.sh or its plan was changed or cut short: submit the experiment again"
+ABSENT = "HOST has no RUN/runtime; is its file system mounted there?"
 
 
-def in_job(plan: Plan, folder: Path, line: str, **environ: str) -> str:
-    """Return what a line prints in the shell of a job that begins, on nodes called n0, n1, ..."""
-    nodes = " ".join(f"n{node}" for node in range(plan.placement.nodes))
-    return called(render(plan), f"hpcdist_nodes=({nodes})\n{line}", HPCDIST_JOB_DIR=str(folder), **environ)
+def test_their_list_has_the_digest_of_each() -> None:
+    own = {**runtime.files()}
+    lines = own.pop(runtime.LIST).splitlines()
+    assert lines == [
+        f"{hashlib.sha256(text.encode()).hexdigest()}  {name}" for name, text in sorted(own.items())
+    ]
+    assert {"__main__.py", "supervise.sh", "unsupervised.sh", "packed.py", "elastic.py"} <= own.keys()
+    assert {"supervisor/main.py", "supervisor/step.sh", "python/hpcdist_tracking.py"} <= own.keys()
 
 
-def test_each_function_has_a_name_of_its_own() -> None:
-    files = (template_folders()[-1] / "runtime").glob("*.sh")
-    names = Counter(name for file in files for name in re.findall(r"(?m)^([a-z_]+)\(\)", file.read_text()))
-    assert len(names) > 200
-    assert [name for name, times in names.items() if times > 1] == []
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ({}, ""),
+        ({"environment": {"max_restarts": 1}}, "restarts"),
+        ({"environment": {"restart": {}}}, "restarts"),
+        ({"run": {"cmd": "x", "finish": {"cmd": "y"}}}, "steps"),
+        ({"hptuning": {"concurrency": 1, "matrix": {"lr": {"values": [1, 2]}}}}, "search"),
+    ],
+)
+def test_what_a_job_needs_the_supervisor_for(data: dict[str, Any], what: str) -> None:
+    assert runtime.needs(planned(**data)) == what
 
 
-@pytest.mark.parametrize(("text", "each"), [("4", "4"), ("4(x2),3", "4 4 3"), ("1,2(x1),1(x3)", "1 2 1 1 1")])
-def test_tasks_per_node_are_read_as_slurm_writes_them(tmp_path: Path, text: str, each: str) -> None:
-    line = f'hpcdist[tasks_per_node]="{text}"; hpcdist_count_tasks; echo "${{hpcdist_on[*]}}"'
-    assert in_job(planned(), tmp_path, line) == f"{each}\n"
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ("rm -r runtime", ABSENT),
+        ("rm runtime/supervise.sh", ABSENT),
+        ("rm runtime/files", CHANGED),
+        ("rm runtime/supervisor/clock.py", CHANGED),
+        ("rm runtime/python/hpcdist_tracking.py", CHANGED),
+        ("echo >>runtime/supervisor/main.py", CHANGED),
+        ("truncate -s -1 runtime/unsupervised.sh", CHANGED),
+        ("echo >>runtime/packed.py; cd runtime; sha256sum packed.py >files", CHANGED),
+        ("sed -i '/^pids=()/,$d' job.sh", JOB_CHANGED),
+        ("truncate -s 100 plan.json", JOB_CHANGED),
+        ("rm job.sum", JOB_CHANGED),
+    ],
+)
+def test_nothing_runs_where_a_file_is_absent_or_was_changed(tmp_path: Path, changes: str, says: str) -> None:
+    run = tmp_path / "run"
+    write(run, planned(ONE_PROCESS, run={"cmd": "touch ran"}))
+    subprocess.run([BASH, "-c", changes], cwd=run, check=True)
+    before = sorted(tmp_path.rglob("*"))
+    done = subprocess.run([BASH, "run/job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = done.stderr.replace(str(run), "RUN").replace(os.uname().nodename, "HOST")
+    sentences = [line for line in said.splitlines() if line.startswith("hpcdist: ")]
+    assert (done.returncode, done.stdout, sentences) == (86, "", [f"hpcdist: {says}"])
+    assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_host_a_task_for_each_component_that_is_uneven(tmp_path: Path) -> None:
-    plan = planned(framework="tensorflow", environment=UNEQUAL)
-    assert [(group.nodes, group.even) for group in plan.placement.groups] == [(1, False), (1, True)]
-    assert in_job(plan, tmp_path, "prepare_srun") == ""
-    files = {file.name: file.read_text() for file in tmp_path.glob("ranks.*")}
-    assert files == {"ranks.0": "n0\n" * plan.placement.groups[0].tasks}
+# --- Without a Python for the supervisor
 
 
-@pytest.mark.parametrize(("launcher", "line"), [("mpirun", "{} slots={}"), ("hydra", "{}:{}")])
-def test_a_hostfile_is_in_the_launchers_form(tmp_path: Path, launcher: str, line: str) -> None:
-    plan = planned(
-        framework="mpi", batch={"launcher": launcher}, environment=environment(9, each=resources(cpu=5))
+HIDES = 'mount --bind /dev/null "$(readlink -f /usr/bin/python3)" && exec bash run/job.sh'
+
+
+def started_without_python(folder: Path, **data: Any) -> subprocess.Popen[str]:
+    """Start a submitted job on a host without a Python."""
+    write(folder / "run", planned(ONE_PROCESS, **data))
+    return subprocess.Popen(
+        ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", BASH, "-c", HIDES],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    runs = list(plan.placement.tasks_per_node())
-    assert (
-        in_job(plan, tmp_path, 'hpcdist_write_hostfile && hpcdist_move_files && echo "$HPCDIST_HOSTFILE"')
-        == f"{tmp_path}/hostfile\n"
+
+
+def without_python(folder: Path, **data: Any) -> subprocess.CompletedProcess[str]:
+    with started_without_python(folder, **data) as job:
+        out, err = job.communicate(timeout=60)
+    return subprocess.CompletedProcess(job.args, job.returncode, out, err)
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("name", ["TERM", "HUP", "USR1", "USR2"])
+def test_its_program_gets_signals_all_the_same(tmp_path: Path, name: str) -> None:
+    cmd = f"trap 'echo saved; exit 3' {name}; echo up; while :; do sleep 0.1; done"
+    with started_without_python(tmp_path, run={"cmd": cmd}) as job:
+        assert job.stdout
+        assert job.stdout.readline() == "up\n"
+        job.send_signal(getattr(signal, f"SIG{name}"))
+        try:
+            out, err = job.communicate(timeout=30)
+        finally:
+            job.kill()
+    assert (job.returncode, out) == (3, "saved\n"), err
+    assert (tmp_path / "run/events").read_text().split()[-4::3] == ["ended", "3"]
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("code", [0, 7])
+def test_its_start_and_its_end_are_recorded_all_the_same(tmp_path: Path, code: int) -> None:
+    done = without_python(tmp_path, run={"cmd": f"echo $HPCDIST_JOB_ID; exit {code}"})
+    number = done.stdout.strip()
+    rows = [line.split() for line in (tmp_path / "run/events").read_text().splitlines()]
+    assert [(row[0], row[1], row[3]) for row in rows] == [
+        ("started", number, "0"),
+        ("ended", number, str(code)),
+    ]
+    assert (done.returncode, "there is no Python 3.6 or newer on" in done.stderr) == (code, True)
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ({"environment": {"restart": {}}}, "restarts"),
+        ({"run": {"cmd": "touch ran", "finish": {"cmd": "y"}}}, "steps"),
+        ({"hptuning": {"concurrency": 1, "matrix": {"lr": {"values": [1, 2]}}}}, "search"),
+    ],
+)
+def test_what_needs_the_supervisor_does_not_begin(tmp_path: Path, data: dict[str, Any], what: str) -> None:
+    done = without_python(tmp_path, **{"run": {"cmd": "touch ran"}, **data})
+    assert (done.returncode, (tmp_path / "ran").exists(), (tmp_path / "run/events").exists()) == (
+        86,
+        False,
+        False,
     )
-    sizes = [tasks for nodes, tasks in runs for _ in range(nodes)]
-    assert (tmp_path / "hostfile").read_text() == "".join(
-        f"{line.format(f'n{node}', tasks)}\n" for node, tasks in enumerate(sizes)
+    assert done.stderr == (
+        f"hpcdist: there is no Python 3.6 or newer on {os.uname().nodename}, which this job needs for its "
+        f"{what}; set HPCDIST_PYTHON to one\n"
     )
+
+
+# --- What the launchers read
 
 
 @pytest.mark.parametrize(
@@ -80,120 +164,47 @@ def test_a_hostfile_is_in_the_launchers_form(tmp_path: Path, launcher: str, line
     ],
 )
 def test_a_hostfile_is_written_where_something_reads_it(data: dict[str, Any], *, has_one: bool) -> None:
-    assert ("[hostfile]=" in render_job(planned(**data))) is has_one
+    assert ("/hostfile." in render(planned(**data))) is has_one
 
 
-def test_tasks_on_other_nodes_get_what_the_job_sets(tmp_path: Path) -> None:
-    """By name: also what environment() sets to what the login shell had, and what setup() changes."""
-    machine = site_named("testbed")
-    plan = planned(
-        machine,
-        framework="mpi",
-        batch={"launcher": "mpirun"},
-        environment=environment(1, env_vars={"SAME": "a", "OMPI_MCA_btl": "tcp"}),
-    )
-    line = """
-    hpcdist_begin_setup
-    export FROM_SETUP=1 LOGIN=changed
-    hpcdist_end_setup
-    environment
-    prepare_mpirun
-    printf '%s\\n' "${hpcdist_exports[@]}"
-    """
-    given = {"SAME": "a", "LOGIN": "x", "OTHER": "y", "HPCDIST_TOKEN": "secret", "HPCDIST_PORT": "20000"}
-    names = [name for name in in_job(plan, tmp_path, line, **given).splitlines() if name != "-x"]
-    assert {"SAME", "FROM_SETUP", "LOGIN", "PATH", "HPCDIST_PORT", "PYTHONUNBUFFERED"} <= set(names)
-    assert not {"OTHER", "HPCDIST_TOKEN", "OMPI_MCA_btl"} & set(names)
+TOOL = """\
+#!/bin/bash
+case ${0##*/} in
+scontrol) eval "printf '%s\\n' $3" ;;
+*) printf '%s\\n' "$@" >words; cat run/hostfile.7 >hosts ;;
+esac
+"""
 
 
 @pytest.mark.parametrize(
-    ("walltime", "seconds"), [("00:00:09", 9), ("1-02:03:08", 93788), ("08:09:00", 29340)]
+    ("launcher", "program", "line"),
+    [("mpirun", "mpirun", "{} slots={}"), ("hydra", "mpiexec.hydra", "{}:{}")],
 )
-def test_the_watch_of_a_local_job_reads_its_limit(tmp_path: Path, walltime: str, seconds: int) -> None:
-    """It ends at once here: its script is no process."""
-    plan = planned(LOCAL, run={"cmd": "true"}, batch={"walltime": walltime})
-    assert f"[walltime]={walltime}" in render_job(plan)
-    watch = 'kill() { declare -p seconds; exit; }; sleep() { :; }; hpcdist_watch_limit 1 "" ' + walltime
-    assert re.findall(r'seconds="(\d+)"', in_job(plan, tmp_path, watch)) == [str(seconds)]
-
-
-def elastic(folder: Path) -> None:
-    """Write the files of an elastic job on this machine to this folder."""
-    plan = planned(
-        LOCAL,
-        framework="horovod",
-        horovod={"elastic": {}},
-        environment=environment(1),
-    )
-    assert plan.launch.launcher == "horovodrun-elastic"
-    assert in_job(plan, folder, "prepare_horovodrun-elastic") == ""
-
-
-def test_an_elastic_rank_reports_how_it_ends(tmp_path: Path) -> None:
-    elastic(tmp_path)
-    (tmp_path / "ended").mkdir()
-    failure = tmp_path / "failure"
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HPCDIST_ENDED": str(tmp_path / "ended"),
-        "HPCDIST_FAILURE": str(failure),
-        "HOROVOD_RANK": "1",
-    }
-    for code in (0, 3):
-        words = ["bash", str(tmp_path / "rank.sh"), "bash", "-c", f"exit {code}"]
-        assert subprocess.run(words, env=environ, check=False).returncode == code
-        assert [file.name for file in (tmp_path / "ended").iterdir()] == ["well"]
-    assert failure.read_text() == f"3 1 {os.uname().nodename}\n"
-
-
-def test_an_elastic_job_finds_its_nodes(tmp_path: Path) -> None:
-    elastic(tmp_path)
-    environ = {"PATH": os.environ["PATH"], "HPCDIST_JOB_DIR": str(tmp_path)}
-    for _ in range(2):
-        words = ["bash", str(tmp_path / "discover.sh")]
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "n0:2\n", "")
-
-
-@pytest.mark.parametrize("reached", [True, False])
-def test_a_node_that_ssh_does_not_reach_is_the_cause_of_an_elastic_end(
-    tmp_path: Path, *, reached: bool
+def test_a_launcher_gets_its_hosts_and_the_names_of_what_the_job_sets(
+    tmp_path: Path, launcher: str, program: str, line: str
 ) -> None:
-    """The ranks of the first node are ended then, and so are the first to fail."""
-    (tmp_path / "failure").write_text("143 0 n0\n")
-    line = """
-    ssh() { [[ "$*" == *" n0 true" ]] || REACHED; }
-    hpcdist_nodes=(n0 n1) hpcdist_code=1
-    hpcdist_find_cause 2>&1
-    echo "$hpcdist_code"
-    """.replace("REACHED", str(reached).lower())
-    plan = planned(LOCAL, framework="horovod", horovod={"elastic": {}}, environment=environment(1))
-    said = in_job(plan, tmp_path, line, HPCDIST_FAILURE=str(tmp_path / "failure"))
-    here = os.uname().nodename
-    assert said == (
-        "hpcdist: rank 0 on n0 was the first to end, killed by signal TERM\n143\n"
-        if reached
-        else f"hpcdist: {here} cannot reach n1 by ssh, by which horovodrun starts ranks there; "
-        "let `ssh NODE true` work without a password, if the nodes are not down\n1\n"
-    )
-
-
-def test_a_task_wrapper_that_could_not_be_made_is_no_empty_one(tmp_path: Path) -> None:
-    """An empty one would end well, and the run would have completed without its program."""
-    killed = "hpcdist_task_text() { kill -KILL $BASHPID; }; (hpcdist_write_task 2>&1 >/dev/null); echo $?"
-    said = in_job(planned(), tmp_path, killed, HPCDIST_RUN_DIR=str(tmp_path))
-    assert (said.splitlines()[-1], list(tmp_path.glob("task.sh*"))) == ("86", [])
-
-
-@pytest.mark.parametrize(("why", "idle"), [("failure", "2"), ("timeout", "2"), ("preempt", "1")])
-def test_an_attempt_that_had_to_make_room_counts_neither_way(tmp_path: Path, why: str, idle: str) -> None:
-    for name in ("checkpoints", "outputs", "tracking", "attempts"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "attempts" / "0.idle").write_text("1\n")
-    (tmp_path / "attempts" / "1").touch()
-    line = (
-        f"hpcdist_attempts={tmp_path}/attempts HPCDIST_ATTEMPT=1 hpcdist_first=0 hpcdist_why={why}; "
-        'hpcdist_count_idle; echo "$hpcdist_idle"'
-    )
-    folders = {f"HPCDIST_{name.upper()}": str(tmp_path / name) for name in ("checkpoints", "outputs")}
-    assert in_job(planned(), tmp_path, line, HPCDIST_RUN_DIR=str(tmp_path), **folders) == f"{idle}\n"
+    """By name: also what is set to what the login shell had, and what a line of setup changes."""
+    for name in ("scontrol", program):
+        (tmp_path / name).write_text(TOOL)
+        (tmp_path / name).chmod(0o755)
+    section = environment(9, each=resources(cpu=5), env_vars={"SAME": "a", "OMPI_MCA_btl": "tcp"})
+    machine = changed(TESTBED, setup=("export FROM_SETUP=1 LOGIN=changed",))
+    data: dict[str, Any] = {"framework": "mpi", "run": {"cmd": "true"}}
+    plan = planned(machine, **data, batch={"launcher": launcher}, environment=section)
+    count = plan.placement.nodes
+    assert count > 1
+    given = {"SAME": "a", "LOGIN": "x", "OTHER": "y", "HPCDIST_TOKEN": "secret"}
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": f"n{{1..{count}}}", "SLURM_JOB_NUM_NODES": str(count)}
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    with started(
+        tmp_path, environ={"PATH": path, **slurm, **given}, machine=machine, **data,
+        batch={"launcher": launcher}, environment=section,
+    ) as process:  # fmt: skip
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    sizes = [tasks for nodes, tasks in plan.placement.tasks_per_node() for _ in range(nodes)]
+    hosts = [line.format(f"n{node}", tasks) for node, tasks in enumerate(sizes, 1)]
+    assert (tmp_path / "hosts").read_text().splitlines() == hosts
+    names = {*(tmp_path / "words").read_text().replace(",", "\n").splitlines()}
+    assert {"SAME", "FROM_SETUP", "LOGIN", "PATH", "HPCDIST_RUN_DIR", "PYTHONUNBUFFERED"} <= names
+    assert not {"OTHER", "HPCDIST_TOKEN"} & names

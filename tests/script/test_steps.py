@@ -116,33 +116,6 @@ def test_data_is_not_lost_where_it_lies_in_that_folder_already(tmp_path: Path) -
     assert (code, (tmp_path / "x.tar").stat().st_size) == (0, size)
 
 
-def test_an_archive_replaces_nothing_of_other_data(tmp_path: Path) -> None:
-    (tmp_path / "inner").write_text("first")
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        archive.add(__file__, "inner")
-    stage = [{"from": "x.tar", "unpack": True}, {"from": "inner"}]
-    code, said = run(tmp_path, run={"cmd": "echo program"}, stage=stage)
-    assert (code, said) == (
-        86,
-        [
-            "tar: inner: Cannot open: File exists",
-            "tar: Exiting with failure status due to previous errors",
-            (
-                "hpcdist: a step before the program failed (exit code 2), so that it does not run; its "
-                "messages are above"
-            ),
-        ],
-    )
-
-
-def test_a_copy_that_broke_off_is_made_again(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("whole")
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept/x.part").write_text("wh")
-    stage = [{"from": "x", "to": str(tmp_path / "kept")}]
-    assert run(tmp_path, run={"cmd": "cat kept/x"}, stage=stage) == (0, ["whole"])
-
-
 def test_data_that_is_missing_ends_the_job_before_the_program(tmp_path: Path) -> None:
     code, said = run(tmp_path, run={"cmd": "echo program"}, stage=[{"from": "missing"}])
     assert code == 86

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -171,11 +172,8 @@ def test_script_searches_the_file_of_a_condition(
     plan = planned(site(fabric={"env": {"FI_PROVIDER": entry}}), **TWO_NODES)
     for name in files:
         (tmp_path / name).touch()
-    lines = render(plan).splitlines()
-    begin = lines.index("found() {")
-    function = lines[begin : lines.index("}", begin) + 1]
-    export = next(line for line in lines if "export FI_PROVIDER" in line)
-    text = "\n".join([*function, export, 'printf %s "${FI_PROVIDER-unset}"'])
+    (lines,) = re.findall(r"^if .*FI_PROVIDER.*?^fi$", render(plan), re.MULTILINE | re.DOTALL)
+    text = lines + '\nprintf %s "${FI_PROVIDER-unset}"'
     places = {"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}", "PLACE": str(tmp_path)}
     said = subprocess.run(["bash", "-c", text], env=places, capture_output=True, text=True, check=True).stdout
     assert said == value

@@ -87,7 +87,7 @@ def test_a_disk_that_is_full_when_the_job_begins(user: User, small: Path, pages:
     whole = 2 * ["one", "rm -r important/", "end"]
     found = sorted(ran.read_text().splitlines()) if ran.exists() else []
     assert (done.returncode, found) in ((86, []), (0, sorted(whole))), done.stderr
-    assert (done.returncode == 86) or pages > 5
+    assert (done.returncode == 86) or pages > 4
 
 
 @pytest.mark.extended
@@ -120,32 +120,18 @@ def test_packed_trials_lose_nothing_when_the_disk_fills_and_are_resumed(user: Us
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-def test_a_node_that_lacks_the_run_directory(user: User, launcher: str) -> None:
-    ran = user.cluster.home() / f"ran.{launcher}"
-    file = user.write("lacks", experiment(f"echo x >>{ran}; sleep 60", launcher=launcher))
-    runs = user.directory / "runs"
-    runs.mkdir(mode=0o700)
-    os.chown(runs, USERS["hu1"], USERS["hu1"])
-    user.cluster.run(["mount", "-t", "tmpfs", "none", runs], user="root", node="n2", check=True)
+def test_a_first_node_that_lacks_the_files_of_the_run(user: User) -> None:
+    ran = user.cluster.home() / "ran.lacks"
+    assert user.hpcdist("submit", user.write("lacks", experiment(f"echo x >>{ran}")), *HELD).returncode == 0
+    files = user.directory / "runs" / "lacks-1" / "runtime"
+    user.cluster.run(["mount", "-t", "tmpfs", "none", files], user="root", node="n1", check=True)
     try:
-        done = user.hpcdist("submit", file, "--wait")
+        release(user)
+        done = user.hpcdist("wait", "lacks-1")
     finally:
-        user.cluster.run(["umount", runs], user="root", node="n2", check=True)
-    log = user.log("lacks-1")
-    assert done.returncode == 86, done.stderr + log
-    assert f"hpcdist: rank 1 on n2: {runs}/lacks-1/jobs/" in log
-    assert "task.sh is missing, cut short or not your own" in log
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-def test_a_task_wrapper_that_is_killed(user: User, launcher: str) -> None:
-    command = "[ $HPCDIST_RANK != 1 ] || kill -9 $PPID; sleep 8"
-    done = user.hpcdist("submit", user.write("killed", experiment(command, launcher=launcher)), "--wait")
-    log = user.log("killed-1")
-    assert done.returncode == 137, done.stderr + log
-    assert f"hpcdist: {launcher} ended with exit code 137, and no task recorded why: a node or a task" in log
+        user.cluster.run(["umount", files], user="root", node="n1", check=True)
+    assert (done.returncode, ran.exists()) == (86, False)
+    assert f"hpcdist: n1 has no {files}; is its file system mounted there?" in user.log("lacks-1")
 
 
 def test_a_run_directory_that_somebody_else_put_there(user: User) -> None:

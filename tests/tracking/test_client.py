@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.script.renderer import MODULES
 from tests.wording import Wording
 
 CHECKOUT: Final = Path(__file__).parents[2]
 MODULES_FOLDER: Final = CHECKOUT / "templates" / "python"
+MODULES: Final = sorted(file.stem for file in MODULES_FOLDER.glob("*.py"))
 HEAD: Final = "import os\nfrom hpcdist_tracking import *\n"
 
 
@@ -230,6 +230,16 @@ def test_outside_a_job_it_writes_beside_the_program() -> None:
     there = sorted(str(path) for path in Path("hpcdist-tracking").rglob("*") if path.is_file())
     assert there[0] == "hpcdist-tracking/outputs/m"
     assert [path.split(".")[0] for path in there[1:]] == ["hpcdist-tracking/rank-0"]
+
+
+def test_a_rendered_script_has_no_run_and_records_nothing() -> None:
+    said = [
+        run("log_metrics(a=1); log_metrics(a=2); log_artifact('m')", HPCDIST_TRACKING="", HPCDIST_RANK=rank)
+        for rank in "01"
+    ]
+    text = "hpcdist_tracking: warning: nothing is recorded: this job was not started by `hpcdist submit`\n"
+    assert said == [text, ""]
+    assert [*Path().rglob("*")] == []
 
 
 def test_models_and_artifacts_are_kept_with_size_and_hash() -> None:

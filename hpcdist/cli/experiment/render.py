@@ -11,7 +11,7 @@ from hpcdist.cli.experiment.new_file import overwrite
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.loading.planning import ExperimentOptions, alone
-from hpcdist.script.plain import rendered
+from hpcdist.script.renderer import render
 
 
 @click.command("render")
@@ -45,7 +45,7 @@ def command(
         pipeline.show_scripts(options, document, runs_here(), json=json)
         return
     made = planned_as_submitted(options, document)
-    script = rendered(alone(made, trial).plan, annotate=annotate)
+    script = render(alone(made, trial).plan, annotate=annotate)
     if output:
         overwrite(Path(output), script.encode(), script=True)
     elif json:

@@ -27,7 +27,6 @@ from hpcdist.pipelines.submitting import PipelineRequest
 from hpcdist.runs import control, rundir, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
-from hpcdist.script.plain import rendered
 from hpcdist.script.renderer import render
 
 _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
@@ -97,7 +96,7 @@ def _print_costs(steps: Sequence[Step]) -> None:
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
     """Print each script; the id of a job that is none yet is its place."""
     steps = planned_steps(options, document, runs_dir)
-    scripts = {step.operation.name: rendered(step.made.plan) for step in steps}
+    scripts = {step.operation.name: render(step.made.plan) for step in steps}
     if json:
         show.as_json([{"operation": name, "script": script} for name, script in scripts.items()])
         return

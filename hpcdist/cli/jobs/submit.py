@@ -24,6 +24,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Submission
+from hpcdist.script import runtime
 from hpcdist.words import quote
 
 
@@ -182,10 +183,14 @@ def _dry_run(request: SubmitRequest, runs_dir: Path, *, json: bool) -> None:
         where = {"directory": str(directory.path), **copied}
         show.as_json({**where, "files": files, "command": command_line.argv})
         return
+    own = f"{runtime.FOLDER}/"  # in it are the same files in every run
     sizes = [
-        (f"write {directory.path / name}", f"{len(text.encode())} bytes") for name, text in files.items()
+        (f"write {directory.path / name}", f"{len(text.encode())} bytes")
+        for name, text in files.items()
+        if not name.startswith(own)
     ]
-    show.table((), sizes)
+    size = sum(len(text.encode()) for name, text in files.items() if name.startswith(own))
+    show.table((), [*sizes, (f"write {directory.path / own}", f"{size} bytes")])
     for text in made.notes:
         note(text)
     if made.folder:

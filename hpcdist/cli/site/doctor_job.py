@@ -35,6 +35,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
+from hpcdist.script import runtime
 from hpcdist.site.model import Site
 
 _PROGRAMS: Final = ("host_info", "connectivity", "allreduce", "bandwidth", "exchanges", "pairing")
@@ -159,7 +160,8 @@ def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict
     """Return a run's files with the programs, and the secret by which the tasks authenticate each other."""
     programs = {f"{name}.py": program(name) for name in _PROGRAMS}
     own = {"launches": doctor_launches.file_of(tried), "secret": secrets.token_hex(32)}
-    return {**files, **programs, **own, "job.sh": doctor_launches.with_launches(files["job.sh"])}
+    job = {"plan.json": files["plan.json"], "job.sh": doctor_launches.with_launches(files["job.sh"])}
+    return {**files, **programs, **own, **job, "job.sum": runtime.listed(job)}
 
 
 def _wait(run: Run, seconds: float, services: Services) -> Report:

@@ -15,7 +15,9 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.measured import Measured
 
 KINDS: Final = ("mpi", "torch")
-_LAUNCH: Final = "\n# What starts them.\nlaunch() {"
+_LAUNCH: Final = "\n# Start the tasks.\n"
+"""What is behind it starts them (templates/job/launch.sh.j2)."""
+
 _SECONDS: Final = 40
 """How long a launch of a candidate takes at most, on a network that is not broken."""
 
@@ -23,7 +25,8 @@ _SECONDS: Final = 40
 def with_launches(script: str) -> str:
     """Return the job's script with several launches of its tasks: templates/doctor_launches.sh."""
     own = (resources.shipped("templates") / "doctor_launches.sh").read_text(encoding="utf-8")
-    return script.replace(_LAUNCH, f"\n{own}{_LAUNCH.replace('launch()', 'launch_once()')}", 1)
+    before, _, launch = script.rpartition(_LAUNCH)
+    return f"{before}{_LAUNCH}launch() {{\n{launch}}}\n{own}"
 
 
 def file_of(tried: Sequence[Candidate]) -> str:

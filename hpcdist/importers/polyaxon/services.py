@@ -10,7 +10,7 @@ from hpcdist.errors import Problem
 
 KINDS: Final = ("notebook", "tensorboard")
 _BACKENDS: Final = ("lab", "notebook", "server")
-_PROGRAM: Final = 'python3 "$HPCDIST_RUN_DIR/python/hpcdist_service.py"'
+_PROGRAM: Final = 'python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_service.py"'
 _ALONE: Final = ("run", "framework", "hptuning")
 SETTINGS: Final = frozenset({*_ALONE, "environment", "batch", "backend", "params"})
 """The keys of which not all values are for a job that serves."""

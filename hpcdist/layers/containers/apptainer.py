@@ -1,6 +1,6 @@
 """Apptainer, and Singularity, which is the same under another name.
 
-The task wrapper starts it, so that it runs once a task, with all variables of the task: Apptainer passes on
+Each task's shell starts it, so that it runs once a task, with all variables of the task: Apptainer passes on
 all but HOME, PATH and LD_LIBRARY_PATH. apptainer-exec(1); apptainer.org/docs/user, "Environment and
 Metadata", "GPU Support" and "Bind Paths and Mounts". ``--pwd`` names the folder as it is bound: its path
 without symbolic links may not exist inside.

@@ -52,31 +52,24 @@ class Edf(Enroot):
     def prepare(
         self, job: JobSpec, container: Container, variables: Sequence[Variable], runtime: Runtime
     ) -> Iterator[Word]:
-        """Yield the line that writes the job's file."""
-        binds = (f'"{bind.text}"' for bind in container.binds)
+        """Yield the lines that write the job's file."""
         annotations = {
             name: text_of(item)
             for name, item in runtime.annotations.items()
             if not isinstance(item, ConditionalText) or job.facts.satisfies(item)
         }
-        notes = (quote(f"{name}={text}") for name, text in annotations.items())
         own = names(variables)
         driver = (
             [f"{_DRIVER}=all"] if runtime.gpus and job.gpus.library == "nccl" and _DRIVER not in own else []
         )
-        folder = quote(container.workdir) if container.workdir else '"$PWD"'
-        words = (quote(container.image), folder, *binds, "--", *notes, "--", *driver, *own)
-        # The variables of the tasks may stand in mounts.
-        text = f'write_edf "$(environment; edf_text {" ".join(words)})"'
-        yield Word.raw(text, Origin("container", self.name), _plain(container, annotations, driver, own))
+        yield Word.raw(_lines(container, annotations, driver, own), Origin("container", self.name))
 
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
     ) -> tuple[Word, ...]:
         """Return srun's option, and the site's."""
         del container, environment
-        plain = '--environment="$environment"'
-        file = Word.raw('--environment="$HPCDIST_JOB_DIR/environment.toml"', job.origins["image"], plain)
+        file = Word.raw('--environment="$environment"', job.origins["image"])
         return (file, *args(job, runtime))
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
@@ -85,10 +78,10 @@ class Edf(Enroot):
         return ()
 
 
-def _plain(
+def _lines(
     container: Container, annotations: Mapping[str, str], driver: Sequence[str], own: Sequence[str]
 ) -> str:
-    """Return the lines of a plain script that write the file; a run directory may be there or not."""
+    """Return the lines that write the file; a run directory may be there or not."""
     image, find, key = container.image, "", "image"
     own_settings = [
         *(["[annotations]"] if annotations else []),
@@ -117,7 +110,10 @@ def _plain(
             "END",
             *(["  [[ $key == image ]] || echo '[env]'"] if key == "$key" else []),
             f"  for name in {' '.join(own)}; do",
-            '    [[ ! -v $name ]] || echo "$name = \\"${!name//\\"/\\\\\\"}\\""',
+            # In a string of TOML the engine expands ${...}.
+            r"""    value=${!name//\\/\\\\} value=${value//\"/\\\"}""",
+            r"    value=${value//$'\n'/\\n} value=${value//\$\{/\$\$\{}",
+            '    [[ ! -v $name ]] || echo "$name = \\"$value\\""',
             "  done",
             '} >"$environment" || fail "cannot write $environment; is the disk full?"',
         )

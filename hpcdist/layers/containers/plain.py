@@ -1,4 +1,4 @@
-"""Plain: a runtime that the task wrapper starts, so that the launcher knows nothing of it."""
+"""Plain: a runtime that each task's shell starts, so that the launcher knows nothing of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Podman-HPC: NERSC's podman, with images that ``podman-hpc pull`` fetched beforehand.
 
-The task wrapper starts one container a task. Variables are passed by name (``-e NAME``, ``-e PREFIX*``): with
+Each task's shell starts one container. Variables are passed by name (``-e NAME``, ``-e PREFIX*``): with
 ``--env-host`` PATH and LD_LIBRARY_PATH would be the host's. Without the host's network no other node would
 reach a task, and without its ``/dev/shm`` and process numbers NCCL and MPI would not find their neighbours.
 podman-run(1); github.com/NERSC/podman-hpc, README and etc/modules.d: ``--gpu`` is for NVIDIA's.

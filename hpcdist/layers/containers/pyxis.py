@@ -1,6 +1,6 @@
 """Pyxis: srun itself starts the tasks in the image, by enroot (github.com/NVIDIA/pyxis, wiki, "Usage").
 
-The task wrapper runs inside, so the image needs bash and the usual small programs (sed, getent). Variables of
+A task's shell runs inside, so the image needs bash and the usual small programs (sed, getent). Variables of
 the job are passed on, but one that the image sets keeps the image's value unless ``--container-env`` names it
 (pyxis 0.15). Enroot's hook makes the GPUs visible.
 
@@ -81,8 +81,8 @@ def _words(job: JobSpec, container: Container, environment: Environment, runtime
     else:
         yield Word(text=f"--container-image={container.image}", origin=job.origins["image"])
     mounts = ",".join(bind.text for bind in container.binds)
-    plain = mounts.replace(f",{RUN_FOLDER}", f"${{HPCDIST_RUN_DIR:+,{RUN_FOLDER}}}")
-    yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN, f'--container-mounts="{plain}"')
+    mounts = mounts.replace(f",{RUN_FOLDER}", f"${{HPCDIST_RUN_DIR:+,{RUN_FOLDER}}}")
+    yield Word.raw(f'--container-mounts="{mounts}"', _ORIGIN)
     if container.workdir and not container.entrypoint:
         yield Word(text=f"--container-workdir={container.workdir}", origin=_ORIGIN)
     else:

@@ -1,6 +1,6 @@
 """Shifter: images of its gateway, where users pull them beforehand (``shifterimg pull``).
 
-The task wrapper starts it, once a task. All variables are passed on, but one that the image sets keeps the
+Each task's shell starts it, once a task. All variables are passed on, but one that the image sets keeps the
 image's value. The machine's file systems are inside by its own configuration (``siteFs``), so only the
 binds of the site file and of the experiment are options. GPUs and NCCL's plug-in are made visible by
 modules of the site (``args: [--module=gpu,nccl-plugin]``). github.com/NERSC/shifter,

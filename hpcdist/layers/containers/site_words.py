@@ -33,14 +33,13 @@ def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
 
 
 RUN_FOLDER: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
-"""The mount of the run directory, which a plain script may not have."""
+"""The mount of the run directory, which a script that is submitted by hand may not have."""
 
 
 def mounted(option: str, bind: Word) -> Word:
-    """Return the option that mounts a folder; in a plain script there may be no run directory."""
+    """Return the option that mounts a folder; there may be no run directory."""
     text = f'{option}"{bind.text}"'
-    plain = f"${{HPCDIST_RUN_DIR:+{text}}}" if bind.text == RUN_FOLDER else None
-    return Word.raw(text, bind.origin, plain)
+    return Word.raw(f"${{HPCDIST_RUN_DIR:+{text}}}" if bind.text == RUN_FOLDER else text, bind.origin)
 
 
 def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:

@@ -201,7 +201,8 @@ def _elastic_words(job: JobSpec, section: Any, site: Site) -> Iterator[Word]:
         yield from _words("--network-interfaces", "lo", Origin("rule", "one node"))
     else:
         yield from _own_interface(job, site)
-    yield Word.raw('bash "$HPCDIST_JOB_DIR/rank.sh"', Origin("task wrapper"))
+    rank = '"${HPCDIST_PYTHON:-python3}" -ISB "$HPCDIST_RUN_DIR/runtime/elastic.py" rank'
+    yield Word.raw(rank, Origin("task wrapper"))
 
 
 def _own_interface(job: JobSpec, site: Site) -> Iterator[Word]:

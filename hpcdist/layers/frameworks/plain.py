@@ -71,7 +71,7 @@ def one_process(experiment: Experiment, name: str) -> Iterator[Problem]:
 
 
 def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
-    """Yield the variable for the threads of a process that the task wrapper does not start itself."""
+    """Yield the variable for the threads of a process that each task's shell does not start itself."""
     each = min(max(1, row.cpus // row.processes) for row in job.placement.rows)
     yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
 

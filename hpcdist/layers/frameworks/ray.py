@@ -118,7 +118,7 @@ def _option_problems(section: Section) -> Iterator[Problem]:
 
 def _words(job: PreparedJob, section: Section) -> Iterator[Word]:
     yield Word(text="python3", origin=_ORIGIN)
-    yield Word.raw('"$HPCDIST_RUN_DIR/python/hpcdist_ray.py"', _ORIGIN)
+    yield Word.raw('"$HPCDIST_RUN_DIR/runtime/python/hpcdist_ray.py"', _ORIGIN)
     yield Word(text=f"--nodes={job.placement.size}", origin=_ORIGIN)
     yield Word(text=f"--wait={section.start_timeout}", origin=_ORIGIN)
     if store := _object_store(job, section):

@@ -7,7 +7,7 @@ ended half a minute later) and ``cpu-affinity=per-task`` (by default each task m
 
 Equal tasks are distributed by ``--nodes`` and ``--ntasks`` as evenly as possible, and the first nodes get one
 more (``rcalc_distribute``; five tasks on three nodes gave 2 + 2 + 1). Unequal tasks are started on whole
-nodes, whose CPUs and GPUs the task wrapper assigns. Where nodes hold different numbers of tasks, a taskmap
+nodes, whose CPUs and GPUs each task's shell assigns. Where nodes hold different numbers of tasks, a taskmap
 sets these numbers; Flux before 0.75 ends with ``invalid taskmap`` there.
 
 Sources: flux-run(1), flux-shell-options(7), src/shell/rcalc.c and src/shell/info.c of flux-core 0.88; RFC 34.
@@ -74,7 +74,6 @@ class FluxRun(Plain):
 
 
 def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
-    yield Word.raw("start_flux", _ORIGIN, "")
     by_task = _can_request_by_task(job)
     shape = _by_task(job) if by_task else _whole_nodes(job)
     label = ("--label-io",) if job.labels_output else ()
@@ -137,7 +136,7 @@ def _requests_gpus(job: JobSpec) -> bool:
 
 
 def _affinity(job: JobSpec) -> Iterator[Word]:
-    """Yield the option that sets who assigns the GPUs of a task: Flux, or the task wrapper."""
+    """Yield the option that sets who assigns the GPUs of a task: Flux, or each task's shell."""
     if not any(group.gpus for group in job.placement.groups):
         return
     if job.gpus.visibility == "launcher":

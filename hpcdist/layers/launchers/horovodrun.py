@@ -77,7 +77,10 @@ class HorovodrunElastic(Horovodrun):
 
     name = "horovodrun-elastic"
     rank_variables = None  # the number of tasks changes, so the plan gives them no ranks
-    hosts = """--host-discovery-script "bash '$HPCDIST_JOB_DIR/discover.sh'\""""  # words of sh -c
+    hosts = (  # words of sh -c
+        "--host-discovery-script "
+        "\"'${HPCDIST_PYTHON:-python3}' -ISB '$HPCDIST_RUN_DIR/runtime/elastic.py' nodes\""
+    )
 
 
 HOROVODRUN: Final = Horovodrun()

@@ -67,7 +67,7 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
     yield Word(text="mpiexec.hydra", origin=_ORIGIN)
     hostfile = f"$hostfile_{job.launch.role}" if job.launch.role else "$HPCDIST_HOSTFILE"
     hosts = f'-machinefile "{hostfile}" -genvlist'
-    yield Word.raw(f'{hosts} "${{hpcdist_exports#,}}"', _ORIGIN, f'{hosts} "$exports"')
+    yield Word.raw(f'{hosts} "$exports"', _ORIGIN)
     if job.launch.components:
         # srun inside the job starts on its first component only.
         for text in ("-launcher", "ssh"):

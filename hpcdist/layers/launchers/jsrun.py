@@ -95,7 +95,6 @@ class Jsrun(Plain):
             # By default the other ranks of a failed one may run on until the time limit.
             Word(text=f"--exit_on_error={int(job.completion.kill_on_failure)}", origin=_ORIGIN),
             *job.arguments,
-            Word.raw('"${hpcdist_unset[@]}"', Origin("rule", "jsrun: OMP_NUM_THREADS is the plan's"), ""),
         )
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Problem]:
@@ -171,8 +170,7 @@ def _of_file(job: JobSpec, options: LauncherOptions) -> Iterator[Word]:
     seen_by_all = job.gpus.visibility != "launcher" and any(row.gpus for row in rows)
     shared = seen_by_all or any(row.tasks_per_gpu > 1 for row in rows)
     words = f"{options.threads_per_core} {'allow' if shared else 'error'}"
-    origin, plain = Origin("rule", "jsrun: unequal tasks"), f'--erf_input="$(resources {words})"'
-    yield Word.raw(f'--erf_input="$(resource_file {words})"', origin, plain)
+    yield Word.raw(f'--erf_input="$(resources {words})"', Origin("rule", "jsrun: unequal tasks"))
 
 
 JSRUN = Jsrun()

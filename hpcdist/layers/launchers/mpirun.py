@@ -1,6 +1,6 @@
 """mpirun of Open MPI, with the job's own hostfile.
 
-Binding is left to the task wrapper and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
+Binding is left to each task's shell and to OMP_NUM_THREADS: Open MPI would bind each rank to one core
 (mpirun(1)). ``--map-by slot`` over the hostfile is the plan's rank order. Open MPI passes on ``OMPI_*`` by
 itself (mpirun(1)). An MCA parameter that ``-x`` names after another is a contradiction for PRRTE, which then
 starts nothing (``parse_env`` in its src/mca/schizo/ompi/schizo_ompi.c).
@@ -100,9 +100,8 @@ def _words(job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
         for text in ("--mca", key, str(value)):
             yield Word(text=text, origin=Origin("site", job.identity.site, f"launchers.mpirun.mca.{key}"))
     yield from job.arguments
-    origin = Origin("default", "variables of the plan")
-    # Tasks on this node inherit all variables.
-    yield Word.raw('"${hpcdist_exports[@]}"', origin, '"${exports[@]}"' * (job.placement.nodes > 1))
+    if job.placement.nodes > 1:  # tasks on this node inherit all variables
+        yield Word.raw('"${exports[@]}"', Origin("default", "variables of the plan"))
 
 
 MPIRUN = Mpirun()

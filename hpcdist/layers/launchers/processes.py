@@ -5,7 +5,6 @@ from __future__ import annotations
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
@@ -22,7 +21,7 @@ class Processes(Plain):
     can_go_on = True
 
     def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
-        """Return the name of the script's own function.
+        """Return nothing: the script itself starts the tasks.
 
         Raises:
             PlanError: on more than one node.
@@ -30,7 +29,7 @@ class Processes(Plain):
         del options
         if job.placement.nodes > 1:
             raise PlanError("launcher processes starts tasks on one node only; use srun or mpirun")
-        return (Word.raw("start_processes", Origin("launcher", self.name)),)
+        return ()
 
 
 PROCESSES = Processes()

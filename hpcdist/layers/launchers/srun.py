@@ -81,7 +81,7 @@ class Srun(Plain):
                 texts.append(Word(text=":", origin=_ORIGIN))
             if len(groups) > 1:
                 texts.append(Word(text=f"--het-group={index}", origin=_ORIGIN))
-            texts += _shape(index, group, job)
+            texts += _shape(group, job)
             texts += _order(job, group)
             texts += [] if index else _common(job)
             texts += _gpus(job, group)
@@ -141,13 +141,13 @@ def _shape_of(group: Group) -> tuple[str, ...]:
     return f"--nodes={group.nodes}", f"--ntasks={group.tasks}", *per_node
 
 
-def _shape(index: int, group: Group, job: PreparedJob) -> Iterator[Word]:
+def _shape(group: Group, job: PreparedJob) -> Iterator[Word]:
     yield from (Word(text=text, origin=_ORIGIN) for text in _shape_of(group))
     if job.own_nodes and group.even:  # else srun takes any of the job's nodes
         yield Word.raw('--nodelist="$HPCDIST_TASK_NODES"', _ORIGIN)
     if not group.even:
         # A file with one host a task, in rank order (srun(1), --nodelist with --distribution=arbitrary).
-        yield Word.raw(f'--nodelist="$HPCDIST_JOB_DIR/ranks.{index}"', _ORIGIN, _hosts(job, group))
+        yield Word.raw(_hosts(job, group), _ORIGIN)
 
 
 def _hosts(job: PreparedJob, group: Group) -> str:
@@ -165,7 +165,10 @@ def _order(job: PreparedJob, group: Group) -> Iterator[Word]:
 
 
 def _ends(job: JobSpec) -> Iterator[Word]:
-    yield Word(text=f"--kill-on-bad-exit={int(job.completion.kill_on_failure)}", origin=_ORIGIN)
+    kills = str(int(job.completion.kill_on_failure))
+    if job.completion.kill_on_failure and job.completion.restarts:
+        kills = "${HPCDIST_KILL:-1}"  # the supervisor ends the others, but not those that save at the limit
+    yield Word(text=f"--kill-on-bad-exit={kills}", origin=_ORIGIN, shell="$" in kills)
     yield Word(text="--wait=0", origin=_ORIGIN)
 
 

@@ -94,8 +94,7 @@ class Pbs(Scheduler):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name = "pbs"
-    names_gpus = False  # only a hook of it does
-    gpu_hook = "PBS's cgroups hook"
+    names_gpus = False  # only its cgroups hook does
     sets_threads = True  # to the CPUs of a chunk
     rounds_cpus = True
     open_mpi_support = "PBS"

@@ -173,7 +173,7 @@ def _words(chunk: Chunk, job: JobSpec, site: Site) -> Iterator[str]:
         yield f"ncpus={chunk.cpus}"
     yield f"mpiprocs={chunk.tasks}"
     if dialect.cpus and job.launch.mode == "once":
-        # PBS would set OMP_NUM_THREADS to all CPUs of the chunk (tried); the task wrapper sets it itself.
+        # PBS would set OMP_NUM_THREADS to all CPUs of the chunk (tried); each task's shell sets it itself.
         yield f"ompthreads={chunk.threads}"
     if chunk.gpus and job.request.gpu_request != "none":
         yield f"{dialect.gpus}={chunk.gpus}"

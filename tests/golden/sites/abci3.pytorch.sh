@@ -31,7 +31,9 @@ declare -A before # the variables that the next lines change are for tasks on ot
 for name in $(compgen -e); do before[$name]=${!name}; done
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 # shellcheck source=/dev/null # the site's own file
 if [[ -r /etc/profile.d/modules.sh ]]; then source /etc/profile.d/modules.sh; else fail "there is no /etc/profile.d/modules.sh on $(uname -n)"; fi  # site abci3: source
 module load hpcx/2.20 || fail "'module load hpcx/2.20' failed (site abci3: modules) on $(uname -n)"  # site abci3: modules
@@ -62,7 +64,7 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s slots=8\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
   ((OMPI_COMM_WORLD_SIZE == 16)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 16 are needed"
@@ -85,9 +87,17 @@ task() {
   export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec singularity exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
-    --pwd "$PWD" /images/torch.sif python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  ( exec singularity exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/torch.sif python train.py ) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
@@ -96,7 +106,7 @@ type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its m
 changed=()
 for name in $(compgen -e); do [[ ${before[$name]-} == "${!name}" ]] || changed+=("$name"); done
 exports=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${changed[@]}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${!POLYAXON_@}" "${changed[@]}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
 done
 
@@ -109,5 +119,6 @@ done
 # --pwd "$PWD": container singularity
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
   --bind-to none "${exports[@]}" bash -c "$(declare -f task); task"

@@ -78,5 +78,6 @@ task() {
 # --pwd "$PWD": container singularity
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=5 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

@@ -60,7 +60,7 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.$SLURM_JOB_ID
 printf '%s slots=3\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
   ((OMPI_COMM_WORLD_SIZE == 6)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 6 are needed"
@@ -82,9 +82,17 @@ task() {
   export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
-    --pwd "$PWD" /images/torch.sif python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  ( exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/torch.sif python train.py ) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
@@ -93,7 +101,7 @@ type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its m
 changed=()
 for name in $(compgen -e); do [[ ${before[$name]-} == "${!name}" ]] || changed+=("$name"); done
 exports=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${changed[@]}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${!POLYAXON_@}" "${changed[@]}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
 done
 
@@ -104,5 +112,6 @@ done
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec mpirun -np 6 --hostfile "$HPCDIST_HOSTFILE" --map-by slot --bind-to none "${exports[@]}" \
   bash -c "$(declare -f task); task"

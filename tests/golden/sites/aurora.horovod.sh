@@ -32,7 +32,9 @@ unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load frameworks || fail "'module load frameworks' failed (site aurora: modules) on $(uname -n)"  # site aurora: modules
 export TMPDIR=/tmp  # site aurora: setup
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11  # site aurora: setup
@@ -58,7 +60,7 @@ mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
-# The hosts with their numbers of tasks.
+# The hosts.
 export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
@@ -91,5 +93,6 @@ unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override t
 # mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
 # --cpu-bind list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79: site aurora: node_types.max1550.gpu_cpus
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec mpiexec -n 24 --ppn 12 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind \
   list:4-7:8-11:12-15:16-19:20-23:24-27:56-59:60-63:64-67:68-71:72-75:76-79 bash -c "$(declare -f task); task"

@@ -21,7 +21,9 @@ unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load frameworks || fail "'module load frameworks' failed (site aurora: modules) on $(uname -n)"
 export TMPDIR=/tmp
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT ZE_AFFINITY_MASK=0,1,2,3,4,5,6,7,8,9,10,11
@@ -40,7 +42,7 @@ mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
-# The hosts with their numbers of tasks.
+# The hosts.
 export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
@@ -65,5 +67,6 @@ task() {
 type -P mpiexec >/dev/null || fail "there is no mpiexec on $(uname -n); load its module before"
 unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override the options
 
+# Start the tasks.
 exec mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 51 --cpu-bind depth \
   bash -c "$(declare -f task); task"

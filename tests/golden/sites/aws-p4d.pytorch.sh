@@ -89,6 +89,7 @@ task() {
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_SOCKET_IFNAME,OMP_NUM_THREADS: container pyxis
 # torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=96 --kill-on-bad-exit=1 --wait=0 --label --mpi=pmix \
   --cpu-bind=none --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

@@ -83,6 +83,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_SOCKET_IFNAME,MASTER_ADDR,MASTER_PORT: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=24 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

@@ -50,7 +50,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -66,5 +66,6 @@ task() {
 # --mpi=pmix: site aws-p6e-gb200: launchers.srun.mpi
 # --cpu-bind=none: site aws-p6e-gb200: launchers.srun.binding
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix --cpu-bind=none bash -c "$(declare -f task); task"

@@ -84,6 +84,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,FI_EFA_USE_HUGE_PAGE,NCCL_MNNVL_ENABLE,NCCL_NVLS_ENABLE,MASTER_ADDR,MASTER_PORT: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

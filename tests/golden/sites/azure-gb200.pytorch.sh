@@ -37,7 +37,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 # shellcheck source=/dev/null # the site's own file
 if [[ -r /etc/profile.d/modules.sh ]]; then source /etc/profile.d/modules.sh; else fail "there is no /etc/profile.d/modules.sh on $(uname -n)"; fi  # site azure-gb200: source
 module load mpi/hpcx || fail "'module load mpi/hpcx' failed (site azure-gb200: modules) on $(uname -n)"  # site azure-gb200: modules
@@ -110,6 +112,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_IGNORE_CPU_AFFINITY,NCCL_MNNVL_ENABLE,NCCL_NVLS_ENABLE,NCCL_SHM_DISABLE,NCCL_DMABUF_ENABLE,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SL,NCCL_NET_GDR_LEVEL,NCCL_NET_GDR_C2C,UCX_NET_DEVICES,MELLANOX_VISIBLE_DEVICES,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix --cpu-bind=none --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

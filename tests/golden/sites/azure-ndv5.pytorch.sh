@@ -37,7 +37,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 # shellcheck source=/dev/null # the site's own file
 if [[ -r /etc/profile.d/modules.sh ]]; then source /etc/profile.d/modules.sh; else fail "there is no /etc/profile.d/modules.sh on $(uname -n)"; fi  # site azure-ndv5: source
 module load mpi/hpcx || fail "'module load mpi/hpcx' failed (site azure-ndv5: modules) on $(uname -n)"  # site azure-ndv5: modules
@@ -112,6 +114,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/opt/microsoft:/opt/microsoft" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,CUDA_DEVICE_ORDER,NCCL_DEBUG,NCCL_SOCKET_IFNAME,NCCL_TOPO_FILE,NCCL_IGNORE_CPU_AFFINITY,NCCL_PXN_DISABLE,NCCL_MIN_NCHANNELS,NCCL_P2P_NET_CHUNKSIZE,NCCL_IB_PCI_RELAXED_ORDERING,NCCL_IB_QPS_PER_CONNECTION,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,NCCL_COLLNET_ENABLE,SHARP_SMX_UCX_INTERFACE,SHARP_COLL_ENABLE_SAT,SHARP_COLL_ENABLE_PCI_RELAXED_ORDERING,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=12 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix \
   --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 \

@@ -86,5 +86,6 @@ task() {
 
 # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

@@ -97,6 +97,7 @@ task() {
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_HCA,NVIDIA_IMEX_CHANNELS,NCCL_NET_GDR_C2C,NCCL_MNNVL_ENABLE,NCCL_CUMEM_ENABLE,NCCL_NET_PLUGIN,UCX_TLS,UCX_NET_DEVICES,OMPI_MCA_coll_hcoll_enable,PMIX_MCA_gds,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # --no-container-remap-root --no-container-mount-home: site coreweave-gb200: container.args
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

@@ -37,7 +37,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-32}
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
@@ -45,5 +45,6 @@ task() {
   exec ./simulate
 }
 
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix bash -c "$(declare -f task); task"

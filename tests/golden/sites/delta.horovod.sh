@@ -48,7 +48,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -63,5 +63,6 @@ task() {
 # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff: site delta: node_types.a100x4.gpu_cpus
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=16 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff bash -c "$(declare -f task); task"

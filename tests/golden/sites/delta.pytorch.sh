@@ -67,7 +67,7 @@ task() {
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   HPCDIST_ADDRESS=$(getent ahostsv4 "${nodes[HPCDIST_NODE]}" | awk '!/^127/ {print $1; exit}')
-  export HPCDIST_ADDRESS
+  export HPCDIST_ADDRESS=${HPCDIST_ADDRESS:-${nodes[HPCDIST_NODE]}}
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -91,5 +91,6 @@ task() {
 # /images/torch.sif: pytorch.yml build.image
 # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1 --wait=0 --label \
   bash -c "$(declare -f task); task"

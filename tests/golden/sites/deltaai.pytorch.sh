@@ -74,6 +74,7 @@ task() {
 # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --cpu-bind=mask_cpu:0xffffffffffffffffff,0xffffffffffffffffff000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000000000000000000000: site deltaai: node_types.gh200.gpu_cpus
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label \
   --cpu-bind=mask_cpu:0xffffffffffffffffff,0xffffffffffffffffff000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000,0xffffffffffffffffff000000000000000000000000000000000000000000000000000000 \

@@ -33,7 +33,9 @@ unset OMP_NUM_THREADS NCPUS # PBS's are those of a whole chunk
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load apptainer || fail "'module load apptainer' failed (site derecho: container.setup) on $(uname -n)"  # site derecho: container.setup
 
 export PYTHONUNBUFFERED=1  # default
@@ -63,7 +65,7 @@ type apptainer >/dev/null 2>&1 || fail "there is no apptainer on $(uname -n); lo
 [[ -e /images/torch.sif ]] || fail there is no image /images/torch.sif on "$(uname -n)"  # container apptainer
 [[ $PWD${HPCDIST_RUN_DIR:-} != *[,:]* ]] || fail "a path with , or : cannot be bound: $PWD"  # container apptainer
 
-# The hosts with their numbers of tasks.
+# The hosts.
 export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
@@ -107,5 +109,6 @@ unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override t
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --depth 16 --cpu-bind depth \
   bash -c "$(declare -f task); task"

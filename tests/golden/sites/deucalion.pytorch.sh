@@ -78,5 +78,6 @@ task() {
 # --pwd "$PWD": container singularity
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

@@ -33,7 +33,7 @@ export HPCDIST_PORT=$((20000 + $(flux job id --to=dec "$FLUX_ENCLOSING_ID") % 75
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -53,7 +53,15 @@ task() {
   export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  exec python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec python train.py)
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&2
+    sleep 1 # flux run drops what was said in the half second before
+  fi
+  return "$code"
 }
 
 # A signal to flux run would end it and leave its tasks running. Flux itself passes on USR1 and USR2.
@@ -65,6 +73,7 @@ trap : ALRM USR1 USR2
 
 # flux run --nodes=2 --ntasks=2 --cores-per-task=1 --label-io --setopt=exit-on-error --setopt=exit-timeout=none --setopt=cpu-affinity=per-task: launcher flux
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
 (
   trap : TERM HUP ALRM USR1 USR2

@@ -35,7 +35,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load PrgEnv-gnu/8.7.0 || fail "'module load PrgEnv-gnu/8.7.0' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
 module load cpe/26.03 || fail "'module load cpe/26.03' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
 module load rocm/7.1.1 || fail "'module load rocm/7.1.1' failed (site frontier: modules) on $(uname -n)"  # site frontier: modules
@@ -91,5 +93,6 @@ task() {
 # --mpi=cray_shasta: site frontier: launchers.srun.mpi
 # --gpu-bind=closest: site frontier: launchers.srun.binding
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --gpus-per-task=1 --mpi=cray_shasta --gpu-bind=closest bash -c "$(declare -f task); task"

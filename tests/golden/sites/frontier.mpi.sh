@@ -22,7 +22,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load PrgEnv-gnu/8.7.0 || fail "'module load PrgEnv-gnu/8.7.0' failed (site frontier: modules) on $(uname -n)"
 module load cpe/26.03 || fail "'module load cpe/26.03' failed (site frontier: modules) on $(uname -n)"
 module load rocm/7.1.1 || fail "'module load rocm/7.1.1' failed (site frontier: modules) on $(uname -n)"
@@ -57,5 +59,6 @@ task() {
   exec ./simulate
 }
 
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=14 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=cray_shasta --gpu-bind=closest bash -c "$(declare -f task); task"

@@ -106,6 +106,7 @@ task() {
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/var/lib/tcpx/lib64:/var/lib/tcpx/lib64,/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_NET,NCCL_GPUDIRECTTCPX_CTRL_DEV,NCCL_GPUDIRECTTCPX_SOCKET_IFNAME,NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS,NCCL_GPUDIRECTTCPX_TX_BINDINGS,NCCL_GPUDIRECTTCPX_RX_BINDINGS,NCCL_CROSS_NIC,NCCL_ALGO,NCCL_PROTO,NCCL_NSOCKS_PERTHREAD,NCCL_SOCKET_NTHREADS,NCCL_DYNAMIC_CHUNK_SIZE,NCCL_P2P_NET_CHUNKSIZE,NCCL_P2P_PCI_CHUNKSIZE,NCCL_P2P_NVL_CHUNKSIZE,NCCL_BUFFSIZE,NCCL_NET_GDR_LEVEL,NCCL_P2P_PXN_LEVEL,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/var/lib/tcpx/lib64": site gcp-a3-high: container.library_path
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmi2 --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/var/lib/tcpx/lib64:/var/lib/tcpx/lib64,/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID" \

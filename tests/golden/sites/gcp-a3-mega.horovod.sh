@@ -57,7 +57,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 8)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 8 are needed on its node"
@@ -72,5 +72,6 @@ task() {
 # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --mpi=pmi2: site gcp-a3-mega: launchers.srun.mpi
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmi2 bash -c "$(declare -f task); task"

@@ -94,6 +94,7 @@ task() {
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/var/lib/tcpxo/lib64:/var/lib/tcpxo/lib64" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_FASTRAK_CTRL_DEV,NCCL_FASTRAK_IFNAME,NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu": site gcp-a3-mega: container.library_path
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=26 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmi2 --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/var/lib/tcpxo/lib64:/var/lib/tcpxo/lib64" \

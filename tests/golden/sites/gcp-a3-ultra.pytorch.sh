@@ -93,6 +93,7 @@ task() {
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/usr/local/gib:/usr/local/gib" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_NET,NCCL_SOCKET_IFNAME,MASTER_ADDR,MASTER_PORT: container pyxis
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/usr/local/gib/lib64:/usr/lib/x86_64-linux-gnu": site gcp-a3-ultra: container.library_path
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmi2 --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/var/tmp:/var/tmp,/usr/local/gib:/usr/local/gib" \

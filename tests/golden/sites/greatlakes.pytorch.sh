@@ -71,5 +71,6 @@ task() {
 
 # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=20 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=20 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

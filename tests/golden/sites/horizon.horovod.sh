@@ -62,4 +62,5 @@ task() {
 
 # ibrun -n 4 -o 0: launcher ibrun
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec ibrun -n 4 -o 0 bash -c "$(declare -f task); task"

@@ -73,4 +73,5 @@ task() {
 
 # ibrun -n 4 -o 0: launcher ibrun
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec ibrun -n 4 -o 0 bash -c "$(declare -f task); task"

@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load brics/nccl || fail "'module load brics/nccl' failed (site isambard-ai: modules (outside containers, framework not mpi)) on $(uname -n)"  # site isambard-ai: modules (outside containers, framework not mpi)
 # Modules 3 returns 0 whatever happens.
 [[ ${LMOD_CMD:-}${MODULES_CMD:-} || :${LOADEDMODULES:-}: == *:brics/nccl[:/]* ]] ||
@@ -54,7 +56,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -69,5 +71,6 @@ task() {
 # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --network=disable_rdzv_get: site isambard-ai: fabric.together.0: alt_read, which the module sets as well, needs the driver's get protocol off
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=72 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --network=disable_rdzv_get bash -c "$(declare -f task); task"

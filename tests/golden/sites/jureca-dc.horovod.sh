@@ -35,7 +35,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load Stages/2025 || fail "'module load Stages/2025' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
 module load GCC || fail "'module load GCC' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
 module load OpenMPI || fail "'module load OpenMPI' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
@@ -62,7 +64,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -76,5 +78,6 @@ task() {
 
 # srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

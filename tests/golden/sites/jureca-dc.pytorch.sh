@@ -35,7 +35,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load Stages/2025 || fail "'module load Stages/2025' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
 module load GCC || fail "'module load GCC' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
 module load OpenMPI || fail "'module load OpenMPI' failed (site jureca-dc: modules) on $(uname -n)"  # site jureca-dc: modules
@@ -78,7 +80,7 @@ task() {
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   read -ra nodes <<<"$HPCDIST_HOSTS"
   HPCDIST_ADDRESS=$(getent ahostsv4 "${nodes[HPCDIST_NODE]%%.*}i" | awk '!/^127/ {print $1; exit}')
-  export HPCDIST_ADDRESS
+  export HPCDIST_ADDRESS=${HPCDIST_ADDRESS:-${nodes[HPCDIST_NODE]%%.*}i}
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   ((${#gpus[@]} >= 4)) ||
     fail "it sees ${#gpus[@]} GPUs (CUDA_VISIBLE_DEVICES), and 4 are needed on its node"
@@ -99,5 +101,6 @@ task() {
 # torchrun_jsc: site jureca-dc: torchrun.program
 # --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=128 --kill-on-bad-exit=1 --wait=0 --label \
   bash -c "$(declare -f task); task"

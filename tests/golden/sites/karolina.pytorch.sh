@@ -79,6 +79,7 @@ task() {
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label \
   --cpu-bind=mask_cpu:0xffff00000000,0xffff000000000000,0xffff,0xffff0000,0xffff000000000000000000000000,0xffff0000000000000000000000000000,0xffff0000000000000000,0xffff00000000000000000000 \

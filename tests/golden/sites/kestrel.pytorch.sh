@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load apptainer || fail "'module load apptainer' failed (site kestrel: container.setup) on $(uname -n)"  # site kestrel: container.setup
 
 export PYTHONUNBUFFERED=1  # default
@@ -84,5 +86,6 @@ task() {
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=32 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmi2 bash -c "$(declare -f task); task"

@@ -57,5 +57,6 @@ export HPCDIST_THREADS=${OMP_NUM_THREADS:-8}
 # jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1: launcher jsrun
 # --smpiargs=-gpu: site lassen: launchers.jsrun.args
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=1 --rs_per_host=4 --launch_distribution=packed \
   --latency_priority=gpu-cpu --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

@@ -40,5 +40,6 @@ task() {
 # jsrun sets OMP_NUM_THREADS to all hardware threads of a task's cores.
 export HPCDIST_THREADS=${OMP_NUM_THREADS:-8}
 
+# Start the tasks.
 exec jsrun --nrs=8 --tasks_per_rs=1 --cpu_per_rs=8 --gpu_per_rs=0 --rs_per_host=4 --launch_distribution=packed \
   --bind=packed:8 --exit_on_error=1 --smpiargs=-gpu bash -c "$(declare -f task); task"

@@ -63,4 +63,5 @@ task() {
 # ibrun -n 6 -o 0: launcher ibrun
 # task_affinity: site lonestar6: launchers.ibrun.binding
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec ibrun -n 6 -o 0 task_affinity bash -c "$(declare -f task); task"

@@ -54,7 +54,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
   ((${#gpus[@]} >= 8)) ||
@@ -71,6 +71,7 @@ task() {
 # srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000: site lumi: node_types.mi250x.gpu_cpus
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label \
   --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \

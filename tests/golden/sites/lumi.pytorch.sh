@@ -37,7 +37,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module purge || fail "'module purge' failed (site lumi: modules (in a container)) on $(uname -n)"  # site lumi: modules (in a container)
 export TORCH_HOME="${TORCH_HOME:-/scratch/$SLURM_JOB_ACCOUNT/$USER/torch_home}"  # site lumi: setup (rccl)
 export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-cache-$USER" MIOPEN_USER_DB_PATH="/tmp/miopen-config-$USER"  # site lumi: setup (rccl)
@@ -98,6 +100,7 @@ task() {
 # --pwd "$PWD": container singularity
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label \
   --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \

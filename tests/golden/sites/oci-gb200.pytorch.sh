@@ -92,6 +92,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_MNNVL_ENABLE,NCCL_CUMEM_ENABLE,NCCL_NVLS_ENABLE,NCCL_NET_GDR_C2C,OMPI_MCA_coll,NCCL_IB_HCA,UCX_NET_DEVICES,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=36 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix_v3 --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

@@ -100,6 +100,7 @@ task() {
 # --container-image="$hpcdist_image": pytorch.yml build.image
 # --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" --container-env=PYTHONUNBUFFERED,NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX,NCCL_IB_TC,NCCL_IB_SL,NCCL_IB_TIMEOUT,NCCL_IB_QPS_PER_CONNECTION,NCCL_IB_SPLIT_DATA_ON_QPS,NCCL_CUMEM_ENABLE,NCCL_IGNORE_CPU_AFFINITY,UCX_TLS,UCX_NET_DEVICES,RX_QUEUE_LEN,IB_RX_QUEUE_LEN,HCOLL_ENABLE_MCAST_ALL,OMPI_MCA_coll,NCCL_IB_HCA,MASTER_ADDR,MASTER_PORT,GLOO_SOCKET_IFNAME: container pyxis
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=28 --distribution=plane=8 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=pmix_v3 --container-image="$hpcdist_image" \
   --container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR}" --container-workdir="$PWD" \

@@ -35,7 +35,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load NRIS/GPU || fail "'module load NRIS/GPU' failed (site olivia: container.setup (nccl)) on $(uname -n)"  # site olivia: container.setup (nccl)
 module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 || fail "'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0' failed (site olivia: container.setup (nccl)) on $(uname -n)"  # site olivia: container.setup (nccl)
 
@@ -112,5 +114,6 @@ task() {
 # bash -c 'export LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; shift; exec "$@"' hpcdist "/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64": site olivia: container.library_path
 # torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=288 --kill-on-bad-exit=1 --wait=0 --label \
   bash -c "$(declare -f task); task"

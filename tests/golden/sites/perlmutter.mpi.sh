@@ -42,5 +42,6 @@ task() {
   exec ./simulate
 }
 
+# Start the tasks.
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=64 --distribution=plane=4 --kill-on-bad-exit=1 --wait=0 \
   --label --mpi=cray_shasta --cpu-bind=cores bash -c "$(declare -f task); task"

@@ -54,7 +54,7 @@ mapfile -t nodes < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 export HPCDIST_HOSTS="${nodes[*]}"
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
-# The hosts with their numbers of tasks.
+# The hosts.
 export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
@@ -87,5 +87,6 @@ unset PALS_ENVLIST PALS_HOSTLIST PALS_PATH PALS_SOFT PALS_WDIR # they override t
 # mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall: launcher pals
 # --cpu-bind list:24-31,56-63:16-23,48-55:8-15,40-47:0-7,32-39: site polaris: node_types.a100.gpu_cpus
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec mpiexec -n 8 --ppn 4 --hostfile "$HPCDIST_HOSTFILE" --envall --cpu-bind \
   list:24-31,56-63:16-23,48-55:8-15,40-47:0-7,32-39 bash -c "$(declare -f task); task"

@@ -37,7 +37,9 @@ declare -A before # the variables that the next lines change are for tasks on ot
 for name in $(compgen -e); do before[$name]=${!name}; done
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module use /soft/spack/base/0.7.1/install/modulefiles/Core/  # site sophia: container.setup
 module load apptainer || fail "'module load apptainer' failed (site sophia: container.setup) on $(uname -n)"  # site sophia: container.setup
 
@@ -64,7 +66,7 @@ export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
 printf '%s slots=8\n' "${nodes[@]:0:2}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 task() {
   fail() { echo "hpcdist: rank ${OMPI_COMM_WORLD_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
   ((OMPI_COMM_WORLD_SIZE == 16)) || fail "mpirun started $OMPI_COMM_WORLD_SIZE tasks, and 16 are needed"
@@ -87,9 +89,17 @@ task() {
   export LOCAL_RANK=$HPCDIST_LOCAL_RANK  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
+  exec 5>&2 # where failures are told
   exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
-  exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
-    --pwd "$PWD" /images/torch.sif python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  ( exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
+    --pwd "$PWD" /images/torch.sif python train.py ) 5>&-
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&5
+  fi
+  return "$code"
 }
 
 type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its module before"
@@ -98,7 +108,7 @@ type -P mpirun >/dev/null || fail "there is no mpirun on $(uname -n); load its m
 changed=()
 for name in $(compgen -e); do [[ ${before[$name]-} == "${!name}" ]] || changed+=("$name"); done
 exports=()
-for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${changed[@]}"; do
+for name in PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT "${!HPCDIST_@}" "${!POLYAXON_@}" "${changed[@]}"; do
   [[ ! -v $name || $name == HPCDIST_TOKEN || $name == @(OMPI|PRTE)_MCA_* ]] || exports+=(-x "$name")
 done
 
@@ -111,5 +121,6 @@ done
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec mpirun -np 16 --hostfile "$HPCDIST_HOSTFILE" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
   --bind-to none "${exports[@]}" bash -c "$(declare -f task); task"

@@ -63,4 +63,5 @@ task() {
 # ibrun -n 8 -o 0: launcher ibrun
 # task_affinity: site stampede3: launchers.ibrun.binding
 # the command: horovod.yml run.cmd
+# Start the tasks.
 exec ibrun -n 8 -o 0 task_affinity bash -c "$(declare -f task); task"

@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load tacc-apptainer || fail "'module load tacc-apptainer' failed (site stampede3: container.setup) on $(uname -n)"  # site stampede3: container.setup
 
 export PYTHONUNBUFFERED=1  # default
@@ -88,4 +90,5 @@ task() {
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec ibrun -n 8 -o 0 task_affinity bash -c "$(declare -f task); task"

@@ -29,7 +29,7 @@ read -ra nodes < <(flux hostlist --expand local)
 ((${#nodes[@]} == 2)) || fail "this job has ${#nodes[@]} nodes, and 2 are needed"
 export HPCDIST_HOSTS="${nodes[*]}"
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -43,7 +43,15 @@ task() {
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
-  exec ./simulate
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec ./simulate)
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&2
+    sleep 1 # flux run drops what was said in the half second before
+  fi
+  return "$code"
 }
 
 # A signal to flux run would end it and leave its tasks running. Flux itself passes on USR1 and USR2.
@@ -53,6 +61,7 @@ trap 'signal_tasks TERM' TERM
 trap 'signal_tasks HUP' HUP
 trap : ALRM USR1 USR2
 
+# Start the tasks.
 exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
 (
   trap : TERM HUP ALRM USR1 USR2

@@ -66,7 +66,7 @@ export HPCDIST_PORT=$((20000 + $(flux job id --to=dec "$FLUX_ENCLOSING_ID") % 75
 export MASTER_ADDR=$HPCDIST_HEAD_ADDRESS  # framework pytorch
 export MASTER_PORT=$HPCDIST_PORT  # framework pytorch
 
-# Each task checks its place, sets its variables, and execs the program, which gets all signals.
+# Each task checks its place, sets its variables, and runs the program, with which it gets all signals.
 # shellcheck disable=SC2329 # the end of the script sends it
 task() {
   fail() { echo "hpcdist: rank ${FLUX_TASK_RANK:-?} on $(uname -n): $*" >&2; exit 86; }
@@ -88,7 +88,15 @@ task() {
   export LOCAL_RANK=0  # framework pytorch
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  exec python train.py
+  trap : HUP USR1 USR2 # the program gets them, too
+  over='' && trap over=1 TERM
+  (exec python train.py)
+  code=$?
+  if ((code != 0)) && [[ ! $over ]]; then
+    echo "hpcdist: rank $HPCDIST_RANK on $(uname -n) failed, with exit code $code" >&2
+    sleep 1 # flux run drops what was said in the half second before
+  fi
+  return "$code"
 }
 
 # A signal to flux run would end it and leave its tasks running. Flux itself passes on USR1 and USR2.
@@ -103,6 +111,7 @@ trap : ALRM USR1 USR2
 # --setopt=cpu-affinity=per-task: site tuolumne: launchers.flux.binding
 # --setopt=mpibind=off --setopt=fastload=on: site tuolumne: launchers.flux.args
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
 (
   trap : TERM HUP ALRM USR1 USR2

@@ -44,7 +44,7 @@ task() {
   ((SLURM_NODEID == HPCDIST_NODE)) || fail "it is on node $SLURM_NODEID of the job, and belongs on $HPCDIST_NODE"
   read -r HOSTNAME </proc/sys/kernel/hostname # that of the first node may be passed on
   [[ ${PMIX_RANK:-${PMI_RANK:-${PALS_RANKID:-}}} == "$HPCDIST_RANK" ]] ||
-    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows the types"
+    fail "srun gave no PMI: each task would run alone, as rank 0; 'srun --mpi=list' shows types for launchers.srun.mpi"
   mapfile -t gpus < <(compgen -G "/dev/dri/renderD*") && gpus=("${!gpus[@]}")
   [[ ! -v ROCR_VISIBLE_DEVICES ]] || IFS=, read -ra gpus <<<"$ROCR_VISIBLE_DEVICES"
   ((${#gpus[@]} >= 2)) ||
@@ -59,5 +59,6 @@ task() {
 
 # srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 --label: launcher srun
 # the command: horovod.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

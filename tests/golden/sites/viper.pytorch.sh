@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load apptainer/1.4.3 || fail "'module load apptainer/1.4.3' failed (site viper: container.setup) on $(uname -n)"  # site viper: container.setup
 
 export PYTHONUNBUFFERED=1  # default
@@ -84,5 +86,6 @@ task() {
 # --pwd "$PWD": container apptainer
 # /images/torch.sif: pytorch.yml build.image
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=24 --distribution=plane=2 --kill-on-bad-exit=1 --wait=0 \
   --label bash -c "$(declare -f task); task"

@@ -44,4 +44,5 @@ task() {
   exec ./simulate
 }
 
+# Start the tasks.
 exec ibrun -n 8 -o 0 bash -c "$(declare -f task); task"

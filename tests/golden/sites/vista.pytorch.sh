@@ -33,7 +33,9 @@ unset "${!SBATCH_@}" "${!SLURM_NTASKS_PER_NODE@}" SLURM_CPUS_PER_TASK SLURM_TRES
 
 # `module` is a function, which a script does not always inherit.
 # shellcheck source=/dev/null # the site's own files
-type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh; do . "$file"; done
+type module >/dev/null 2>&1 || for file in /etc/profile.d/*mod*.sh "${MODULESHOME:-}/init/bash"; do
+  [[ ! -r $file ]] || . "$file"
+done
 module load tacc-apptainer || fail "'module load tacc-apptainer' failed (site vista: container.setup) on $(uname -n)"  # site vista: container.setup
 
 export PYTHONUNBUFFERED=1  # default
@@ -91,4 +93,5 @@ task() {
 # /images/torch.sif: pytorch.yml build.image
 # torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=static --rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT" --rdzv-id="$HPCDIST_JOB_ID" --max-restarts=0 --no-python: framework pytorch
 # the command: pytorch.yml run.cmd
+# Start the tasks.
 exec ibrun -n 2 -o 0 bash -c "$(declare -f task); task"

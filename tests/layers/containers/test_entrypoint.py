@@ -12,13 +12,13 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM
-from hpcdist.script.plain import render_plain
+from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from tests.layers.containers.sites import IMAGE, OWN, boxed, two_tasks
 from tests.plans import WRAPPER, warnings_of, words
 from tests.plug_in import plugged_in
 
-BINDS = [f'--bind "{bind}"' for bind in OWN]
+BINDS = [f'--bind "{OWN[0]}"', f'${{HPCDIST_RUN_DIR:+--bind "{OWN[1]}"}}']
 GIVEN = "write the program as `run.cmd` (`--set run.cmd='python train.py'`)"
 
 
@@ -27,7 +27,7 @@ def entrypoint(machine: Site, *, args: str | None = '--lr 0.1 "$HPCDIST_RANK"', 
 
 
 def started(plan: Plan) -> list[str]:
-    """Return the words after those that run the command's file, which are its arguments."""
+    """Return the words that start the entrypoint."""
     texts = words(plan)
     assert texts[texts.index(WRAPPER) + 1] == PROGRAM
     return texts[texts.index(PROGRAM) + 1 :]
@@ -45,8 +45,8 @@ def test_apptainer_starts_the_runscript() -> None:
     assert plan.identity.command == '"$@" --lr 0.1 "$HPCDIST_RANK"'
 
 
-def test_a_plain_script_execs_what_starts_it() -> None:
-    script = render_plain(entrypoint(boxed("apptainer", env={"B": "x y"})))
+def test_a_task_execs_what_starts_it() -> None:
+    script = render(entrypoint(boxed("apptainer", env={"B": "x y"})))
     task = script[script.index("  exec env") : script.index("\n}\n")]
     assert " ".join(task.replace("\\\n", "").split()) == (
         'exec env APPTAINER_NO_EVAL=1 apptainer exec --nv --bind "$PWD:$PWD" '

@@ -8,7 +8,7 @@ from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
 
 HOST = ["--net=host", "--ipc=host", "--pid=host"]
 FAMILIES = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD", "POLYAXON")
-VOLUMES = ['--volume="$PWD:$PWD"', '--volume="$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"']
+VOLUMES = ['--volume="$PWD:$PWD"', '${HPCDIST_RUN_DIR:+--volume="$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"}']
 VARIABLES = [
     *(f"--env={family}_*" for family in FAMILIES),
     "--env=PYTHONUNBUFFERED",

@@ -6,7 +6,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
 from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
-from tests.plans import WRAPPER, words
+from tests.plans import COMMAND, WRAPPER, words
 
 
 def test_srun_options_and_wrapper_inside_the_container() -> None:
@@ -18,14 +18,14 @@ def test_srun_options_and_wrapper_inside_the_container() -> None:
         "srun",
         [
             '--container-image="$hpcdist_image"',
-            '--container-mounts="$PWD:$PWD,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR,/opt/x:/opt/x"',
+            '--container-mounts="$PWD:$PWD${HPCDIST_RUN_DIR:+,$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR},/opt/x:/opt/x"',
             '--container-workdir="$PWD"',
             "--container-env=PYTHONUNBUFFERED,A",
             "--no-container-mount-home",
             WRAPPER,
             "env",
             "B=x y",
-            'bash "$HPCDIST_JOB_DIR/command.sh"',
+            COMMAND,
         ],
     )
 
@@ -55,10 +55,16 @@ def fetched(plan: Plan) -> list[str]:
 
 
 def test_an_image_of_a_registry_is_fetched_once_unless_the_file_says_otherwise() -> None:
-    line = ["fetch_image sqsh enroot import --output 'docker://nvcr.io#nvidia/pytorch:24.08-py3'"]
+    line = (
+        "hpcdist_image=${HPCDIST_RUN_DIR:-$PWD}/pytorch-24-08-py3.sqsh\n"
+        '[[ -s $hpcdist_image ]] || { enroot import --output "$hpcdist_image.$$" '
+        "'docker://nvcr.io#nvidia/pytorch:24.08-py3' && "
+        'mv "$hpcdist_image.$$" "$hpcdist_image"; } ||\n'
+        '  fail "enroot cannot fetch docker://nvcr.io#nvidia/pytorch:24.08-py3 on $(uname -n)"'
+    )
     own = {"image": IMAGE, "fetch_once": True}
     never = boxed("pyxis", fetch_once=False)
-    assert fetched(two_tasks(boxed("pyxis"))) == fetched(two_tasks(never, build=own)) == line
+    assert fetched(two_tasks(boxed("pyxis"))) == fetched(two_tasks(never, build=own)) == [line]
     plan = two_tasks(boxed("pyxis"), build=own | {"fetch_once": False})
     assert (fetched(plan), [text for text in words(plan) if "image=" in text]) == (
         [],

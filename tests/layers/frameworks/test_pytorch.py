@@ -12,12 +12,12 @@ from hpcdist.layers import frameworks
 from hpcdist.plan.model import Plan
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word
-from hpcdist.script.renderer import render, render_job
+from hpcdist.script.renderer import render
 from hpcdist.site.model import Torchrun
 from tests.experiments import environment, experiment, resources
 from tests.plans import COMMAND, LOCAL, TESTBED, WRAPPED, changed, planned, warnings_of, words
 from tests.sites import shipped_site, site
-from tests.tasks import task_wrapper, told
+from tests.tasks import told
 
 ORIGIN = Origin("framework", "pytorch")
 TWO_GPUS = resources(cpu=8, gpu=2)
@@ -258,34 +258,27 @@ def test_ones_own_torchrun_that_says_where_it_meets(command: str) -> None:
     assert warnings_of(planned(framework="pytorch", run={"cmd": command}, environment=section)) == ()
 
 
+NO_TORCHRUN = "there is no no-torchrun; load its module, or activate the environment that has it"
+
+
 def test_a_node_without_torchrun(tmp_path: Path) -> None:
-    plan = planned(LOCAL, framework="pytorch", pytorch=TORCHRUN, batch={"launcher": "processes"})
-    (tmp_path / "task.sh").write_text(task_wrapper(render(plan)))
-    (tmp_path / "nodes").write_text("localhost\n")
-    ranks = {"HPCDIST_START_RANK": "0", "HPCDIST_START_SIZE": "1", "HPCDIST_HEAD_ADDRESS": "localhost"}
-    failure = tmp_path / "failure"
-    files = {"HPCDIST_JOB_DIR": str(tmp_path), "HPCDIST_FAILURE": str(failure)}
+    machine = changed(LOCAL, torchrun=site(torchrun={"program": "no-torchrun"}).torchrun)
+    plan = planned(machine, framework="pytorch", pytorch=TORCHRUN, batch={"launcher": "processes"})
     done = subprocess.run(
-        ["bash", tmp_path / "task.sh", "no-torchrun"],
-        env={"PATH": os.environ["PATH"], **ranks, **files},
-        capture_output=True,
-        text=True,
-        check=False,
+        ["bash"], input=render(plan), cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (86, "", "")
-    assert failure.read_text() == (
-        f"86 0 {os.uname().nodename} there is no no-torchrun here; load its module by batch.modules, or "
-        "activate the environment that has it before you submit\n"
-    )
+    node = f"hpcdist: rank 0 on {os.uname().nodename}"
+    said = f"{node}: {NO_TORCHRUN}\n{node} was the first to fail, with exit code 86\n"
+    assert (done.returncode, done.stdout, done.stderr) == (86, "", said)
 
 
 def test_programs_in_a_container_are_not_checked_outside() -> None:
     inside = {"build": {"image": "/x.sif"}, "batch": {"account": "project_465000001"}}
     texts = [
-        render_job(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more))
+        render(planned(shipped_site("lumi"), framework="pytorch", pytorch=TORCHRUN, **more))
         for more in (inside, {"batch": inside["batch"]})
     ]
-    assert [" [checks_program]=1\n" in text for text in texts] == [False, True]
+    assert ["there is no torchrun;" in text for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize("launch", ["torchrun", "env"])

@@ -15,7 +15,7 @@ from tests.experiments import environment, experiment, resources
 from tests.plans import planned, warnings_of, words
 from tests.tasks import told
 
-PROGRAM = "$HPCDIST_RUN_DIR/python/hpcdist_ray.py"
+PROGRAM = "$HPCDIST_RUN_DIR/runtime/python/hpcdist_ray.py"
 
 
 def options(plan: Plan) -> list[str]:

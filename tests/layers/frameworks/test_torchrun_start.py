@@ -73,7 +73,7 @@ def test_its_environment_is_the_commands(venv: Path) -> None:
     assert (code, lines) == (
         0,
         [
-            f"torchrun in {venv} with 2 words and VIRTUAL_ENV=here",
+            f"torchrun in {venv}/repo with 2 words and VIRTUAL_ENV=here",
             *(f"{rank} it in {venv}/repo with here" for rank in range(2)),
         ],
     )
@@ -89,5 +89,5 @@ def test_an_environment_without_it_is_named(venv: Path) -> None:
     (venv / "repo/venv/bin/torchrun").unlink()
     code, lines = run(venv, "source repo/venv/bin/activate\nexpr 1")
     assert code == 86
-    where = f"on {os.uname().nodename}, in the environment of the first lines of the command"
-    assert f"hpcdist: there is no torchrun {where}" in lines
+    sentence = "there is no torchrun; load its module, or activate the environment that has it"
+    assert f"hpcdist: rank 0 on {os.uname().nodename}: {sentence}" in lines

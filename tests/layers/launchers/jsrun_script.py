@@ -9,20 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcdist.words import join
-from tests.tasks import called
 
 
-def resource_file(job: str, hosts: Sequence[str], folder: Path) -> str:
+def resource_file(script: str, hosts: Sequence[str], folder: Path) -> str:
     """Return what the launch line of this script writes for jsrun on these hosts."""
-    (call,) = re.findall(r"--erf_input=\"\$\((resource_file [^)]*)\)", job)
-    line = f"hpcdist_nodes=({join(hosts)})\n{call}"
-    assert called(job, line, HPCDIST_JOB_DIR=str(folder)) == f"{folder}/resources.erf\n"
-    return (folder / "resources.erf").read_text()
-
-
-def of_plain_script(script: str, hosts: Sequence[str], folder: Path) -> str:
-    """Return the same of a plain script."""
-    (call,) = re.findall(r"--erf_input=\"\$\((resources [^)]*)\)", script)
+    (call,) = re.findall(r"^erf=\$\((resources [^)]*)\)", script, re.MULTILINE)
     begin, end = script.index("# Writes the tasks' resources"), script.index("# jsrun sets OMP")
     text = f"{script[begin:end]}\nnodes=({join(hosts)})\n{call}"
     environ = {"PATH": os.environ["PATH"], "HPCDIST_RUN_DIR": str(folder), "LSB_JOBID": "7"}

@@ -18,12 +18,11 @@ from typing import Final, NamedTuple
 
 from hpcdist.plan.model import Plan
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.script.plain import render_plain
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from tests.layers.launchers.jsrun_checker import check
 from tests.layers.launchers.jsrun_erf import Machine, Placed
-from tests.layers.launchers.jsrun_script import of_plain_script, resource_file
+from tests.layers.launchers.jsrun_script import resource_file
 
 Seats = list[tuple[int, int]]
 """For each rank its node and its local rank."""
@@ -156,7 +155,6 @@ def srun(launch: Launch) -> Seats:
     """
     found: list[int] = []
     first = 0
-    hosts = launch.hosts(r"node(?P<node>\d+) slots=(?P<slots>\d+)")
     components = [
         list(words) for colon, words in groupby(launch.words[1:], lambda word: word == ":") if not colon
     ]
@@ -164,11 +162,15 @@ def srun(launch: Launch) -> Seats:
         tasks = number(words, "--ntasks")
         assert not has(words, "--het-group") or number(words, "--het-group") == index
         if "--distribution=arbitrary" in words:
-            assert f"--nodelist=$HPCDIST_JOB_DIR/ranks.{index}" in words
             assert not has(words, "--nodes")
-            # The script writes the file from these lines of the host file (templates/runtime/launchers.sh).
-            nodelist = [node for node, slots in hosts[first : first + nodes] for _ in range(slots)]
+            # A file that `hosts` prints: the first node, how many, and the tasks on each.
+            (calls,) = (word for word in words if word.startswith("--nodelist=<("))
+            runs = [[*map(int, run)] for run in re.findall(r"hosts (\d+) (\d+) (\d+)", calls)]
+            nodelist = [
+                node for at, count, each in runs for node in range(at, at + count) for _ in range(each)
+            ]
             assert len(nodelist) == tasks
+            assert sorted({*nodelist}) == [*range(first, first + nodes)]
             found += nodelist
         else:
             assert number(words, "--nodes") == nodes
@@ -187,7 +189,7 @@ def jsrun(launch: Launch) -> Seats:
 
 def given(launch: Launch) -> tuple[Placed, ...]:
     """Return what jsrun gives to each task: beside its seat its cores and GPUs."""
-    return check(launch.words, launch.machine, {"LSB_JOBID": "1"}, launch.resources).tasks
+    return check([*launch.words, "bash"], launch.machine, {"LSB_JOBID": "1"}, launch.resources).tasks
 
 
 MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
@@ -206,7 +208,11 @@ MODELS: Final[Mapping[str, Callable[[Launch], Seats]]] = {
 
 def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
     """Return what the launcher of a plan reads; hosts are ``node0``, ``node1``, ..., as large as is asked."""
-    words = shlex.split(" ".join(word.text if word.shell else shlex.quote(word.text) for word in plan.words))
+    words = [
+        word
+        for one in plan.words
+        for word in ([one.text] if "<(" in one.text or not one.shell else shlex.split(one.text))
+    ]
     counts = [tasks for nodes, tasks in plan.placement.tasks_per_node() for _ in range(nodes)]
     lines = [printf(plan.launch.hostfile_line, f"node{node}", tasks) for node, tasks in enumerate(counts)]
     allocation = (
@@ -229,9 +235,7 @@ def launch_of(plan: Plan, site: Site, threads: int = 1) -> Launch:
 
     def resources(_: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            text = resource_file(render(plan), hosts, Path(folder))
-            assert of_plain_script(render_plain(plan), hosts, Path(folder)) == text
-            return text
+            return resource_file(render(plan), hosts, Path(folder))
 
     hostfile = "".join(f"{line}\n" for line in lines)
     return Launch(words, hostfile, allocation, [group.nodes for group in groups], machine, resources)

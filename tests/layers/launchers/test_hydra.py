@@ -5,7 +5,7 @@ from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words
 from tests.sites import site
 
-FILE = '-machinefile "$HPCDIST_HOSTFILE" -genvlist "${hpcdist_exports#,}"'
+FILE = '-machinefile "$HPCDIST_HOSTFILE" -genvlist "$exports"'
 BATCH = {"launcher": "hydra"}
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from tests.tasks import told
 
 SUMMIT = site_named("summit-like")
 BATCH = {"account": "abc"}
-UNSET = '"${hpcdist_unset[@]}"'
 
 
 def summit(machine: Any = SUMMIT, **data: Any) -> Plan:
@@ -35,7 +36,7 @@ def meant(plan: Plan, folder: Path) -> tuple[Placed, ...]:
     hosts = tuple(f"h{number}" for number in range(plan.placement.nodes))
     line = [
         "--erf_input=resources" if word.text.startswith("--erf_input") else word.text
-        for word in plan.words[: words(plan).index(UNSET)]
+        for word in plan.words[: words(plan).index(WRAPPED[0])]
     ]
     step = check(
         [*line, "bash"],
@@ -77,7 +78,6 @@ def test_a_set_for_each_task() -> None:
         "--bind=packed:7",
         "--exit_on_error=1",
         "--smpiargs=-gpu",
-        UNSET,
         *WRAPPED,
     ]
     assert plan.words[10] == Word(
@@ -95,7 +95,7 @@ def test_a_set_for_each_task() -> None:
 
 def test_the_wrapper_takes_no_gpu_that_jsrun_has_renumbered(tmp_path: Path) -> None:
     plan = summit(environment=environment(5, each=resources(cpu=7, gpu=1)))
-    for variables in told(plan, tmp_path, CUDA_VISIBLE_DEVICES="0"):
+    for variables in told(plan, tmp_path, names=["HPCDIST_GPUS"], CUDA_VISIBLE_DEVICES="0"):
         assert (variables["CUDA_VISIBLE_DEVICES"], variables["HPCDIST_GPUS"]) == ("0", "0")
 
 
@@ -118,7 +118,7 @@ def test_a_set_for_each_host_where_the_wrapper_chooses_the_gpus() -> None:
 def test_words_of_the_site_that_bind() -> None:
     options = {"jsrun": LauncherOptions(binding=("--bind=rs",))}
     plan = summit(changed(SUMMIT, launchers=options), environment=environment(1, each=resources(cpu=2)))
-    assert words(plan)[7:] == ["--bind=rs", "--exit_on_error=1", UNSET, *WRAPPED]
+    assert words(plan)[7:] == ["--bind=rs", "--exit_on_error=1", *WRAPPED]
     assert plan.words[7].origin == Origin("site", "summit-like", "launchers.jsrun.binding")
 
 
@@ -126,10 +126,9 @@ def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
     plan = summit(environment=UNEQUAL)
     assert words(plan) == [
         "jsrun",
-        '--erf_input="$(resource_file 4 error)"',
+        '--erf_input="$(resources 4 error)"',
         "--exit_on_error=1",
         "--smpiargs=-gpu",
-        UNSET,
         *WRAPPED,
     ]
     assert resource_file(render(plan), ("h0", "h1"), tmp_path) == (
@@ -149,6 +148,24 @@ def test_a_resource_file_for_unequal_tasks(tmp_path: Path) -> None:
         "rank: 3: { hostname: h1; cpu: {40-79}; gpu: {1} }\n"
         "rank: 4: { hostname: h1; cpu: {80-119}; gpu: {2} }\n"
     )
+
+
+@pytest.mark.parametrize("folder", [".", "absent"])
+def test_jsrun_never_starts_without_its_resource_file(tmp_path: Path, folder: str) -> None:
+    program = tmp_path / "jsrun"
+    program.write_text('#!/bin/bash\nprintf "%s\\n" "$@" >words\n')
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LSB_JOBID": "7", "LS_SUBCWD": str(tmp_path)}
+    environ |= {"LSB_MCPU_HOSTS": "login 1 h0 42 h1 42"} | (
+        {"HPCDIST_RUN_DIR": folder} if folder != "." else {}
+    )
+    script = render(summit(environment=UNEQUAL))
+    done = subprocess.run(["bash"], input=script, env=environ, capture_output=True, text=True, check=False)
+    if folder == ".":
+        assert f"--erf_input={tmp_path}/resources.7" in (tmp_path / "words").read_text(), done.stderr
+    else:
+        assert (done.returncode, (tmp_path / "words").exists()) == (86, False)
+        assert "hpcdist: cannot write absent/resources.7; is the disk full?" in done.stderr
 
 
 ALONE = (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.layers.launchers.jsrun_checker import check
 from tests.layers.launchers.jsrun_erf import Machine, Placed, RefusedError
-from tests.layers.launchers.jsrun_script import of_plain_script
+from tests.layers.launchers.jsrun_script import resource_file
 from tests.layers.launchers.test_jsrun_erf import GOOD
 
 TASKS = (
@@ -138,7 +138,7 @@ def test_every_line_of_the_golden_scripts_is_right(file: Path, tmp_path: Path) -
     hosts = tuple(f"h{number}" for number in range(nodes))
 
     def written(_: str) -> str:
-        return of_plain_script(text, hosts, tmp_path)
+        return resource_file(text, hosts, tmp_path)
 
     for line in lines:
         argv = [*shlex.split(re.sub(r'"\$\([^)]*\)"', "resources", line)), "bash"]

@@ -258,7 +258,7 @@ def parts(name: str, plan: Plan, words: Sequence[str]) -> Iterator[tuple[Sequenc
 
 def says(words: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether these words stand in the line, one after the other."""
-    return any([*words[start : start + len(wanted)]] == [*wanted] for start in range(len(words)))
+    return any([*words[start : start + len(wanted)]] == [*wanted] for start in range(len(words) + 1))
 
 
 @pytest.mark.extended

@@ -18,7 +18,7 @@ def test_mpirun_over_the_jobs_own_hostfile() -> None:
     plan = planned(
         framework="mpi", batch={"launcher": "mpirun"}, environment=environment(3, each=resources(cpu=8))
     )
-    assert words(plan) == [*MPIRUN, '"${hpcdist_exports[@]}"', *WRAPPED]
+    assert words(plan) == [*MPIRUN, '"${exports[@]}"', *WRAPPED]
     assert plan.launch.rank_variables == RankVariables(
         rank="OMPI_COMM_WORLD_RANK", size="OMPI_COMM_WORLD_SIZE", local_rank="OMPI_COMM_WORLD_LOCAL_RANK"
     )
@@ -39,7 +39,7 @@ def test_several_components_are_reached_by_ssh() -> None:
         },
     )
     rules = ["--mca", "plm", "rsh", "--mca", "ras", "^slurm"]
-    assert words(plan) == [*MPIRUN, *rules, '"${hpcdist_exports[@]}"', *WRAPPED]
+    assert words(plan) == [*MPIRUN, *rules, '"${exports[@]}"', *WRAPPED]
 
 
 def test_parameters_and_options_of_the_site() -> None:

@@ -17,7 +17,6 @@ MACHINE = changed(LOCAL, launcher="processes")
 def test_the_script_itself_starts_the_tasks() -> None:
     plan = planned(MACHINE, framework="pytorch", environment=environment(3))
     assert words(plan) == [
-        "start_processes",
         *WRAPPED,
     ]
     assert plan.launch.label_in_task

@@ -48,7 +48,7 @@ def test_unequal_tasks_are_placed_one_by_one() -> None:
         "--ntasks=5",
         "--distribution=arbitrary",
         "--cpu-bind=none",
-        '--nodelist="$HPCDIST_JOB_DIR/ranks.0"',
+        "--nodelist=<(hosts 0 1 3 && hosts 1 1 2)",
     ]
     assert plan.words[4].shell
 

@@ -1,0 +1,15 @@
+"""The supervisor of a submitted job, on its first node: it runs the job's script, once for each attempt.
+
+For Python 3.6 and newer, with the standard library alone.
+
+main        the course of a job, from the first line of its event log to the last
+job start   what the plan says of the job, and what this start of it is
+launching causes clock    one attempt: its signals, who failed first, what the time limit asks for
+restarts attempts progress nodes    what follows an attempt
+batch systems    questions to the batch system
+steps       what runs before the program, beside it and after it
+trials packed    the trials of a search
+usage faults    what the nodes do beside the program
+rehearsal   attempts that are ended on purpose
+events      the event log, the same module as hpcdist/runs/events.py
+"""

@@ -1,0 +1,1 @@
+../../../hpcdist/runs/events.py
