@@ -130,6 +130,11 @@ class PlainJob:
         return self.given(re.sub(r"[${}]|%%.*", "", self.id))
 
     @property
+    def served(self) -> str:
+        """The roles whose good end is that of the job, as its servers never end."""
+        return " and ".join(sorted(self.plan.completion.required_roles))
+
+    @property
     def only_index(self) -> int | None:
         """The index of the one element of an array."""
         return self.plan.request.array.only_index if self.plan.request.array else None

@@ -186,7 +186,7 @@ def test_servers_are_ended_when_the_others_have_ended(user: User) -> None:
     command = "[[ $HPCDIST_ROLE != ps ]] || exec sleep 60; sleep 1; echo well"
     done = user.hpcdist("submit", write(user, command, framework="tensorflow", environment=section), "--wait")
     log = (user.folder / "runs" / "exp-1" / "logs" / "job.out").read_text()
-    assert (done.returncode, log.count("well\n")) == (0, 2), log
+    assert (done.returncode, "ended well; ending those that served" in log) == (0, True), log
 
 
 @pytest.mark.extended

@@ -118,13 +118,16 @@ begin worker srun --overlap --het-group=0 --ntasks=3 --distribution=arbitrary --
 begin ps srun --overlap --het-group=1 --ntasks=2 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 1 1 2) \
   --kill-on-bad-exit=1 --wait=0 --mpi=none bash -c "$(declare -f task); task ps"
 set +m
-# The job is over when worker has ended well, or when one fails.
+# The job is over when worker ended well, or when one fails.
 while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4
   while read -r role value <&4 && [[ $role != - ]]; do
     if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
-    if [[ $role == @(worker) ]] && ((--left == 0)); then over=1 && end_all; fi
+    if [[ $role == @(worker) ]] && ((--left == 0)); then
+      [[ $over ]] || echo "hpcdist: worker ended well; ending those that served"
+      over=1 && end_all
+    fi
   done
   [[ $alive ]] || break
   wait -n

@@ -108,13 +108,16 @@ begin worker srun --overlap --ntasks=2 --distribution=arbitrary --cpu-bind=none 
 begin ps srun --overlap --ntasks=1 --distribution=arbitrary --cpu-bind=none --nodelist=<(hosts 0 1 1) \
   --kill-on-bad-exit=1 --wait=0 --mpi=pmix bash -c "$(declare -f task); task ps"
 set +m
-# The job is over when master and worker has ended well, or when one fails.
+# The job is over when master and worker ended well, or when one fails.
 while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4
   while read -r role value <&4 && [[ $role != - ]]; do
     if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
-    if [[ $role == @(master|worker) ]] && ((--left == 0)); then over=1 && end_all; fi
+    if [[ $role == @(master|worker) ]] && ((--left == 0)); then
+      [[ $over ]] || echo "hpcdist: master and worker ended well; ending those that served"
+      over=1 && end_all
+    fi
   done
   [[ $alive ]] || break
   wait -n

@@ -141,13 +141,16 @@ for name in TERM HUP USR1 USR2; do
   # shellcheck disable=SC2064 # the signal's name is that of now
   trap "kill -s $name -- ${pids[*]/#/-} 2>/dev/null" "$name"
 done
-# The job is over when master has ended well, or when one fails.
+# The job is over when master ended well, or when one fails.
 while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4
   while read -r role value <&4 && [[ $role != - ]]; do
     if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
-    if [[ $role == @(master) ]] && ((--left == 0)); then over=1 && end_all; fi
+    if [[ $role == @(master) ]] && ((--left == 0)); then
+      [[ $over ]] || echo "hpcdist: master ended well; ending those that served"
+      over=1 && end_all
+    fi
   done
   [[ $alive ]] || break
   wait -n

@@ -488,7 +488,7 @@ esac
 @pytest.mark.parametrize(
     ("ends_with", "master", "code", "says"),
     [
-        ("workers", "true", 0, ""),
+        ("workers", "true", 0, "hpcdist: master and worker ended well; ending those that served\n"),
         ("workers", "true", 5, ""),
         ("master", "while :; do sleep 0.1; done", 6, "saved\n"),
     ],

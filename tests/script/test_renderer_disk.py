@@ -99,8 +99,8 @@ def test_a_node_that_is_lost(tmp_path: Path) -> None:
 
 SRUN = """\
 #!/bin/bash
-printf %s "$HOSTILE" >hostile
-printf %s "${@: -1}" >command
+printf %s "$HOSTILE" >hostile.$$ && mv hostile.$$ hostile
+printf %s "${@: -1}" >command.$$ && mv command.$$ command
 exit 3
 """
 

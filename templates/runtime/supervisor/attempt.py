@@ -28,13 +28,8 @@ _ASK_AGAIN = 30.0
 _SIGNALLED, _FAILED_LAUNCHER = 128, 255
 """Exit codes between these tell the signal that ended a program."""
 
-_HEARS = "trap : USR1 USR2; "
-"""What the script's shell begins with: these do not end it before its program runs, which gets them."""
-
-_AWAITS = f"trap 'exit $(($? ? $? : 143))' TERM INT HUP; {_HEARS}"
-"""The same where the command is in that shell: on a signal it awaits its program, and starts no other."""
-
-_RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks.py")
+_OWN = os.path.dirname(os.path.abspath(__file__))
+_RANKS = os.path.join(_OWN, "ranks.py")
 
 
 class Attempt:
@@ -81,13 +76,18 @@ class Attempt:
     def run(self, tick: Tick) -> End:
         """Run the script to its end; return what is known of that."""
         start, tasks = self.start, self.job.mode == "tasks" and not self.job.shell
-        watched = self.job.gpus and not self.job.shell
+        watched, awaited = self.job.gpus and not self.job.shell, tasks or self.job.shell
         last = len(start.nodes) - 1
         on_nodes = faults.Nodes(start, lambda words: self.batch.on_nodes(0, last, start.nodes, words))
         self._program = Program(
-            ["bash", "-c", f'{_HEARS if tasks or self.job.shell else _AWAITS}. "$0"', self.job.own("job.sh")],
+            [
+                "bash",
+                os.path.join(_OWN, "attempt.sh"),
+                "tasks" if awaited else "once",
+                self.job.own("job.sh"),
+            ],
             {**start.environment(self._environment), **({"HPCDIST_KILL": "0"} if self._ends_others else {})},
-            group=not tasks and not self.job.shell,
+            group=not awaited,
             reads=tasks,
             terminal=self.job.shell,
         )
