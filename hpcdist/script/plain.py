@@ -62,7 +62,9 @@ class PlainJob:
         self.exports = Exports(plan, modules=_MODULES if run_dir else "", annotate=annotate)
         self.starting = Starting(plan)
         self.places = Places(plan, self.uses)
-        self.id, number, index = map(Raw, _IDS.get(plan.identity.scheduler, _IDS["local"]))
+        own, number, index = map(Raw, _IDS.get(plan.identity.scheduler, _IDS["local"]))
+        self.id_given = self.given(re.sub(r"[${}]|%%.*", "", own))
+        self.id = Raw(f"{own}.${index}") if index and plan.request.array else own
         self.number = Raw(f"({number} + 37 * {index})" if index and plan.request.array else number)
 
     # --- What the script names
@@ -123,11 +125,6 @@ class PlainJob:
             yield from _comment(f"Submit it by `{program} {option} FILE`: no directive can hold this option.")
         if self.plan.completion.restarts or self.plan.completion.max_restarts:
             yield from _comment("This is one attempt: only `hpcdist submit` starts another.")
-
-    @property
-    def id_given(self) -> Raw:
-        """The id of the job; empty outside of one."""
-        return self.given(re.sub(r"[${}]|%%.*", "", self.id))
 
     @property
     def served(self) -> str:

@@ -22,7 +22,7 @@ _ENDS_BY_ITSELF: Final = frozenset({"srun", "flux", "processes"})
 ``srun`` ends its tasks at once when it gets TERM; Slurm signals them itself. The others are functions.
 """
 
-_TELL_NO_FAILURE: Final = frozenset({"flux", "mpirun", "horovodrun-mpi"})
+_TELL_NO_FAILURE: Final = frozenset({"flux", "mpirun", "horovodrun-mpi", "hydra"})
 
 ENTRYPOINT: Final = '"$@"'
 """What a command has in place of the words that start the entrypoint of an image."""
@@ -152,8 +152,8 @@ class Starting:
     def tells_failure(self) -> bool:
         """Whether a task's shell stays to tell that it failed: its launcher does not, or not always.
 
-        Open MPI 4.1.4 was seen to name the task in one of three runs. These launchers signal the whole group
-        of a task's processes, so that the program hears what it would hear alone.
+        Open MPI 4.1.4 was seen to name the task in one of three runs, MPICH 4.0 in none. These launchers signal
+        the whole group of a task's processes, so that the program hears what it would hear alone.
         """
         own = self.launcher in _TELL_NO_FAILURE and self.plan.completion.kill_on_failure
         return own and not self.is_packed

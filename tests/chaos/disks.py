@@ -14,11 +14,11 @@ import yaml
 
 from tests.chaos.result import Result
 
-LEVELS: Final = 97
-"""With one page less than this left all of a small run is written: its script takes some 60 of them."""
+LEVELS: Final = 161
+"""With one page less than this left all of a small run is written: its files take some 120 of them."""
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_PAGES: Final = 128
+_PAGES: Final = 256
 _FILL: Final = f"""\
 mount -t tmpfs -o size={_PAGES * _PAGE} none small || exit 99
 dd if=/dev/zero of=small/fill bs={_PAGE} count="$1" status=none || exit 99

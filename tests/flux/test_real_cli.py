@@ -125,7 +125,7 @@ def test_all_that_a_plan_can_say(tmp_path: Path) -> None:
         "mpibind": "off",
     }
     started = shlex.split(" ".join(word.text for word in plan.words))
-    assert options(jobspec(*started[2:]))["signal"] == {"signum": 10, "timeleft": 120.0}
+    assert options(jobspec(*started[1:]))["signal"] == {"signum": 10, "timeleft": 120.0}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_launch_lines(each: Any, expected: Mapping[str, Any], tasks: Any) -> Non
     plan = planned(machine, framework="pytorch", environment=section)
     words = shlex.split(" ".join(word.text for word in plan.words))
     assert words[:2] == ["flux", "run"]
-    found = jobspec(*words[2:])
+    found = jobspec(*words[1:])
     assert (node(found), options(found).get("per-resource")) == (expected, tasks)
     assert (options(found)["exit-on-error"], options(found)["exit-timeout"]) == (1, "none")
     assert found["tasks"][0]["command"] == words[-4:]

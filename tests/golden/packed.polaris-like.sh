@@ -49,7 +49,7 @@ export HPCDIST_PORT=$((20000 + (${PBS_JOBID%%[!0-9]*} + 37 * PBS_ARRAY_INDEX) % 
 export HPCDIST_RUN_DIR=${HPCDIST_RUN_DIR:-$PWD}
 
 # The hosts.
-export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}
+export HPCDIST_HOSTFILE=$HPCDIST_RUN_DIR/hostfile.${PBS_JOBID%%[!0-9]*}.$PBS_ARRAY_INDEX
 printf '%s\n' "${nodes[@]:0:1}" >"$HPCDIST_HOSTFILE" ||
   fail "cannot write $HPCDIST_HOSTFILE; is the disk full?"
 

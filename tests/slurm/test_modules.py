@@ -40,4 +40,7 @@ def test_a_module_is_there_on_all_nodes(user: User, launcher: str) -> None:
 
 def test_a_module_that_is_not_there(user: User) -> None:
     code, log = submitted(user, modules=["hello/2.0"])
-    assert (code, f"hpcdist: module hello/2.0 ({user.directory}/hello.yml:" in log) == (86, True), log
+    assert (code, f"hpcdist: 'module load hello/2.0' failed ({user.directory}/hello.yml:" in log) == (
+        86,
+        True,
+    ), log

@@ -31,7 +31,7 @@ def framework_path(name: str) -> str:
 
 
 PROBE = (
-    'own=; IFS=, read -ra seen <<<"${CUDA_VISIBLE_DEVICES-}"; '
+    'own=; IFS=, read -ra seen <<<"${CUDA_VISIBLE_DEVICES-0,1,2,3,4,5,6,7}"; '
     "for gpu in ${HPCDIST_GPUS//,/ }; do own+=,${seen[gpu]}; done; "
     "echo probe $HPCDIST_RANK $HPCDIST_ROLE $HPCDIST_INDEX $(uname -n) $HPCDIST_LOCAL_RANK ${own:--}"
 )

@@ -79,7 +79,7 @@ class Job(NamedTuple):
     kill_on_failure: bool  # the launcher ends all other tasks when one fails
     elastic: bool
     steps: Tuple[Step, ...]
-    gpus: bool
+    gpus: int  # of all tasks
     gpu_variable: str
     gpu_visibility: str
     usage: Optional[int]  # seconds between samples
@@ -142,7 +142,7 @@ def read(run: str, number: int = 1) -> Job:
         kill_on_failure=plan["completion"]["kill_on_failure"],
         elastic=plan["completion"]["elastic"],
         steps=tuple(Step(*(step[name] for name in Step._fields)) for step in plan["steps"]),
-        gpus=any(row["gpus"] for row in placement["rows"]),
+        gpus=sum(row["tasks"] * row["gpus"] // (row["tasks_per_gpu"] or 1) for row in placement["rows"]),
         gpu_variable=gpus["variable"],
         gpu_visibility=gpus["visibility"],
         usage=_usage(identity["tracking"]["gpu_usage"]),

@@ -232,6 +232,7 @@ class Course:
         launcher = "the command" if job.launcher == "once" else job.launcher
         tasks = f"{job.tasks} task{'s' * (job.tasks != 1)} by {launcher}"
         hosts = f"{job.nodes} node{'s' * (job.nodes != 1)}"
+        hosts += f", {job.gpus} GPU{'s' * (job.gpus != 1)}" if job.gpus else ""
         nodes = " ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
         out = sys.stderr if self.job.shell else sys.stdout  # what a command prints is its user's
         colon = ":" if params else ""
