@@ -152,7 +152,7 @@ class Starting:
     def tells_failure(self) -> bool:
         """Whether a task's shell stays to tell that it failed: its launcher does not, or not always.
 
-        Open MPI 4.1.4 was seen to name the task in one of three runs, MPICH 4.0 in none. These launchers signal
+        Open MPI 4.1.4 was seen to name the task in one of three runs, MPICH 4.0 in none. These signal
         the whole group of a task's processes, so that the program hears what it would hear alone.
         """
         own = self.launcher in _TELL_NO_FAILURE and self.plan.completion.kill_on_failure
@@ -313,8 +313,9 @@ class Starting:
 
     @property
     def shell(self) -> Raw:
-        """The lines of what runs on the first node in place of the program."""
-        return Raw("\n".join(wrapped(["exec", *map(text_of, self.plan.shell)])))
+        """The lines of what runs on the first node in place of the program; a command may be ``launch``."""
+        start = ["exec"] if self.plan.shell[-1].shell else []
+        return Raw("\n".join(wrapped([*start, *map(text_of, self.plan.shell)])))
 
 
 def text_of(word: Word) -> str:

@@ -84,6 +84,16 @@ def test_a_file_that_was_edited_since_is_named(real: Hpcdist) -> None:
         assert (real("resume", "train-1").err, real("wait", "train-1").code) == ("", 3)
 
 
+def test_a_run_of_an_earlier_version_goes_on(real: Hpcdist) -> None:
+    cmd = '"[ -e done ] || { touch done; exit 1; }"'
+    Path("train.yml").write_text(f"name: train\nrun: {{cmd: {cmd}}}\nbatch: {{site: local}}\n")
+    assert real("submit", "train.yml", "--wait").code == 1
+    files = Path("runs/train-1/runtime/files")
+    files.write_text(files.read_text().partition("\n")[2])
+    assert real("resume", "train-1").code == 0
+    assert real("wait", "train-1").code == 0
+
+
 def test_cancel_names_the_job_that_lives(real: Hpcdist) -> None:
     Path("train.yml").write_text(
         "name: train\nrun: {cmd: '[ -e go ] && sleep 60; exit 3'}\nbatch: {site: local}\n"

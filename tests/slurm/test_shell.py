@@ -80,7 +80,7 @@ exit 7
     assert (first, second) == ("n1 a 'b' $(no)", "c 2 0,1,2")
     assert sorted(lines[:5]) == [f"{rank}: rank {rank} on n{1 + rank // 3} x" for rank in range(5)]
     assert lines[5] == "code 3"
-    assert " was the first to fail, with exit code 3" in done.stderr
+    assert "Exited with exit code 3" in done.stderr
     assert user.hpcdist("wait", "sh-1").returncode == 7  # the job is over some time after its shell
     (report,) = user.json("status", "sh-1")
     assert (report["state"], report["exit_code"]) == ("failed", 7)
@@ -98,7 +98,7 @@ def test_a_shell_in_a_terminal(user: User) -> None:
         "bash -c 'trap \"echo caught; exit\" INT; echo up; while :; do sleep 0.1; done'\n", "\nup\n"
     )
     terminal.after("\x03", "caught\nready> ")
-    terminal.after("launch sh -c 'exit 3'\n", "was the first to fail")
+    terminal.after("launch sh -c 'exit 3'\n", "Exited with exit code 3")
     terminal.after("exit 4\n", "exit\n")
     assert terminal.end() == 4
     assert not queue(user)
