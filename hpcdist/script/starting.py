@@ -134,7 +134,8 @@ class Starting:
         before, prefix, command = self._parts
         if self.by_text:
             return START not in self.command and prefix[0] == "bash -c" and not is_single(self.command)
-        return not prefix and becoming(before + command) is None
+        shares_shell = "$$" in before + command and (self.tells_failure or self.leaves_files)
+        return not prefix and (shares_shell or becoming(before + command) is None)
 
     @cached_property
     def forwards(self) -> str:

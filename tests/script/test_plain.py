@@ -510,6 +510,15 @@ def test_a_job_with_servers_under_one_launch_is_over_with_the_others(
     assert (done.returncode, re.sub(r"(?m)^\d: ", "", said)) == (code, says), done.stderr
 
 
+def test_the_shell_of_a_command_is_its_own(tmp_path: Path) -> None:
+    program(tmp_path, "mpirun", MANY)
+    section = {"replicas": {"n_workers": 3}}
+    command = {"cmd": "[ $HPCDIST_RANK != 1 ] || kill -9 $$; sleep 60"}
+    plan = planned(framework="mpi", environment=section, run=command, batch={"launcher": "mpirun"})
+    done = run(plan, tmp_path)
+    assert (done.returncode, "failed, with exit code 137" in done.stderr) == (137, True), done.stderr
+
+
 def test_an_entrypoint_gets_the_arguments_of_its_role(tmp_path: Path) -> None:
     program(
         tmp_path,
