@@ -36,7 +36,6 @@ _CONNECT_FIRST: Final = "first fix the connections between the tasks"
 
 _MPI: Final = ("mpi4py", "horovod")
 
-
 _UNSUPERVISED: Final = Finding(
     "job",
     "supervisor",

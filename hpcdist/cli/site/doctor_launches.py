@@ -15,9 +15,7 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.measured import Measured
 
 KINDS: Final = ("mpi", "torch")
-_LAUNCH: Final = "\n# Start the tasks.\n"
-"""What is behind it starts them (templates/job/launch.sh.j2)."""
-
+_LAUNCH: Final = "\n# Start the tasks.\n"  # templates/job/launch.sh.j2: what is behind it starts them
 _SECONDS: Final = 40
 """How long a launch of a candidate takes at most, on a network that is not broken."""
 

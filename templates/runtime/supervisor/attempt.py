@@ -12,7 +12,7 @@ from .batch import System
 from .causes import MEMORY, Cause, Watcher, name_of
 from .clock import Clock
 from .launching import Program, Signals, Tick
-from .restarts import LAUNCH, TERMINATED, End
+from .restarts import LAUNCH, SIGNALLED, TERMINATED, End
 from .start import Start, say
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _REPORTING = frozenset(
 
 _GRACE = 10.0
 _ASK_AGAIN = 30.0
-_SIGNALLED, _FAILED_LAUNCHER = 128, 255
-"""Exit codes between these tell the signal that ended a program."""
+_LAST_SIGNALLED = 254
+"""Exit codes from `SIGNALLED` to this one tell the signal that ended a program."""
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
 _RANKS = os.path.join(_OWN, "ranks.py")
@@ -106,7 +106,7 @@ class Attempt:
         if code == 0 and refused:  # not every launcher tells how its tasks ended
             code, cause = LAUNCH, refused
         told = self.signals.told
-        if told and code and not _SIGNALLED < code < _FAILED_LAUNCHER:
+        if told and code and not SIGNALLED < code <= _LAST_SIGNALLED:
             code = TERMINATED  # launchers have codes of their own for tasks that a signal ended
         code = self._judge(code, cause, told=told)
         on_nodes.end(self._failed)

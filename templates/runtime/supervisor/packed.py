@@ -19,6 +19,7 @@ from .batch import System, system
 from .job import Job
 from .job import read as read_job
 from .processes import below, is_signalled_alone, memory_kills, processes, read, send
+from .restarts import LAUNCH, SIGNALLED, TERMINATED
 from .start import Failed, Start, append, say, unwritten
 
 Lives = Callable[[str], Optional[bool]]
@@ -27,7 +28,6 @@ Lives = Callable[[str], Optional[bool]]
 _FULL = "is the disk full, or your quota used up?"
 _MEMORY = "the kernel killed a process on its node for lack of memory"
 _DOUBT = "ended with exit code 0 when it was told to end; whether it had finished is unknown"
-_LAUNCH, _TERMINATED, _SIGNALLED = 86, 143, 128
 _MOST_ASKED, _ASK_AGAIN = 8, 60.0  # jobs that are asked about at once; seconds until one is again
 _LEAVE = 10  # tenths of a second for which what is left of a job ends by itself
 _PATIENCE = 30.0  # seconds from TERM to KILL for a trial that was cancelled
@@ -268,7 +268,7 @@ def is_stopped(start: Start, code: Optional[int]) -> bool:
 
 def may_try_again(job: Job, code: int, tries: int) -> bool:
     """Return whether a trial that failed, and ran again so often, runs again in its worker."""
-    if code == _LAUNCH or code >= _SIGNALLED or tries >= (job.policy.max if job.policy else job.max_restarts):
+    if code == LAUNCH or code >= SIGNALLED or tries >= (job.policy.max if job.policy else job.max_restarts):
         return False
     return job.policy is None or ("failure" in job.policy.on and code not in job.policy.stop_on_exit)
 
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     except (Failed, OSError, LookupError, TypeError, ValueError) as error:
         text = str(error) if isinstance(error, Failed) else repr(error)
         say(f"rank {environment.get('HPCDIST_RANK', '?')} on {os.uname().nodename}: {text}")
-        return _LAUNCH
+        return LAUNCH
 
 
 def _lives(environment: Mapping[str, str], job: Job, own: str) -> Optional[bool]:
@@ -334,7 +334,7 @@ class Worker(Claims):
             if not name:
                 break
             self.code = self.run_trial(name)
-        return _TERMINATED if self.told else 0
+        return TERMINATED if self.told else 0
 
     def claim_next(self) -> str:
         """Claim the next trial that no other worker has; return its claim, or nothing."""
@@ -369,7 +369,7 @@ class Worker(Claims):
         trial, _, number = name.partition(".")
         start = Start(self.job._replace(sweep=None), self.start.name, trial)
         start.restarts = int(number)
-        what, code = "ended", _TERMINATED
+        what, code = "ended", TERMINATED
         self.record("started", trial, number)
         with open(self.job.file("logs", f"job-{trial}.out"), "ab", 0) as log:
             while not self.is_cancelled(trial):
@@ -405,13 +405,13 @@ class Worker(Claims):
             program = self.begin(start, log)
         except (Failed, OSError) as error:
             _tell(log, str(error))
-            self.give_back(name, _LAUNCH)
+            self.give_back(name, LAUNCH)
             raise Failed(f"trial {trial} could not be prepared; {log.name} shows why") from error
         code = self.follow(program, start)
-        if code == _TERMINATED and not self.told:
+        if code == TERMINATED and not self.told:
             time.sleep(1)  # TERM may reach the program a moment before it reaches this process
         if code == 0 and self.told:
-            code = _TERMINATED
+            code = TERMINATED
             _tell(log, f"trial {trial} {_DOUBT}")
         if code and (self.is_cancelled(trial) or read(f"{start.failure}.pruned")):
             return code, "cancelled" if self.is_cancelled(trial) else "pruned"
@@ -496,7 +496,7 @@ class Worker(Claims):
                 send(signal.SIGKILL if is_late else signal.SIGTERM, pids if is_late or not began else [])
                 began = began or time.monotonic()
         self.program = None
-        return _SIGNALLED - program.returncode if program.returncode < 0 else program.returncode
+        return SIGNALLED - program.returncode if program.returncode < 0 else program.returncode
 
     # --- Signals
 

@@ -12,7 +12,7 @@ LAUNCH = 86
 """The exit code of a launch that cannot work; also of a job whose program's code nobody knows."""
 
 TERMINATED = 143
-_SIGNALLED = 128
+SIGNALLED = 128  # above it the signal's number
 
 OVER, ENDED, AGAIN, REQUEUE, FOLLOW = "over", "ended", "again", "requeue", "follow"
 _NO_OTHER = "this job gets no other nodes"
@@ -153,7 +153,7 @@ def without_policy(code: int, tries: int, most: int, *, told: bool) -> Next:
 
     There is none after a finished program, one that a signal ended, or a launch that cannot work.
     """
-    is_last = code in (0, LAUNCH) or code >= _SIGNALLED or told or tries >= most
+    is_last = code in (0, LAUNCH) or code >= SIGNALLED or told or tries >= most
     return Next(ENDED, "") if is_last else Next(AGAIN, "failure")
 
 
