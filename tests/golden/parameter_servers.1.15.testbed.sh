@@ -113,7 +113,10 @@ while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4
   while read -r role value <&4 && [[ $role != - ]]; do
-    if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
+    if ((value != 0 && code == 0)) && [[ ! $over ]]; then
+      echo "hpcdist: a task of $role was the first to fail, with exit code $value" >&2
+      code=$value over=1 && end_all
+    fi
     if [[ $role == @(master|worker) ]] && ((--left == 0)); then
       [[ $over ]] || echo "hpcdist: master and worker ended well; ending those that served"
       over=1 && end_all

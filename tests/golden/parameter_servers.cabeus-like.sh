@@ -146,7 +146,9 @@ while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)
   echo - >&4
   while read -r role value <&4 && [[ $role != - ]]; do
-    if ((value != 0)) && [[ ! $over ]]; then code=$value over=1 && end_all; fi
+    if ((value != 0 && code == 0)) && [[ ! $over ]]; then
+      code=$value over=1 && end_all
+    fi
     if [[ $role == @(master) ]] && ((--left == 0)); then
       [[ $over ]] || echo "hpcdist: master ended well; ending those that served"
       over=1 && end_all

@@ -463,11 +463,11 @@ def test_sacct() -> None:
     }
 
 
-def test_memory_that_ran_out_in_the_last_step() -> None:
+def test_memory_that_ran_out_in_the_last_step_that_failed() -> None:
     """As Slurm 22.05.8 answers, with ConstrainRAMSpace; the last line is made up."""
-    out = "1|FAILED|9:0|None\n1.batch|FAILED|9:0|\n1.0|OUT_OF_MEMORY|0:125|\n"
+    out = "1|FAILED|9:0|None\n1.batch|FAILED|9:0|\n1.0|OUT_OF_MEMORY|0:125|\n1.1|COMPLETED|0:0|\n"
     batch = "2|OUT_OF_MEMORY|0:125|None\n2.batch|OUT_OF_MEMORY|0:125|\n"
-    went_on = out.replace("1|", "3|", 1).replace("1.", "3.") + "3.1|FAILED|9:0|\n"
+    went_on = out.replace("1|", "3|", 1).replace("1.", "3.") + "3.2|FAILED|9:0|\n"
     found = Sacct().read(
         Completed(Command(("sacct",)), 0, out + batch + went_on), [job("1"), job("2"), job("3")]
     )

@@ -510,6 +510,16 @@ def test_a_job_with_servers_under_one_launch_is_over_with_the_others(
     assert (done.returncode, re.sub(r"(?m)^\d: ", "", said)) == (code, says), done.stderr
 
 
+def test_an_mpirun_for_each_role_shares_the_nodes_with_the_others() -> None:
+    """Its daemons are a step; Slurm 22.05 was seen to let a second step of a node wait for ever without."""
+    section = {"replicas": {"n_workers": 1, "n_ps": 1}}
+    by_role, alone = (
+        planned(framework=framework, environment=section, run={"cmd": "a"}, batch={"launcher": "mpirun"})
+        for framework in ("mxnet", "mpi")
+    )
+    assert ("SLURM_OVERLAP=1" in render(by_role), "SLURM_OVERLAP" in render(alone)) == (True, False)
+
+
 def test_the_shell_of_a_command_is_its_own(tmp_path: Path) -> None:
     program(tmp_path, "mpirun", MANY)
     section = {"replicas": {"n_workers": 3}}

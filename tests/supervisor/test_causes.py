@@ -73,15 +73,22 @@ INTEL = """\
     ],
 )
 def test_the_first_failure_is_read(text: str, cause: Cause | None) -> None:
-    watcher = Watcher()
+    watcher = Watcher({})
     for line in text.splitlines():
         watcher.line(line.encode())
     assert watcher.of(1) == cause
     assert watcher.of(0) is None
 
 
+def test_a_task_of_the_step_of_its_role_has_the_rank_of_the_job() -> None:
+    watcher = Watcher({"master": 0, "worker": 1})
+    watcher.line(b"srun: error: n1: task 1: Exited with exit code 5\n")
+    watcher.line(b"hpcdist: a task of worker was the first to fail, with exit code 5\n")
+    assert watcher.of(5) == Cause(2, "n1", 5)
+
+
 def test_a_kill_for_lack_of_memory_is_told_as_such() -> None:
-    watcher = Watcher()
+    watcher = Watcher({})
     watcher.line(b"srun: error: n1: task 0: Killed")
     watcher.line(
         b"slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. "

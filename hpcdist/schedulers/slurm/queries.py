@@ -234,16 +234,17 @@ class Sacct:
         """Return the states of those jobs that the database knows.
 
         A job whose script returns the exit code of a step that ran out of memory has failed, by its own line.
+        That step need not be the last one: hpcdist looks at the nodes afterwards, in a step that completes.
         """
         rows = [row for row in _rows(completed) if _WORD.match(row[1]) and ":" in row[2]]
-        last_steps = {
-            job: STATES.get(word)
+        last_failed = {
+            job: state
             for text, word, _, _ in rows
             for job, _, step in [text.rpartition(".")]
-            if step.isdecimal()
+            if step.isdecimal() and (state := STATES.get(word)) is not JobState.COMPLETED
         }
         parts = (
-            (text, _with_step(status(word, code, reason, "sacct"), last_steps.get(text)))
+            (text, _with_step(status(word, code, reason, "sacct"), last_failed.get(text)))
             for text, word, code, reason in rows
             if "." not in text
         )

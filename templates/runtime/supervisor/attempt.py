@@ -48,7 +48,7 @@ class Attempt:
         self.lost: Sequence[str] = ()
         self.rehearsal: "Optional[Rehearsal]" = None
         self._program: Optional[Program] = None
-        self._watcher = Watcher()
+        self._watcher = Watcher({row.role: row.rank for row in reversed(start.job.rows)})
         self._failed_at: Optional[float] = None
 
     def _find_lost(self) -> None:

@@ -6,7 +6,7 @@ the first one alone. Each pattern is what the program of this name was seen to p
 
 import re
 import signal
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Callable, List, Mapping, NamedTuple, Optional, Tuple
 
 MEMORY = (
     "the kernel killed a process for lack of memory (exit code {}); "
@@ -43,6 +43,7 @@ def name_of(number: int) -> str:
 _OWN = re.compile(rb"^(?:[0-9]+: |\[[0-9,]+\]<std(?:out|err)>: ?)?hpcdist: rank ([0-9]+) on ([^ ]+): (.*)$")
 _FIRST = re.compile(rb"^hpcdist: rank ([0-9]+) on ([^ ]+) was the first to fail, with exit code ([0-9]+)$")
 _TOLD = re.compile(rb"^(?:[0-9]+: )?hpcdist: rank ([0-9]+) on ([^ ]+) failed, with exit code ([0-9]+)$")
+_ROLE = re.compile(rb"^hpcdist: a task of (\S+) was the first to fail")
 _LOST = re.compile(rb"^srun: error: Node failure on ([^ ,]+)")
 _OOM = re.compile(rb"error: .*(?:Detected [0-9]+ oom.kill event|OOM Killed|oom_kill)")
 _SRUN = re.compile(
@@ -118,10 +119,12 @@ def _of_pals(line: bytes) -> Optional[Cause]:
 class Watcher:
     """Reads the lines of a launcher.
 
-    ``cause`` is the first failure that it told; ``lost`` has the nodes that failed before.
+    ``cause`` is the first failure that it told; ``lost`` has the nodes that failed before. ``first`` has the
+    first rank of each role: where each role is a step of its own, srun numbers its tasks from 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Mapping[str, int]) -> None:
+        self._first = first
         self.cause: Optional[Cause] = None
         self.memory = False
         self.lost: List[str] = []
@@ -137,6 +140,10 @@ class Watcher:
         found = None if self.lost else self._find(line.rstrip(b"\r\n"))  # what ends then is ended by that
         if found and found.code and not self.cause:
             self.cause = found
+        if self.cause and self.cause.rank is not None and not self.cause.is_told:
+            role = _ROLE.match(line)
+            first = self._first.get(_text(role.group(1)), 0) if role else 0
+            self.cause = self.cause._replace(rank=self.cause.rank + first)
 
     def _find(self, line: bytes) -> Optional[Cause]:
         own = None if _FIRST.match(line) else _OWN.match(line)

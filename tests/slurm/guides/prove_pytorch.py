@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 
 import torch.distributed as dist
 
 ME = {
     "rank": int(os.environ["RANK"]),
-    "role": os.environ["HPCDIST_ROLE"],
+    "role": sys.argv[1],
     "host": socket.gethostname(),
     "cpus": int(os.environ["OMP_NUM_THREADS"]),
     "gpus": len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")),
