@@ -174,6 +174,8 @@ class Places:
         if self.has_gpus:
             own += [] if self.plan.gpus.visibility == "launcher" else [f"gpu={_first_gpu(row)}"]
             own.append(f"count={row.gpus}")
+        if self._gpus_on_node == "on_node" and self.plan.gpus.visibility == "node" and devices.moved(self.plan):
+            own.append(f"on_node={segment.shape.gpus or 1}")
         if self.uses("HPCDIST_PROCESSES"):
             yield f"export HPCDIST_PROCESSES={row.processes}"
         if own:
@@ -271,16 +273,18 @@ class Places:
             share = f" / {row.tasks_per_gpu}" if row.tasks_per_gpu > 1 else ""
             yield Raw(f"gpu=$((HPCDIST_LOCAL_RANK{share} * {row.gpus})) count={row.gpus}")
         yield Raw("# Programs use the device whose number is their rank on the node: it is one of their own.")
-        yield Raw(f"place=$((HPCDIST_LOCAL_RANK % {self._most_seen()}))")
+        yield Raw(f"place=$((HPCDIST_LOCAL_RANK % {self._gpus_on_node}))")
         yield Raw("if ((count && (place < gpu || place >= gpu + count))); then")
         yield Raw("  first=${gpus[gpu]} && gpus[gpu]=${gpus[place]} && gpus[place]=$first")
         yield Raw("fi")
         yield Raw("((count)) || gpus=()")
         yield Raw(f'export {variable} && {variable}=$(IFS=, && echo "${{gpus[*]}}")')
 
-    def _most_seen(self) -> str:
-        counts = {shape.gpus for shape in self.shapes}
-        return str(counts.pop()) if len(counts) == 1 else "${#gpus[@]}"
+    @property
+    def _gpus_on_node(self) -> str:
+        """How many GPUs each node has that has any; the variable of each task where they differ."""
+        counts = {shape.gpus for shape in self.shapes if shape.gpus}
+        return str(counts.pop()) if len(counts) == 1 else "on_node"
 
     def _numbers_of_gpus(self) -> Iterator[Raw]:
         row = self.plan.placement.rows[0]
