@@ -174,7 +174,7 @@ class Places:
         if self.has_gpus:
             own += [] if self.plan.gpus.visibility == "launcher" else [f"gpu={_first_gpu(row)}"]
             own.append(f"count={row.gpus}")
-        if self._gpus_on_node == "on_node" and self.plan.gpus.visibility == "node" and devices.moved(self.plan):
+        if self._moves_gpus and self._gpus_on_node == "on_node":
             own.append(f"on_node={segment.shape.gpus or 1}")
         if self.uses("HPCDIST_PROCESSES"):
             yield f"export HPCDIST_PROCESSES={row.processes}"
@@ -253,7 +253,7 @@ class Places:
         elif visibility == "task":
             first = f"HPCDIST_LOCAL_RANK{share} * {row.gpus}" if self.per_node > 1 else "0"
             yield Raw(f'export {variable} && {variable}=$(IFS=, && echo "${{gpus[*]:{first}:{row.gpus}}}")')
-        elif visibility == "node" and devices.moved(self.plan):
+        elif self._moves_gpus:
             yield from self._reordered()
         elif (
             visibility == "node" and not self.is_uniform and not all(r.gpus for r in self.plan.placement.rows)
@@ -280,7 +280,11 @@ class Places:
         yield Raw("((count)) || gpus=()")
         yield Raw(f'export {variable} && {variable}=$(IFS=, && echo "${{gpus[*]}}")')
 
-    @property
+    @cached_property
+    def _moves_gpus(self) -> bool:
+        return devices.moved(self.plan)
+
+    @cached_property
     def _gpus_on_node(self) -> str:
         """How many GPUs each node has that has any; the variable of each task where they differ."""
         counts = {shape.gpus for shape in self.shapes if shape.gpus}
@@ -292,11 +296,11 @@ class Places:
             yield Raw(f"export HPCDIST_GPUS={','.join(map(str, range(row.gpus)))}")
             return
         first = "gpu" if self.plan.gpus.visibility == "node" else "0"
-        if self.is_uniform and not devices.moved(self.plan):
+        if self.is_uniform and not self._moves_gpus:
             share = f" / {row.tasks_per_gpu}" if row.tasks_per_gpu > 1 else ""
             yield Raw(f"gpu=$((HPCDIST_LOCAL_RANK{share} * {row.gpus})) count={row.gpus}")
         yield Raw(f'export HPCDIST_GPUS && HPCDIST_GPUS=$(seq -s, "$(({first}))" "$(({first} + count - 1))")')
-        if self.plan.gpus.visibility == "node" and devices.moved(self.plan):
+        if self._moves_gpus:
             test = "count && (place < gpu || place >= gpu + count)"
             yield Raw(f'(({test})) && HPCDIST_GPUS=$place${{HPCDIST_GPUS#"$gpu"}}')
 
