@@ -71,7 +71,7 @@ def _read(folders: tuple[Path, ...]) -> Mapping[str, str]:
                         found[str(path)] = file.read_text(encoding="utf-8")
     except OSError as error:
         raise RenderError(f"{error.filename}: {error.strerror}") from error
-    return {**found, LIST: listed(found)}
+    return {**found, LIST: listed({f"runtime/{name}": text for name, text in found.items()})}
 
 
 def listed(texts: Mapping[str, str]) -> str:

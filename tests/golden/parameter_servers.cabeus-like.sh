@@ -129,6 +129,10 @@ end_all() { kill -s TERM -- "${pids[@]/#/-}" 2>/dev/null; }
 
 pids=() code=0 over='' left=1
 exec 4<> <(:) # bash itself may lose an exit code when a signal comes
+for name in TERM HUP USR1 USR2; do
+  # shellcheck disable=SC2064 # the signal's name is that of now
+  trap "kill -s $name -- \${pids[*]/#/-} 2>/dev/null" "$name"
+done
 set -m
 begin master mpirun -np 1 --hostfile "$hostfile_master" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" \
   --map-by slot --bind-to none "${exports[@]}" bash -c "$(declare -f task); task master"
@@ -137,10 +141,6 @@ begin worker mpirun -np 2 --hostfile "$hostfile_worker" --prefix "$(dirname "$(d
 begin ps mpirun -np 1 --hostfile "$hostfile_ps" --prefix "$(dirname "$(dirname "$(type -P mpirun)")")" --map-by slot \
   --bind-to none "${exports[@]}" bash -c "$(declare -f task); task ps"
 set +m
-for name in TERM HUP USR1 USR2; do
-  # shellcheck disable=SC2064 # the signal's name is that of now
-  trap "kill -s $name -- ${pids[*]/#/-} 2>/dev/null" "$name"
-done
 # The job is over when master ended well, or when one fails.
 while :; do
   alive=$(kill -0 "${pids[@]}" 2>/dev/null && echo yes)

@@ -123,16 +123,17 @@ task() {
     [[ $1 != TERM ]] || told+=" $below"
   }
   exec 4<> <(:) # where its end is told: bash may lose an exit code when a signal comes
+  started=
+  trap 'pass_on TERM' TERM
+  trap 'pass_on HUP' HUP
+  trap 'pass_on USR1' USR1
+  trap 'pass_on USR2' USR2
   (
     trap : TERM HUP USR1 USR2 # the program gets them, too
     bash -c "$1" 4>&-
     echo "$?" >&4
   ) <&0 &
   started=$!
-  trap 'pass_on TERM' TERM
-  trap 'pass_on HUP' HUP
-  trap 'pass_on USR1' USR1
-  trap 'pass_on USR2' USR2
   while kill -0 "$started" 2>/dev/null; do wait "$started"; done
   # A shell may end before what it has started, which Slurm would kill with this one.
   # shellcheck disable=SC2086 # these are words

@@ -17,8 +17,7 @@ from tests.experiments import environment, resources
 from tests.plans import TESTBED, changed, planned
 from tests.script.jobs import BASH, ONE_PROCESS, started, write
 
-CHANGED = "RUN/runtime was changed or cut short: submit the experiment again"
-JOB_CHANGED = "RUN/job.sh or its plan was changed or cut short: submit the experiment again"
+CHANGED = "RUN was changed or cut short{}: submit the experiment again"
 ABSENT = "HOST has no RUN/runtime; is its file system mounted there?"
 
 
@@ -26,7 +25,7 @@ def test_their_list_has_the_digest_of_each() -> None:
     own = {**runtime.files()}
     lines = own.pop(runtime.LIST).splitlines()
     assert lines == [
-        f"{hashlib.sha256(text.encode()).hexdigest()}  {name}" for name, text in sorted(own.items())
+        f"{hashlib.sha256(text.encode()).hexdigest()}  runtime/{name}" for name, text in sorted(own.items())
     ]
     assert {"__main__.py", "supervise.sh", "unsupervised.sh", "packed.py", "elastic.py"} <= own.keys()
     assert {"supervisor/main.py", "supervisor/step.sh", "python/hpcdist_tracking.py"} <= own.keys()
@@ -51,15 +50,15 @@ def test_what_a_job_needs_the_supervisor_for(data: dict[str, Any], what: str) ->
     [
         ("rm -r runtime", ABSENT),
         ("rm runtime/supervise.sh", ABSENT),
-        ("rm runtime/files", CHANGED),
-        ("rm runtime/supervisor/clock.py", CHANGED),
-        ("rm runtime/python/hpcdist_tracking.py", CHANGED),
-        ("echo >>runtime/supervisor/main.py", CHANGED),
-        ("truncate -s -1 runtime/unsupervised.sh", CHANGED),
-        ("echo >>runtime/packed.py; cd runtime; sha256sum packed.py >files", CHANGED),
-        ("sed -i '/^pids=()/,$d' job.sh", JOB_CHANGED),
-        ("truncate -s 100 plan.json", JOB_CHANGED),
-        ("rm job.sum", JOB_CHANGED),
+        ("rm runtime/files", CHANGED.format(" (runtime/files)")),
+        ("rm runtime/supervisor/clock.py", CHANGED.format(" (runtime/supervisor/clock.py)")),
+        ("rm runtime/python/hpcdist_tracking.py", CHANGED.format(" (runtime/python/hpcdist_tracking.py)")),
+        ("echo >>runtime/supervisor/main.py", CHANGED.format(" (runtime/supervisor/main.py)")),
+        ("truncate -s -1 runtime/unsupervised.sh", CHANGED.format(" (runtime/unsupervised.sh)")),
+        ("echo >>runtime/packed.py; cd runtime; sha256sum packed.py >files", CHANGED.format(" (runtime/files)")),
+        ("sed -i '/^pids=()/,$d' job.sh", CHANGED.format(" (job.sh)")),
+        ("truncate -s 100 plan.json", CHANGED.format(" (plan.json)")),
+        ("rm job.sum", CHANGED.format("")),
     ],
 )
 def test_nothing_runs_where_a_file_is_absent_or_was_changed(tmp_path: Path, changes: str, says: str) -> None:

@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import time
-import traceback
 from typing import List, Optional
 
 from . import batch, launching, nodes, progress, restarts
@@ -87,6 +86,8 @@ class Course:
             say(str(error))
             code = error.code
         except Exception:  # noqa: BLE001 - a fault of ours must not look like an end of the program
+            import traceback  # here alone: each import is time before the program
+
             say(traceback.format_exc())
         return self.finish(code)
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 import time
 from contextlib import suppress
 from shlex import quote
@@ -202,6 +201,8 @@ class Steps:
         if self._bad is not None:
             return self._bad
         file = self._start.write("variables.sh", _LINES.format(self._lines))
+        import tempfile  # here alone: each import is time before the program
+
         with tempfile.TemporaryFile() as out:  # no pipe: a line may leave a process behind
             code = Running([["bash", file]], environment, out, None).wait(self._tick)
             out.seek(0)
