@@ -18,6 +18,7 @@ from tests.plans import TESTBED, changed, planned
 from tests.script.jobs import BASH, ONE_PROCESS, started, write
 
 CHANGED = "RUN was changed or cut short{}: submit the experiment again"
+FILES_CHANGED = CHANGED.format(" (runtime/files)")
 ABSENT = "HOST has no RUN/runtime; is its file system mounted there?"
 
 
@@ -50,12 +51,12 @@ def test_what_a_job_needs_the_supervisor_for(data: dict[str, Any], what: str) ->
     [
         ("rm -r runtime", ABSENT),
         ("rm runtime/supervise.sh", ABSENT),
-        ("rm runtime/files", CHANGED.format(" (runtime/files)")),
+        ("rm runtime/files", FILES_CHANGED),
         ("rm runtime/supervisor/clock.py", CHANGED.format(" (runtime/supervisor/clock.py)")),
         ("rm runtime/python/hpcdist_tracking.py", CHANGED.format(" (runtime/python/hpcdist_tracking.py)")),
         ("echo >>runtime/supervisor/main.py", CHANGED.format(" (runtime/supervisor/main.py)")),
         ("truncate -s -1 runtime/unsupervised.sh", CHANGED.format(" (runtime/unsupervised.sh)")),
-        ("echo >>runtime/packed.py; cd runtime; sha256sum packed.py >files", CHANGED.format(" (runtime/files)")),
+        ("echo >>runtime/packed.py; cd runtime; sha256sum packed.py >files", FILES_CHANGED),
         ("sed -i '/^pids=()/,$d' job.sh", CHANGED.format(" (job.sh)")),
         ("truncate -s 100 plan.json", CHANGED.format(" (plan.json)")),
         ("rm job.sum", CHANGED.format("")),

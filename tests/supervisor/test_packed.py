@@ -63,7 +63,7 @@ class Workers:
         self.folder, self.words, self.start = folder, words, Start(read(str(run)), "9", "")
         self.start.open()
         self.start.nodes = ["localhost"]
-        self.start.restarts = [(one.what, one.job_id) for one in self.start.events()].count(("started", "9"))
+        self.start.restarts = [one.what for one in self.start.own_events()].count("started")
         self.start.log("started", self.start.restarts)
         packed.begin(self.start, System(os.environ, self.start.job))
         self.start.write_nodes()

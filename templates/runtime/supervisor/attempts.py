@@ -17,6 +17,7 @@ from typing import IO, Callable, List, Optional
 
 from . import progress, restarts
 from .batch import System
+from .events import plain_id
 from .restarts import Ended, Next
 from .start import Failed, Start, append, say, unwritten
 
@@ -180,7 +181,7 @@ class Attempts:
         """Log that nothing is left to do, and the last end if its script was killed before it could."""
         say(f"nothing is left to do: the last attempt was over ({reason})")
         job, _, _ = self._claim(self.count() - 1)
-        if job and not any(event.what == "over" and event.job_id == job for event in self.start.events()):
+        if job and plain_id(job) not in {event.job_id for event in self.start.events() if event.what == "over"}:
             self._log("over", restarts.word(reason), job)
         self._log("skipped")
         return code

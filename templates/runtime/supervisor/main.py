@@ -105,8 +105,7 @@ class Course:
 
             self.kept = trials.kept(self.job)
         if not is_new:  # of many trials each would read all of the log
-            mine = (event for event in start.events() if event.job_id == start.id)
-            start.restarts = sum(event.what == "started" for event in mine)
+            start.restarts = sum(event.what == "started" for event in start.own_events())
         try:
             start.log("started", start.restarts)
         except OSError as error:
@@ -169,7 +168,7 @@ class Course:
         self.start.attempt = max(0, self.attempts.count() - (over is not None))
         if over is not None:
             follows = self.job.policy is not None and self.job.policy.by == restarts.FOLLOW
-            if not was_finishing(self.start.events(), self.start.id, follows=follows):
+            if not was_finishing(self.start.events() if follows else self.start.own_events()):
                 return over
             say("the steps after the program had not ended; they run again")
             return steps.after(over, self.start.environment(self.environment))

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Dict, List, Mapping, Optional, Sequence, TextIO
 
-from .events import Event, read
+from .events import Event, plain_id, read
 from .job import Job
 
 _OF_ANOTHER = re.compile(
@@ -164,6 +164,11 @@ class Start:
                 return read(file.read())
         except FileNotFoundError:
             return ()
+
+    def own_events(self) -> "Sequence[Event]":
+        """Return those of this job, or element, in all its starts."""
+        own = plain_id(self.id)
+        return [event for event in self.events() if event.job_id == own]
 
     def write(self, name: str, text: str) -> str:
         """Write a file of the job whole: what an earlier start wrote may still be read. Return its path."""

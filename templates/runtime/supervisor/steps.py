@@ -59,10 +59,10 @@ def nodes_of(steps: Sequence[Step], place: int, nodes: int) -> Tuple[int, int]:
     return (nodes - 1 if steps[place].on == "last_node" else 0), nodes - 1
 
 
-def was_finishing(events: Iterable[Event], job: str, *, follows: bool) -> bool:
-    """Whether an earlier start of this job, or the job that it follows, was lost in its last steps."""
-    own = (event.what for event in events if follows or event.job_id == job)
-    return [what for what in own if what in ("finishing", "ended", "cancelled")][-1:] == ["finishing"]
+def was_finishing(events: Iterable[Event]) -> bool:
+    """Whether an earlier start, whose events are among these, was lost in its last steps."""
+    ends = [event.what for event in events if event.what in ("finishing", "ended", "cancelled")]
+    return ends[-1:] == ["finishing"]
 
 
 class Running:
