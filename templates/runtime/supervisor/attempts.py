@@ -181,7 +181,8 @@ class Attempts:
         """Log that nothing is left to do, and the last end if its script was killed before it could."""
         say(f"nothing is left to do: the last attempt was over ({reason})")
         job, _, _ = self._claim(self.count() - 1)
-        if job and plain_id(job) not in {event.job_id for event in self.start.events() if event.what == "over"}:
+        over = {event.job_id for event in self.start.events() if event.what == "over"}
+        if job and plain_id(job) not in over:
             self._log("over", restarts.word(reason), job)
         self._log("skipped")
         return code
