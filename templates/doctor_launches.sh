@@ -9,8 +9,7 @@ launch_part() { # a launcher takes the place of its shell
 }
 launch_again() {
   local setting
-  export HPCDIST_LAUNCH=$1 HPCDIST_SEED=$2
-  for setting in "${@:3}"; do
+  for setting in "HPCDIST_LAUNCH=$1" "HPCDIST_SEED=$2" "${@:3}"; do
     export "${setting?}"
     case $(declare -p exports 2>/dev/null) in # what mpirun passes on
     "declare -a "*) exports+=(-x "${setting%%=*}") ;;
