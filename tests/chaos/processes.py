@@ -11,8 +11,11 @@ from typing import Final, NamedTuple
 
 _KINDS: Final = {
     "program": re.compile(r"bash trial\.sh|\S*python\S* training\.py "),
-    "worker": re.compile(r"bash -c trap hpcdist_ended_by"),
-    "script": re.compile(r"bash -- |\S+ -l \S+/SC $|bash \S+\.script $"),
+    "worker": re.compile(r"\S*bash -c task ?\(\)"),
+    "script": re.compile(  # or what supervises it, in its place
+        r"bash -- |\S+ -l \S+/SC $|bash \S+\.script $|\S*bash \S+/job(\.\d+)?\.sh |\S*python\S* -ISB \S+/runtime "
+    ),
+    "attempt": re.compile(r"\S*bash \S+/supervisor/attempt\.sh "),
     "launcher": re.compile(r"mpirun"),
 }
 _MARKS: Final = re.compile(rb"(?:^|\0)(HPCDIST_TOKEN|PBS_JOBID|LSB_JOBID)=([^\0]*)")
