@@ -168,7 +168,7 @@ hpcdist_add() {
   hpcdist_new=$1/.adding-$hpcdist_mark
   umask 077
   if hpcdist_problem=$(mkdir "$hpcdist_new" 2>&1) && hpcdist_unpack "$hpcdist_new" "$2" &&
-    hpcdist_problem=$({ mv "$hpcdist_new"/* "$1" && cd "$1" && { grep -qxF "$3" events || hpcdist_go_on "$3"; }; } 2>&1); then
+    hpcdist_problem=$({ rm -rf "$1/runtime" && mv "$hpcdist_new"/* "$1" && cd "$1" && { grep -qxF "$3" events || hpcdist_go_on "$3"; }; } 2>&1); then
     hpcdist_print received
   else
     hpcdist_print unwritten "$hpcdist_problem"

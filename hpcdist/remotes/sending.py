@@ -98,7 +98,7 @@ def add(channel: Channel, run: Run, event: Event) -> None:
     """
     new = [job.directory for job in run.jobs if not job.job]
     files = ("plan.json", "job.sh", "setup.sh", "job.sum")  # `renderer.files_of_job`
-    names = {one.own(name) for one in new for name in files}
+    names = {"runtime", *(one.own(name) for one in new for name in files)}  # that of another version, too
     log = f"{event.what} {event.job_id} {event.at} {event.value}"
     line = program.call("hpcdist_add", run.record.there, run.record.token, log)
     _sent(channel, run, line, lambda path: path.name in names)

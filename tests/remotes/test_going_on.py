@@ -22,6 +22,9 @@ def test_a_run_there_is_resumed_until_it_has_completed(here: Laptop) -> None:
     (here.work / "train.sh").write_text(ADD)
     here.write("train", "bash train.sh", code="snapshot")
     here.hpcdist("submit", "train.yml", "--on", "box", "--wait", code=1)
+    for runs in (here.there, here.work / "runs"):  # as if an older version had written them
+        with (runs / "train-1/runtime/files").open("a") as file:
+            file.write("\n")
     assert here.json("resume", "train-1")[0]["name"] == "train-1"
     assert here.json("wait", "train-1")[0]["state"] == "failed"
     program = "run = hpcdist.find_run('train-1').resume(); print(run.name, run.wait().state.value)"
