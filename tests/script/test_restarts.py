@@ -206,6 +206,19 @@ def test_exit_code_0_after_term_is_no_success(
     assert "ended with exit code 0 when it was told to end" in out
 
 
+@pytest.mark.parametrize("name", ["TERM", "HUP"])
+def test_exit_code_0_after_such_a_notice_is_no_success(tmp_path: Path, name: str) -> None:
+    """Hugging Face's Trainer saves at TERM, and ends well."""
+    cmd = f"trap 'exit 0' {name}; echo up; while :; do sleep 0.1; done"
+    data = {"environment": {"restart": {"signal": name}}, "batch": {"walltime": "1h"}}
+    with started(tmp_path, run={"cmd": cmd}, **data) as job:
+        assert job.stdout is not None
+        assert any(line == "up\n" for line in job.stdout)
+        job.send_signal(signal.SIGURG)
+        out, _ = job.communicate(timeout=60)
+    assert (job.returncode, events(tmp_path)[1:3]) == (143, [("notice", name), ("timeout", "0")]), out
+
+
 FILLED = """\
 cp -r "$0" copy && mount -t tmpfs -o size=900k none "$0" && cd "$0" && cp -r ../copy/run . && bash run/job.sh
 echo "$?" >../ends

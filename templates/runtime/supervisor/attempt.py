@@ -205,6 +205,7 @@ class Attempt:
 
     def notify(self, name: str) -> None:
         """Send the program a signal that nobody else has sent."""
+        self.sent_term = self.sent_term or name in ("TERM", "HUP")
         by_flux = self.job.launcher == "flux" and name.startswith("USR")  # which passes these on by itself
         if not ((self._by_srun or by_flux) and self.batch.signal_tasks(name)):
             self._send(getattr(signal, f"SIG{name}"))
@@ -280,7 +281,6 @@ class Attempt:
             self.start.log("notice", policy.signal)
             self.notify(policy.signal)
         elif what == clock.END:
-            self.sent_term = True
             self.notify("TERM")
         elif self._program is not None:
             if self._by_srun:
