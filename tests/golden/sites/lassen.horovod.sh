@@ -47,7 +47,9 @@ task() {
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
-  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
+  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
+  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
+  trap - TERM INT HUP USR1 USR2
   exec python train.py
 }
 
