@@ -274,3 +274,18 @@ def test_the_ranks_of_a_node_are_signalled_and_nothing_else(tmp_path: Path) -> N
         process.kill()
         process.communicate()
     assert over == [-10, -10, -10, None]
+
+
+def test_of_an_elastic_rank_its_program_is_signalled_alone(tmp_path: Path) -> None:
+    """Horovod starts each by a shell, and the run's file stays above the program."""
+    failure = tmp_path / "failure.0.0"
+    elastic = Path(ranks.__file__).parents[1] / "elastic.py"
+    program = f"""'{sys.executable}' '{elastic}' rank bash -c 'trap "exit 3" USR1; echo up; while :; do sleep 0.1; done'"""
+    environment = {**os.environ, "HPCDIST_FAILURE": str(failure), "HOROVOD_RANK": "0"}
+    words = ["bash", "-c", f"{program}; echo ended $?"]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "up\n"
+        subprocess.run([sys.executable, "-ISB", ranks.__file__, "signal", str(failure), "10"], check=True)
+        assert shell.stdout.read() == "ended 3\n"
+    assert failure.read_text() == f"3 0 {os.uname().nodename}\n"

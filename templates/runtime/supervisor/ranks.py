@@ -44,16 +44,24 @@ def chosen(there: Sequence[Process], kind: str, part: float) -> List[Process]:
     return [process for process in there if kind == "node" or process.rank in own]
 
 
-def processes(failure: str, folder: str, mode: str) -> Iterator[Process]:
-    """Yield the processes of ranks on this node."""
+def of_attempt(failure: str) -> Iterator[Tuple[int, Mapping[str, str]]]:
+    """Yield the processes of the attempt on this node, with their variables."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):  # it is another user's, or has ended
             with open(f"/proc/{pid}/environ", "rb") as file:
                 items = [os.fsdecode(item).partition("=") for item in file.read().split(b"\0")]
             environment = {name: value for name, _, value in items}
-            rank = rank_of(environment, mode) if environment.get("HPCDIST_FAILURE") == failure else None
+            if environment.get("HPCDIST_FAILURE") == failure:
+                yield int(pid), environment
+
+
+def processes(failure: str, folder: str, mode: str) -> Iterator[Process]:
+    """Yield the processes of ranks on this node."""
+    for pid, environment in of_attempt(failure):
+        rank = rank_of(environment, mode)
+        with suppress(OSError):
             if rank:
-                yield Process(int(pid), rank, _has_open(f"/proc/{pid}/fd", folder + "/"))
+                yield Process(pid, rank, _has_open(f"/proc/{pid}/fd", folder + "/"))
 
 
 def _has_open(files: str, start: str) -> bool:
@@ -78,12 +86,20 @@ def main(kind: str, failure: str, folder: str, seed: str, mode: str) -> None:
 
 def send(failure: str, number: str) -> None:
     """Signal the program of each rank here, and not what it has started: launchers do the same."""
-    pids = {process.pid for process in processes(failure, "/", "tasks")}
-    for pid in pids:
-        path = f"/proc/{pid}/stat"
-        with suppress(OSError, IndexError), open(path, encoding="utf-8", errors="replace") as file:
-            if int(file.read().rpartition(") ")[2].split()[1]) not in pids:
+    there = dict(of_attempt(failure))
+    ranks = {pid for pid, environment in there.items() if rank_of(environment, "tasks")}
+    elastic = {pid for pid in there if b"/elastic.py\0rank\0" in _read(pid, "cmdline")}  # each starts a program
+    for pid in there:
+        parent = int((_read(pid, "stat").rpartition(b") ")[2].split() + [b"", b"0"])[1])
+        if parent in elastic or (pid in ranks and parent not in ranks):
+            with suppress(OSError):
                 os.kill(pid, int(number))
+
+
+def _read(pid: int, name: str) -> bytes:
+    with suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+    return b""
 
 
 if __name__ == "__main__":
