@@ -13,7 +13,8 @@ _KINDS: Final = {
     "program": re.compile(r"bash trial\.sh|\S*python\S* training\.py "),
     "worker": re.compile(r"\S*bash -c task ?\(\)"),
     "script": re.compile(  # or what supervises it, in its place
-        r"bash -- |\S+ -l \S+/SC $|bash \S+\.script $|\S*bash \S+/job(\.\d+)?\.sh |\S*python\S* -ISB \S+/runtime "
+        r"bash -- |\S+ -l \S+/SC $|bash \S+\.script $|\S*bash \S+/job(\.\d+)?\.sh "
+        r"|\S*python\S* -ISB \S+/runtime "
     ),
     "attempt": re.compile(r"\S*bash \S+/supervisor/attempt\.sh "),
     "launcher": re.compile(r"mpirun"),

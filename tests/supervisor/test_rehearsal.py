@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -280,7 +281,8 @@ def test_of_an_elastic_rank_its_program_is_signalled_alone(tmp_path: Path) -> No
     """Horovod starts each by a shell, and the run's file stays above the program."""
     failure = tmp_path / "failure.0.0"
     elastic = Path(ranks.__file__).parents[1] / "elastic.py"
-    program = f"""'{sys.executable}' '{elastic}' rank bash -c 'trap "exit 3" USR1; echo up; while :; do sleep 0.1; done'"""
+    cmd = "trap 'exit 3' USR1; echo up; while :; do sleep 0.1; done"
+    program = shlex.join([sys.executable, "-ISB", str(elastic), "rank", "bash", "-c", cmd])
     environment = {**os.environ, "HPCDIST_FAILURE": str(failure), "HOROVOD_RANK": "0"}
     words = ["bash", "-c", f"{program}; echo ended $?"]
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as shell:

@@ -7,6 +7,7 @@ for all ranks, else ``rank`` for any of them, and ``write`` for one that has a c
 
 import os
 import random
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -15,6 +16,8 @@ from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tupl
 Rank = Tuple[bool, int]
 """Whether an agent such as torchrun, or the command, has started it; its number."""
 
+_ELASTIC = re.compile(rb"[^\0]+\0-ISB\0[^\0]+/elastic\.py\0rank\0")
+"""The command line of what starts the program of an elastic rank; horovodrun has it in its own."""
 _LAUNCHERS = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
@@ -88,9 +91,10 @@ def send(failure: str, number: str) -> None:
     """Signal the program of each rank here, and not what it has started: launchers do the same."""
     there = dict(of_attempt(failure))
     ranks = {pid for pid, environment in there.items() if rank_of(environment, "tasks")}
-    elastic = {pid for pid in there if b"/elastic.py\0rank\0" in _read(pid, "cmdline")}  # each starts a program
+    elastic = {pid for pid in there if _ELASTIC.match(_read(pid, "cmdline"))}
     for pid in there:
-        parent = int((_read(pid, "stat").rpartition(b") ")[2].split() + [b"", b"0"])[1])
+        stat = [*_read(pid, "stat").rpartition(b") ")[2].split(), b"", b"0"]
+        parent = int(stat[1])
         if parent in elastic or (pid in ranks and parent not in ranks):
             with suppress(OSError):
                 os.kill(pid, int(number))
