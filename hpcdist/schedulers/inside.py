@@ -23,6 +23,12 @@ def by_ssh(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Iterator[Co
     shell there, which may be csh, gets one line that every shell reads alike.
     """
     line = line_of(words)
-    options = ("-o", "ConnectTimeout=20", "-q", *(["-t"] if terminal else ["-o", "BatchMode=yes"]))
+    options = (
+        "-o",
+        "ConnectTimeout=20",
+        "-o",
+        "LogLevel=ERROR",
+        *(["-t"] if terminal else ["-o", "BatchMode=yes"]),
+    )
     for name in nodes.names:
         yield Command(("ssh", *options, "--", name, line), keep_environment=("LC_ALL",))

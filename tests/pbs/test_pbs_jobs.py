@@ -89,6 +89,40 @@ def test_a_job_is_cancelled_while_it_runs(person: Person) -> None:
     assert record(person, "long-1") == {"job": "1000.fakepbs", "state": "cancelled", "exit_code": 143}
 
 
+SAVES = """\
+import os, signal, sys, time
+def save(*_):
+    time.sleep(0.7)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+open(f"begun.{os.environ['HPCDIST_RANK']}", "w").close()
+time.sleep(60)
+"""
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("by", ["submitted", "rendered"])
+def test_ranks_of_mpirun_save_after_qdel(person: Person, by: str) -> None:
+    """PBS signals all processes of the job; at a second TERM mpirun would end without its ranks."""
+    (person.directory / "program.py").write_text(SAVES)
+    file = person.write("saves", f"{sys.executable} program.py", 1)
+    data = yaml.safe_load(file.read_text())
+    data["environment"]["resources"] = {"cpu": {"requests": 2}}
+    data["batch"] |= {"launcher": "mpirun", "nodes": 1}
+    del data["backend"]
+    file.write_text(yaml.safe_dump(data))
+    if by == "submitted":
+        output(person.hpcdist("submit", file))
+    else:
+        (person.directory / "job.sh").write_text(output(person.hpcdist("render", file)))
+        assert person.run("qsub", "-j", "oe", "-o", "log", "job.sh").returncode == 0
+    log = person.directory / ("runs/saves-1/logs/job.out" if by == "submitted" else "log")
+    until(lambda: len([*person.directory.glob("begun.*")]) == 2, "both ranks", 30)
+    assert person.run("qdel", "1000.fakepbs").returncode == 0
+    until(lambda: log.exists() and log.read_text().count("saved") == 2, "both ranks to save", 20)
+
+
 def test_a_job_that_can_never_run_says_so_and_is_cancelled(person: Person) -> None:
     output(person.hpcdist("submit", person.write("big", "true", workers=9)))
     for _ in range(50):

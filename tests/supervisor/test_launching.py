@@ -18,7 +18,7 @@ import sys
 from supervisor.causes import Watcher
 from supervisor.launching import Program, Signals, attempt
 program = None
-def arrived(number):
+def arrived(number, own):
     program.send(number)
 signals = Signals(arrived)
 program = Program(["bash", "-c", sys.argv[1]], None, group={group}, reads={reads})

@@ -25,6 +25,8 @@ _REPORTING = frozenset(
 
 _GRACE = 10.0
 _ASK_AGAIN = 30.0
+_SAVES = 60.0
+"""Seconds that the other ranks of an elastic training have to save."""
 _LAST_SIGNALLED = 254
 """Exit codes from `SIGNALLED` to this one tell the signal that ended a program."""
 
@@ -196,11 +198,11 @@ class Attempt:
 
     # --- Signals
 
-    def arrived(self, number: int) -> None:
-        """Pass on a signal of the batch system; where Slurm ends the job, it signals the tasks itself."""
+    def arrived(self, number: int, own: bool) -> None:
+        """Pass on a signal of the batch system; where Slurm or PBS ends the job, it signals the tasks itself."""
         if self._by_srun and (number != signal.SIGTERM or not self.batch.ending()):
             self.batch.signal_tasks(name_of(number))
-        elif not self._by_srun:
+        elif not self._by_srun and (own or not self.batch.signals_all):
             self._send(number)
 
     def notify(self, name: str) -> None:
@@ -247,6 +249,8 @@ class Attempt:
         own, now = self._clock, time.time()
         if self._ends_others and not (self.at_limit or self.signals.told):
             self._end_others(now)
+        if self.job.elastic and self.at_limit:
+            self._end_elastic(now)
         if own is None:
             return
         if own.near(now) and now - self._asked >= _ASK_AGAIN:  # the limit may have been put off meanwhile
@@ -272,6 +276,14 @@ class Attempt:
         elif self._failed_at and now - self._failed_at > _GRACE:
             self._failed_at = now
             self.batch.signal_tasks("KILL")
+
+    def _end_elastic(self, now: float) -> None:
+        """End horovodrun some time after a rank has ended at the notice: it may wait for nodes, or for ever."""
+        if self._failed_at is None and os.path.exists(self.start.failure):
+            self._failed_at = now
+        elif self._failed_at and self._program and now - self._failed_at > _SAVES:
+            self._failed_at = now
+            self._program.send(signal.SIGTERM)
 
     def ring(self, what: str) -> None:
         """Do what is due: give notice, end the program, or kill it."""

@@ -151,6 +151,9 @@ class System:
     canceller: Tuple[str, ...] = ()
     """The words that cancel the job whose id follows them."""
 
+    signals_all = False
+    """Whether what it sends to the job reaches every process on this host, and the launcher with them."""
+
     def __init__(self, environment: Mapping[str, str], job: Job, ask: Ask = ask) -> None:
         """Raise LookupError, with a sentence, where the variables of the batch system are not there."""
         self.environment = environment

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .causes import Cause, Watcher
 
@@ -33,14 +33,15 @@ class Outcome(NamedTuple):
 class Signals:
     """The signals that this process gets from the batch system: each is passed on, once.
 
-    ``told``: whether the job was told to end. ``send`` passes a signal on to the program, by its name.
+    ``told``: whether the job was told to end. ``arrived`` gets each, and whether it is one of ours, which
+    nobody else sends to the program.
     """
 
-    def __init__(self, arrived: "Callable[[int], None]", *, terminal: bool = False) -> None:
+    def __init__(self, arrived: "Callable[[int, bool], None]", *, terminal: bool = False) -> None:
         self.told = False
         self._limit = self._bell = False
         self._arrived = arrived
-        self.pending: List[int] = []
+        self.pending: List[Tuple[int, bool]] = []
         for number in (*TOLD, *_TO_TERM, *_PASSED):
             signal.signal(number, self._got)
         # The keys of a terminal are for the program there.
@@ -57,15 +58,18 @@ class Signals:
         return bell
 
     def _got(self, number: int, _: Any) -> None:
+        self._note(number, own=False)
+
+    def _note(self, number: int, *, own: bool) -> None:
         if number in _TO_TERM:
             self._limit = self._limit or number == signal.SIGALRM
             number = signal.SIGTERM
         self.told = self.told or number in TOLD
-        self.pending.append(number)  # not here: this may be in the midst of anything
+        self.pending.append((number, own))  # not here: this may be in the midst of anything
 
     def tell(self) -> None:
         """End the job as TERM does."""
-        self._got(signal.SIGTERM, None)
+        self._note(signal.SIGTERM, own=True)
 
     def take_limit(self) -> bool:
         """Return whether ALRM has come, which Flux sends at the time limit; once."""
@@ -75,7 +79,7 @@ class Signals:
     def deliver(self) -> None:
         """Pass on what has arrived."""
         while self.pending:
-            self._arrived(self.pending.pop(0))
+            self._arrived(*self.pending.pop(0))
 
 
 class Program:

@@ -261,12 +261,12 @@ class Course:
 
     # --- Signals
 
-    def arrived(self, number: int) -> None:
+    def arrived(self, number: int, own: bool) -> None:
         """Pass on a signal of the batch system's; at its time limit the job may go into the queue at once."""
         if self.signals.take_limit() and self.job.scheduler == "flux":
             self.start.log("timeout")
         if self.attempt is not None:
-            self.attempt.arrived(number)
+            self.attempt.arrived(number, own)
         if self.signals.told and not self.late:
             self.meet_limit()
 

@@ -418,7 +418,10 @@ def destinations(record: Record, number: str) -> tuple[Path, Path]:
 
 
 def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
-    """Wait for the script; after its walltime, or qdel, all of it gets TERM, and KILL three seconds later."""
+    """Wait for the script; after its walltime, or qdel, all of it gets TERM, and KILL three seconds later.
+
+    What outlives the script has until then, too (OpenPBS 23.06.06 was seen to give it its kill_delay, 10 s).
+    """
     parts = [int(part) for part in record["resources"].get("walltime", "100000000").split(":")]
     limit = sum(part * 60**power for power, part in enumerate(reversed(parts)))
     began, told, over = time.monotonic(), 0.0, False
@@ -431,18 +434,24 @@ def ended(number: str, record: Record, process: subprocess.Popen[bytes]) -> int:
         elif told and now - told > 3:
             signal_session(process.pid, signal.SIGKILL)
         time.sleep(0.05)
+    while told and time.monotonic() - told < 3 and signal_session(process.pid, 0):
+        time.sleep(0.05)
     signal_session(process.pid, signal.SIGKILL)
     if over:
         return -29
     return 256 - process.returncode if process.returncode < 0 else process.returncode
 
 
-def signal_session(session: int, number: int) -> None:
+def signal_session(session: int, number: int) -> bool:
+    """Signal its processes; return whether there are any."""
+    found = False
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             # Any process of the machine is read, and a name of 15 bytes may end within a character.
             if int((process / "stat").read_bytes().rpartition(b")")[2].split()[3]) == session:
                 os.kill(int(process.name), number)
+                found = True
+    return found
 
 
 def deliver(folder: Path, output: Path, error: Path, *, direct: bool) -> bool:
