@@ -7,7 +7,7 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 79_390,
+    "lines of the package": 79_410,
     "files of the package": 620,
     "import lines, % of those that are not blank": 10.1,
     "modules that one other imports": 166,
@@ -17,10 +17,10 @@ LIMITS: Final = {
     "arrows between rooms": 243,
     "floors": 16,
     "lines of templates: job templates": 1_170,
-    "lines of templates: supervisor": 5_450,
+    "lines of templates: supervisor": 5_510,
     "lines of templates: modules for programs": 1_510,
     "lines of templates: report": 889,
-    "words of docs": 108_811,
+    "words of docs": 108_900,
     "verbs": 36,
     "options of verbs": 259,
 }

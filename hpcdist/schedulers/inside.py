@@ -23,12 +23,7 @@ def by_ssh(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Iterator[Co
     shell there, which may be csh, gets one line that every shell reads alike.
     """
     line = line_of(words)
-    options = (
-        "-o",
-        "ConnectTimeout=20",
-        "-o",
-        "LogLevel=ERROR",
-        *(["-t"] if terminal else ["-o", "BatchMode=yes"]),
-    )
+    own = ["-t"] if terminal else ["-o", "BatchMode=yes"]
+    options = ("-o", "ConnectTimeout=20", "-o", "LogLevel=ERROR", *own)  # not -q: a refusal is to be read
     for name in nodes.names:
         yield Command(("ssh", *options, "--", name, line), keep_environment=("LC_ALL",))

@@ -80,9 +80,9 @@ def test_flux_proxy_hands_one_line_to_the_users_shell(shell: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["pbs", "sge"])
 def test_ssh_where_nothing_is_started_from_outside(name: str) -> None:
     one, other = argv(name, TWO)
-    assert one[:-2] == ("ssh", "-o", "ConnectTimeout=20", "-q", "-o", "BatchMode=yes", "--")
+    assert one[:-2] == ("ssh", "-o", "ConnectTimeout=20", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "--")
     assert (one[-2], other[-2], one[-1]) == ("n1", "n4", other[-1])
-    assert argv(name, TWO, terminal=True)[0][4] == "-t"
+    assert argv(name, TWO, terminal=True)[0][5] == "-t"
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh", "tcsh"])

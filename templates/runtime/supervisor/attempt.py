@@ -199,7 +199,7 @@ class Attempt:
     # --- Signals
 
     def arrived(self, number: int, own: bool) -> None:
-        """Pass on a signal of the batch system; where Slurm or PBS ends the job, it signals the tasks itself."""
+        """Pass on a signal of the batch system, unless it sends it to the tasks itself."""
         if self._by_srun and (number != signal.SIGTERM or not self.batch.ending()):
             self.batch.signal_tasks(name_of(number))
         elif not self._by_srun and (own or not self.batch.signals_all):
@@ -278,7 +278,7 @@ class Attempt:
             self.batch.signal_tasks("KILL")
 
     def _end_elastic(self, now: float) -> None:
-        """End horovodrun some time after a rank has ended at the notice: it may wait for nodes, or for ever."""
+        """End horovodrun some time after a rank ended at the notice: it may wait for ever."""
         if self._failed_at is None and os.path.exists(self.start.failure):
             self._failed_at = now
         elif self._failed_at and self._program and now - self._failed_at > _SAVES:

@@ -180,9 +180,7 @@ class Pbs(System):
     program = "qsub"
     canceller = ("qdel",)
     settings = "/etc/pbs.conf"
-    signals_all = (
-        True  # as seen of OpenPBS 23.06 (MoM's kill_session); at a second TERM mpirun leaves its ranks
-    )
+    signals_all = True  # seen of OpenPBS 23.06 (MoM: kill_session); at a second TERM mpirun leaves its ranks
 
     def _identity(self) -> Tuple[str, str, str]:
         name, array = self._given("PBS_JOBID"), self.job.array
