@@ -210,8 +210,8 @@ def test_exit_code_0_after_term_is_no_success(
 def test_exit_code_0_after_such_a_notice_is_no_success(tmp_path: Path, name: str) -> None:
     """Hugging Face's Trainer saves at TERM, and ends well."""
     cmd = f"trap 'exit 0' {name}; echo up; while :; do sleep 0.1; done"
-    data = {"environment": {"restart": {"signal": name}}, "batch": {"walltime": "1h"}}
-    with started(tmp_path, run={"cmd": cmd}, **data) as job:
+    policy = {"restart": {"signal": name}}
+    with started(tmp_path, run={"cmd": cmd}, environment=policy, batch={"walltime": "1h"}) as job:
         assert job.stdout is not None
         assert any(line == "up\n" for line in job.stdout)
         job.send_signal(signal.SIGURG)
