@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from tests.chaos import hpcdist_here
 from tests.chaos.result import Result
+from tests.script.jobs import write
 
 _PIECES: Final = (
     "$(@)", "`@`", "; @;", '"; @; "', "'; @; '", "'$(@)'", '"$(@)"', "\n@\n", "\nCOMMAND\n@\n",
@@ -35,6 +37,8 @@ with open(os.environ["HPCDIST_OUTPUTS"] + "/variables", "wb") as file:
     file.write(b"\\0".join(name + b"=" + value for name, value in os.environb.items()))
 """
 _VARIABLES: Final = 16
+_ENOUGH: Final = 20
+"""Faults after which no further job runs."""
 _PARAMS: Final = 6
 
 
@@ -51,7 +55,7 @@ def values(count: int, seed: int, folder: Path) -> Result:
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
     number = 0
-    while outcomes.total() < count:
+    while outcomes.total() < count and len(wrong) < _ENOUGH:
         number += 1
         wrong += [f"seed {seed}, job {number}: {problem}" for problem in _job(rnd, folder, outcomes)]
     return Result("values", outcomes, wrong)
@@ -97,17 +101,23 @@ def _compared(kind: str, outcomes: Counter[str], sent: object, got: object) -> I
 
 def _run(folder: Path, experiment: dict[str, Any]) -> tuple[Path, str]:
     """Run the script of an experiment; return its run directory, and what went wrong."""
-    file, script = folder / "e.yml", folder / "job.sh"
+    file, run = folder / "e.yml", folder / "run"
     file.write_text(json.dumps(experiment))
     ended = hpcdist_here.run("render", str(file), "--site", "local", environment={"HPCDIST_CONFIG": ""})
     if ended.code:
         return folder, ended.fault or f"refused: {ended.err}"
-    script.write_bytes(ended.out.encode())
+    write(run, plan_experiment(ExperimentOptions(str(file), site="local")).plan)
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     job = subprocess.run(
-        ["bash", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["bash", run / "job.sh"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    run_dirs = [*folder.glob("hpcdist-*")]
-    if job.returncode or len(run_dirs) != 1:
+    if job.returncode:
+        shutil.rmtree(run)
         return folder, f"the job ended with {job.returncode}: {job.stderr[-500:]}: {experiment}"
-    return run_dirs[0], ""
+    return run, ""

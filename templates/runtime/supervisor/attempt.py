@@ -281,9 +281,14 @@ class Attempt:
         """End horovodrun some time after a rank ended at the notice: it may wait for ever."""
         if self._failed_at is None and os.path.exists(self.start.failure):
             self._failed_at = now
-        elif self._failed_at and self._program and now - self._failed_at > _SAVES:
+        elif (
+            self._failed_at
+            and self._program
+            and now > self._failed_at + (_GRACE if self.sent_term else _SAVES)
+        ):
             self._failed_at = now
-            self._program.send(signal.SIGTERM)
+            self._program.send(signal.SIGKILL if self.sent_term else signal.SIGTERM)  # it may be deaf, too
+            self.sent_term = True
 
     def ring(self, what: str) -> None:
         """Do what is due: give notice, end the program, or kill it."""
