@@ -8,18 +8,278 @@ unless the caller accepts several, more than 100,000 values with aliases expande
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
 from hpcdist.documents import scalars
-from hpcdist.documents.compose import PARSER, Composer, Node
 from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.documents.yaml_errors import explain, split_at_comma, template_at
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
 from hpcdist.host import untrusted
+
+# --- Composes the events of a YAML parser into trees with places, by the rules of YAML 1.2
+
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 100_000
+MAX_PROBLEMS: Final = 50
+
+PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser where PyYAML has it, else PyYAML's own."""
+
+_UNPASSABLE: Final = re.compile("[\0\ud800-\udfff]")
+_NO_KEY: Final = ("a list or section cannot be a key", "write a word")
+_CORE: Final = "tag:yaml.org,2002:"
+
+
+class Node(NamedTuple):
+    """A value, and its size and depth with all aliases expanded; ``text`` is that of a scalar."""
+
+    value: Any
+    place: Place
+    size: int = 1
+    depth: int = 1
+    text: str | None = None
+    plain: bool = False
+
+    @property
+    def spelt(self) -> str | None:
+        """The source text of a scalar that is not a string, such as a number."""
+        return None if isinstance(self.value, str) else self.text
+
+
+def _joined_surrogates(text: str) -> str:
+    """Return the text with each surrogate pair, an escape of JSON, replaced by its character."""
+    if text.isascii() or not _UNPASSABLE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+class Composer:
+    """Makes trees from the events of a parser: libyaml's, or PyYAML's own where that is missing."""
+
+    def __init__(self, text: str, file: str, parser: Any = PARSER) -> None:
+        self._problems: list[Problem] = []
+        self._file = file
+        self._text = text
+        self._parser = parser(text)
+        self._anchors: dict[str, Node | None] = {}  # None while the anchored node is still open
+        self._size = 0
+
+    def document(self) -> Node:
+        """Return the root of the only document, null where there is none.
+
+        Raises:
+            ConfigError: with every problem up to the first that ends parsing.
+        """
+        return self.documents(1)[0]
+
+    def documents(self, most: float = math.inf) -> list[Node]:
+        """Return the roots of all documents, one null where there is none.
+
+        Raises:
+            ConfigError: as ``document`` does, and for more documents than ``most``.
+        """
+        self._next()
+        roots: list[Node] = []
+        while isinstance(start := self._next(), yaml.DocumentStartEvent):
+            if len(roots) == most:
+                self._fail(start, "a second document begins here", "keep one document in a file")
+            self._anchors.clear()
+            roots.append(self._node(0))
+            self._next()
+        if self._problems:
+            raise ConfigError(*self._problems)
+        return roots or [Node(None, self._place(start))]
+
+    def _next(self) -> Any:
+        try:
+            return self._parser.get_event()
+        except yaml.YAMLError as error:
+            raise self._syntax_error(error) from None
+
+    def _syntax_error(self, error: yaml.YAMLError) -> ConfigError:
+        what, hint, line, column = explain(error, self._text)
+        if any(problem.place and problem.place.line == line for problem in self._problems):
+            return ConfigError(*self._problems)
+        return ConfigError(*self._problems, Problem(what, hint=hint, place=Place(self._file, line, column)))
+
+    def _place(self, event: Any) -> Place:
+        return Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _fail(self, event: Any, message: str, hint: str = "") -> NoReturn:
+        raise ConfigError(*self._problems, Problem(message, hint=hint, place=self._place(event)))
+
+    def _add_problem(self, place: Place, message: str, hint: str = "") -> None:
+        self._problems.append(Problem(message, hint=hint, place=place))
+        if len(self._problems) == MAX_PROBLEMS:
+            raise ConfigError(*self._problems)
+
+    def _node(self, depth: int) -> Node:
+        event = self._next()
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        self._count(event, 1, depth)
+        anchor = event.anchor
+        if anchor:
+            self._anchors[anchor] = None
+        node = self._compose(event, depth)
+        if anchor:
+            self._anchors[anchor] = node
+        return node
+
+    def _compose(self, event: Any, depth: int) -> Node:
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(event, depth)
+        return (
+            self._mapping(event, depth) if isinstance(event, yaml.MappingStartEvent) else self._scalar(event)
+        )
+
+    def _count(self, event: Any, size: int, depth: int) -> None:
+        self._size += size
+        if self._size > MAX_NODES:
+            if self._anchors:
+                self._fail(
+                    event,
+                    f"with its aliases expanded, the file has more than {MAX_NODES} values",
+                    "remove aliases (*name)",
+                )
+            hint = "keep them in a file that the program reads"
+            self._fail(event, f"the file has more than {MAX_NODES} values", hint)
+        if depth > MAX_DEPTH:
+            self._fail(
+                event, f"lists and sections are nested more than {MAX_DEPTH} levels deep", "use fewer levels"
+            )
+
+    def _alias(self, event: Any, depth: int) -> Node:
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            inside = event.anchor in self._anchors
+            what = "refers to a value that contains it" if inside else "has no anchor above it"
+            known = [name for name, value in self._anchors.items() if value]
+            hint = (
+                ""
+                if inside
+                else did_you_mean(event.anchor, known)
+                or f"write &{event.anchor} before the value that it refers to"
+            )
+            self._fail(event, f"the alias *{event.anchor} {what}", hint)
+        self._count(event, node.size, depth + node.depth - 1)
+        return Node(node.value, self._place(event), node.size, node.depth, node.text, node.plain)
+
+    def _scalar(self, event: Any) -> Node:
+        place = self._place(event)
+        text = _joined_surrogates(event.value)
+        value: scalars.Plain = text
+        try:
+            if event.tag is not None:
+                value = scalars.resolve_as(text, self._tag(event, ("str", "int", "float", "bool", "null")))
+            elif event.implicit[0]:
+                value = scalars.resolve(text)
+        except ValueError as error:
+            self._add_problem(place, str(error))
+        if _UNPASSABLE.search(text):
+            self._add_problem(
+                place, "a NUL byte or an unpaired surrogate cannot be passed to a program", "remove it"
+            )
+        return Node(value, place, text=text, plain=not event.style)
+
+    def _tag(self, event: Any, allowed: tuple[str, ...]) -> str:
+        """Return the short name of a core tag; any other is a problem, and is read as the first allowed."""
+        tag = str(event.tag).removeprefix(_CORE)
+        if tag in allowed and tag != event.tag:
+            return tag
+        shown = f"!!{tag}" if tag != event.tag else tag
+        self._add_problem(
+            self._place(event),
+            f"the tag {shown} is not supported",
+            "remove it: a file holds data, not objects",
+        )
+        return allowed[0]
+
+    def _sequence(self, event: Any, depth: int) -> Node:
+        if event.tag is not None:
+            self._tag(event, ("seq",))
+        seq, size, deepest = Seq(place=self._place(event)), 1, 0
+        while not self._ends(yaml.SequenceEndEvent):
+            item = self._node(depth + 1)
+            seq.add(item.value, item.place, item.spelt)
+            size, deepest = size + item.size, max(deepest, item.depth)
+        return Node(seq, self._place(event), size, deepest + 1)
+
+    def _mapping(self, event: Any, depth: int) -> Node:
+        if event.tag is not None:
+            self._tag(event, ("map",))
+        result, size, deepest = Map(place=self._place(event)), 1, 0
+        merged: list[Node] = []
+        before: Node | None = None
+        while not self._ends(yaml.MappingEndEvent):
+            key, value = self._node(depth + 1), self._node(depth + 1)
+            before = self._unsplit(before, key, value) if event.flow_style else None
+            if key.plain and key.text == "<<":
+                merged.append(value)
+            else:
+                self._entry(result, key, value)
+            size, deepest = size + key.size + value.size, max(deepest, value.depth)
+        for source in self._merge_sources(merged):
+            for name in source:
+                if name not in result:
+                    result.copy_from(source, name)
+        return Node(result, self._place(event), size, deepest + 1)
+
+    def _unsplit(self, before: Node | None, key: Node, value: Node) -> Node | None:
+        """Return the plain value of an entry in { }; report it if the next key is really the rest of it."""
+        if value.text or not (before and key.plain and key.text and value.place.line == key.place.line):
+            return value if value.plain and value.text else None
+        if value.place.column == key.place.column + len(key.text):  # there is no ':'
+            line = self._text.splitlines()[key.place.line - 1]
+            text = line[before.place.column - 1 : value.place.column - 1]
+            self._add_problem(before.place, *split_at_comma(text, key.text))
+        return None
+
+    def _ends(self, kind: type) -> bool:
+        try:
+            ended: bool = self._parser.check_event(kind)
+        except yaml.YAMLError as error:
+            raise self._syntax_error(error) from None
+        if ended:
+            self._next()
+        return ended
+
+    def _entry(self, result: Map, key: Node, value: Node) -> None:
+        if key.text is None:
+            template = template_at(self._text, key.place) if isinstance(key.value, Map) else ""
+            what = "a template at the start of a value must be quoted"
+            message = (what, f"write {template}") if template else _NO_KEY
+            self._add_problem(key.place, *message)
+        elif key.text in result:
+            line = result.key_places[key.text].line
+            self._add_problem(
+                key.place, f"the key {key.text!r} is written twice", f"the first one is in line {line}"
+            )
+        else:
+            result.put(key.text, value.value, value.place, key_place=key.place)
+            if value.spelt is not None:
+                result.texts[key.text] = value.spelt
+
+    def _merge_sources(self, merged: list[Node]) -> Iterator[Map]:
+        """Yield the sections that ``<<`` merges; the first one wins (yaml.org/type/merge)."""
+        for node in merged:
+            for item in node.value if isinstance(node.value, Seq) else [node.value]:
+                if isinstance(item, Map):
+                    yield item
+                else:
+                    self._add_problem(
+                        node.place, "<< takes a section or a list of sections", "write `<<: *anchor`"
+                    )
+
+
+# --- Reads YAML, strictly as version 1.2, with the place of each value and a message for everything refused
 
 MAX_BYTES: Final = 2**20
 _FORMS: Final = (

@@ -9,6 +9,6 @@ bash_syntax    commands that bash does not parse
 shells    the plan of an allocation with a shell
 templates sandbox    ``{{ }}`` in files, with limits on time and memory
 trials    the trials of a search, which differ in a few texts
-inputs overrides preferences    declared inputs, `--set` and `-p`, and the user's config file
+inputs preferences    declared inputs, `--set` and `-p`, and the user's config file
 schema    the keys of a file as JSON Schema
 """

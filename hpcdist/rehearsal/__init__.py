@@ -6,5 +6,5 @@ checkpoints    when checkpoints were written, how long that took, and which are 
 steps    the steps that its program tracked
 resuming    whether an attempt went on where the one before had got to
 intervals    how often to save: the formula of Young and Daly
-judging findings    what all this comes to; the problems that it shows
+judging    what all this comes to; the problems that it shows
 """

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import bytes_text
+import msgspec
+
+from hpcdist.errors import HpcdistError, bytes_text
 from hpcdist.nodes.findings import of_attempts
-from hpcdist.report import code, limits, nodes, plan_lines, search, text
-from hpcdist.report.code import CodeState
+from hpcdist.plan import folding
+from hpcdist.plan.folding import Gap, counted
+from hpcdist.plan.model import Plan
+from hpcdist.plan.placement import Placement, Task
+from hpcdist.report import limits, search, text
 from hpcdist.report.curves import Series
 from hpcdist.report.limits import Limits, Share
-from hpcdist.report.nodes import Map
-from hpcdist.report.plan_lines import Section
 from hpcdist.report.search import Search
-from hpcdist.report.timeline import Timeline, timeline
-from hpcdist.runs import attempts, logs, rundir, state
+from hpcdist.runs import attempts, code_record, logs, rundir, state
 from hpcdist.runs.attempt_files import Numbered
-from hpcdist.runs.rundir import Run
+from hpcdist.runs.code_record import CodeRecord
+from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState
+from hpcdist.script import explained
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.outputs import Output
@@ -32,6 +38,246 @@ from hpcdist.tracking.series import Metrics
 from hpcdist.units import Walltime
 from hpcdist.usage import cost, samples, used
 from hpcdist.usage.used import Used
+
+# --- The placement of a run as a map: a card a node, with the tasks on it and their GPUs
+
+_ALIKE: Final = 12
+"""Of more nodes that look alike, the first and the last are drawn."""
+
+_MOST: Final = 60
+_ON_A_NODE: Final = 64
+
+
+class Chip(NamedTuple):
+    """A task; ``role`` is the number of its role in the run. ``more``: so many tasks like these instead."""
+
+    rank: int = -1
+    name: str = ""
+    role: int = 0
+    cpus: int = 0
+    gpus: tuple[int, ...] = ()
+    failed: bool = False
+    more: int = 0
+
+
+class Card(NamedTuple):
+    """A node, with its name where that is known; ``more``: so many nodes like these instead."""
+
+    node: int = -1
+    host: str = ""
+    chips: tuple[Chip, ...] = ()
+    more: int = 0
+
+
+class Map(NamedTuple):
+    """The drawn nodes, the roles by their numbers, and how many nodes there are and how many left out."""
+
+    cards: Sequence[Card]
+    roles: Sequence[tuple[str, str]]
+    groups: Sequence[str]
+    left_out: int = 0
+
+
+def drawn(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> Map:
+    """Return the map with at most so many tasks, or one node; ``failed`` is the rank that failed first."""
+    roles = [*dict.fromkeys(row.role for row in placement.rows)]
+    cards = [*map(_bounded, islice(_cards(placement, hosts, failed, roles), _MOST))]
+    tasks = [*accumulate(len(card.chips) for card in cards)]
+    cards = [card for card, count in zip(cards, tasks, strict=True) if count <= max(most, tasks[0])]
+    left_out = placement.nodes - sum(card.more or 1 for card in cards)
+    counts = [(role, str(placement.replicas(role))) for role in roles]
+    return Map(cards, counts, [*_groups(placement)], left_out)
+
+
+def _bounded(card: Card) -> Card:
+    """Return the card with at most so many chips; the last counts the tasks that are not shown."""
+    if len(card.chips) <= _ON_A_NODE:
+        return card
+    rest = sum(chip.more or 1 for chip in card.chips[_ON_A_NODE - 1 :])
+    return card._replace(chips=(*card.chips[: _ON_A_NODE - 1], Chip(more=rest)))
+
+
+def _groups(placement: Placement) -> Iterator[str]:
+    for group in placement.groups:
+        nodes = counted("node", group.node, group.nodes)
+        yield f"{nodes}: {folding.kind_of(group) or 'of any kind'}"
+
+
+def _cards(
+    placement: Placement, hosts: Sequence[str], failed: int | None, roles: Sequence[str]
+) -> Iterator[Card]:
+    card = Card()
+    for item in folding.shown(placement, _ALIKE):
+        if isinstance(item, Gap) and item.what != "nodes":
+            card = card._replace(chips=(*card.chips, Chip(more=item.count)))
+            continue
+        node = item.node if isinstance(item, Task) else -1
+        if node != card.node or isinstance(item, Gap):
+            yield from [card] if card.chips else []
+            host = hosts[node] if 0 <= node < len(hosts) else ""
+            card = Card(node, host)
+        if isinstance(item, Gap):
+            yield Card(more=item.count)
+            continue
+        card = card._replace(chips=(*card.chips, _chip(item, failed, roles)))
+    yield from [card] if card.chips else []
+
+
+def _chip(task: Task, failed: int | None, roles: Sequence[str]) -> Chip:
+    name = task.role if task.role == "master" else f"{task.role} {task.index}"
+    return Chip(task.rank, name, roles.index(task.role), len(task.cpus), task.gpus, task.rank == failed)
+
+
+# --- Every value of a run's script with its origin, and its placement, from the plan that is stored with it
+
+_MOST_BYTES: Final = 1 << 26
+_MOST_ON_A_NODE: Final = 100_000
+_INVALID: Final = (
+    HpcdistError,
+    msgspec.MsgspecError,  # a ValueError from msgspec 0.21 on
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
+
+
+class Line(NamedTuple):
+    """A value of the script and its origin."""
+
+    text: str
+    origin: str
+
+
+class Section(NamedTuple):
+    """Lines that belong together, as `hpcdist explain` prints them."""
+
+    name: str
+    lines: Sequence[Line]
+
+
+def stored_plan(directory: RunDirectory) -> Plan | None:
+    """Return the plan of a run; None if it cannot be read, as one of another version of hpcdist."""
+    try:
+        plan = msgspec.json.decode(directory.read("plan.json", _MOST_BYTES), type=Plan)
+    except (OSError, *_INVALID):
+        return None
+    is_large = any(row.tasks_per_node > _MOST_ON_A_NODE for row in plan.placement.rows)
+    return None if is_large else plan
+
+
+def sections(plan: Plan, characters: int) -> Share[Section]:
+    """Return what its script holds; ``left_out`` counts lines."""
+    try:
+        found = [*explained.lines(plan)]
+    except _INVALID:
+        return Share()
+    shown = limits.first(found, characters, _size)
+    return Share([*_grouped(shown.items)], shown.left_out)
+
+
+def _size(line: explained.Line) -> int:
+    _, value, origin = line
+    return min(len(value), text.LONGEST) + min(len(str(origin)), text.LONGEST)
+
+
+def _grouped(lines: Iterable[explained.Line]) -> Iterator[Section]:
+    for name, members in groupby(lines, key=lambda line: line[0]):
+        yield Section(name, [Line(value, str(origin)) for _, value, origin in members])
+
+
+# --- The attempts of a run as bars over the time
+
+
+class Bar(NamedTuple):
+    """An attempt; when it ``waited`` and ``ran``, as begin and length in hundredths of the whole time."""
+
+    attempt: Attempt
+    waited: tuple[float, float]
+    ran: tuple[float, float]
+
+
+class Timeline(NamedTuple):
+    """The attempts of a run from ``begin`` to ``end``, both in seconds since 1970."""
+
+    begin: float
+    end: float
+    bars: Share[Bar]
+
+
+def timeline(found: Sequence[Attempt], now: float) -> Timeline | None:
+    """Return the attempts as bars; None if none has a time. Those that run last until now."""
+    times = [time for one in found for time in (one.queued, one.started, _end(one, now)) if time is not None]
+    if not times:
+        return None
+    begin, end = min(times), max(times)
+    return Timeline(begin, end, limits.at_most(_bars(found, begin, end, now), _MOST))
+
+
+def _end(attempt: Attempt, now: float) -> float | None:
+    is_live = attempt.ended is None and attempt.state in (JobState.RUNNING.value, JobState.PENDING.value)
+    return now if is_live else attempt.ended
+
+
+def _bars(found: Sequence[Attempt], begin: float, end: float, now: float) -> Iterator[Bar]:
+    scale = 100 / max(end - begin, 1.0)
+
+    def bar(first: float | None, last: float | None) -> tuple[float, float]:
+        if first is None or last is None:
+            return 0.0, 0.0
+        return (first - begin) * scale, max(0.0, last - first) * scale
+
+    for one in found:
+        last = _end(one, now)
+        waited = bar(one.queued, last if one.started is None else one.started)
+        yield Bar(one, waited, bar(one.started, one.started if last is None else last))
+
+
+# --- What the program of a run was made of, for a page
+
+_CODE_MOST_BYTES: Final = 1 << 24
+
+
+class CodeState(NamedTuple):
+    """Facts by their names, the files that differ from the commit, and the begin of the difference."""
+
+    facts: Mapping[str, str]
+    changed: Share[str] = Share()
+    untracked: Share[str] = Share()
+    diff: Share[str] = Share()
+
+
+def code_state(directory: RunDirectory, characters: int) -> CodeState | None:
+    """Return it; None where there is no record."""
+    found = code_record.read(directory)
+    if found == CodeRecord():
+        return None
+    facts = {
+        "code": found.source,
+        "folder": found.folder,
+        "commit": found.commit,
+        "branch": found.branch,
+        "remote": found.remote,
+        "changes": None if found.dirty is None else "files differ from the commit" if found.dirty else "none",
+    }
+    return CodeState(
+        {name: text for name, text in facts.items() if text is not None},
+        limits.first(found.changed or (), characters),
+        limits.first(found.untracked or (), characters),
+        limits.first(_diff(directory), characters * 2),
+    )
+
+
+def _diff(directory: RunDirectory) -> list[str]:
+    try:
+        text = directory.read("code.diff", _CODE_MOST_BYTES)
+    except OSError:
+        return []
+    return text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+
+
+# --- What a report shows of each run
 
 _LOG_LINES: Final = 200
 _LOGS: Final = 4
@@ -118,7 +364,7 @@ class _Source:
         self.report, self.run, self.stored, self.now = report, report.run, stored, now
         self.directory = report.run.directory
         self.events = self.directory.events()
-        self.plan = plan_lines.read(self.directory)
+        self.plan = stored_plan(self.directory)
         self.attempts = attempts.read(report, now)
         self.used = used.of_run(self.directory, self.attempts, now)
         begun = [Numbered(0, one.job, one.name) for one in self.attempts if one.started is not None]
@@ -150,11 +396,9 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
         failure=failure,
         findings=source.findings.sentences(source.attempts),
         timeline=timeline(source.attempts, source.now),
-        map=nodes.drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks)
-        if plan
-        else None,
-        code=code.read(directory, share.others),
-        plan=plan_lines.sections(plan, share.plan) if plan else None,
+        map=drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks) if plan else None,
+        code=code_state(directory, share.others),
+        plan=sections(plan, share.plan) if plan else None,
         outputs=limits.first(
             outputs.outputs(directory, found), share.others, lambda one: len(one.path) + 150
         ),

@@ -15,19 +15,67 @@ from markupsafe import Markup
 from hpcdist import __version__
 from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
 from hpcdist.host.resources import template_folders
-from hpcdist.report import collecting, curves, limits, scaling, text
+from hpcdist.report import collecting, curves, limits, text
 from hpcdist.report.collecting import Collected, RunView
 from hpcdist.report.curves import Plot
 from hpcdist.report.limits import Share
-from hpcdist.report.scaling import StudyView
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, svg
+from hpcdist.scaling import plot, results, study, svg, table
 from hpcdist.scaling.results import Result
+from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
+
+# --- The scaling studies among the runs of a report, each as a table with its plot
+
+_MOST: Final = 20
+"""How many sentences about what is missing a page has."""
+
+
+class StudyView(NamedTuple):
+    """A study, of the runs that are in the report; ``result`` is None where ``lines`` are a problem."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[str]
+    result: Result | None = None
+
+
+def studies(reports: Iterable[Report]) -> list[StudyView]:
+    """Return the studies that these runs are of, in the order of their first runs."""
+    by_token: dict[str, list[tuple[Report, Member]]] = {}
+    for report in reports:
+        if member := study.of(report.run):
+            by_token.setdefault(member.study.token, []).append((report, member))
+    return [*_views(by_token.values())]
+
+
+def _views(found: Iterable[Sequence[tuple[Report, Member]]]) -> Iterator[StudyView]:
+    for pairs in found:
+        of = pairs[0][1].study
+        try:
+            result = results.result(of, _each_once(pairs, of))
+        except ConfigError as error:
+            yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
+            continue
+        if result.sizes:
+            rows = [*map(table.row, result.sizes)]
+            lines = [*table.lines(result), *result.lost[:_MOST]]
+            yield StudyView(table.title(result), table.heads(result), rows, lines, result)
+
+
+def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:
+    """Return one run of each size and repetition, as a study does."""
+    reports = {report.run.directory: report for report, _ in pairs}
+    chosen = study.of_study([Found(report.run, member) for report, member in pairs], of)
+    return [(reports[one.run.directory], one.member) for one in chosen]
+
+
+# --- The page
 
 _MODELS: Final = 400_000
 """Characters of the table of models."""
@@ -94,7 +142,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
         searches=[one.search for one in found if one.search],
-        studies=scaling.studies(reports),
+        studies=studies(reports),
         models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )

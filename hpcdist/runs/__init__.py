@@ -2,8 +2,8 @@
 
 rundir record stored_plan events finding    the files of a run, and runs by their names
 state    what the events of a run mean: ends, attempts, the state of all
-control submission interrupted cancelling stopping removing services    submit, stop, remove; their needs
-elements endings deadline querying states starts waiting watching logs    the state of a job, and its output
+control cancelling stopping removing services    submit, stop, remove; their needs
+elements endings deadline states starts waiting watching logs    the state of a job, and its output
 accounting attempt_files attempts packed    what happened to it
 awaited standing    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine

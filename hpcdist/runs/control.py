@@ -17,7 +17,8 @@ of them is completed in the same way: the next `submit` submits those that are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,17 +28,140 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import code_record, interrupted, removing, rundir, stopping
+from hpcdist.runs import code_record, finding, removing, rundir, stopping
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
-from hpcdist.runs.interrupted import Interrupted
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, find_tokens, status
-from hpcdist.runs.submission import SubmitRequest
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Scheduler, Submission
+from hpcdist.schedulers.job import JobState
+
+# --- Submissions that were interrupted, which the next one of the same experiment completes
+
+_UNFINISHED: Final = (Phase.SUBMITTING, Phase.ACCEPTED)
+_MISSING: Final = (Phase.CREATED, Phase.REFUSED)
+_AGAIN: Final = "to submit it a second time, use --again"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while the batch system was called: the job of ``run`` may exist."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.name)
+        self.run = run
+
+
+def find(
+    identity: tuple[str, str, str], runs_dir: Path, services: Services, note: Callable[[str], object]
+) -> Run | None:
+    """Return the run of an interrupted submission of the same experiment that this one completes, if any.
+
+    ``identity``: the hash of the experiment, the site, and the remote.
+
+    Raises:
+        SubmissionUnknown: if it is unknown whether such a run has a job.
+    """
+    runs, _ = finding.list_runs(runs_dir)
+    records = ((run, run.record) for run in runs)
+    same = [run for run, one in records if (one.digest, one.site, one.remote) == identity]
+    for report in status([run for run in same if _is_interrupted(run)], services):
+        run, state = report.run, report.status.state
+        if lost := [job for job in report.jobs if not job.run.job and job.status.state is JobState.UNKNOWN]:
+            hint = f"check `hpcdist status {run.name}` later, or submit with --again"
+            message = f"run {run.name} of the same experiment may have a job: {lost[0].status.reason}"
+            raise SubmissionUnknown(Problem(message, hint=hint))
+        if not any(job.run.job for job in report.jobs):
+            note(f"run {run.name} of the same experiment is {state.value}: {report.status.reason}")
+        elif not _is_cancelled(report):
+            note(f"{_found(report)}; {_AGAIN}")
+            return run
+        else:
+            note(f"run {run.name} of the same experiment, whose submission was interrupted, is {state.value}")
+            for job in (job for job in run.jobs if job.job):
+                services.try_update(job, phase=Phase.SUBMITTED)
+    return None
+
+
+def _is_interrupted(run: Run) -> bool:
+    """Whether a job may have been submitted without a print of its id, or only some of several were."""
+    phases = [job.record.phase for job in run.jobs]
+    if any(phase in _UNFINISHED for phase in phases):
+        return True
+    return any(phase in _MISSING for phase in phases) and not all(phase in _MISSING for phase in phases)
+
+
+def _found(report: Report) -> str:
+    run, state = report.run, report.status.state.value
+    missing = [job for job in run.jobs if job.job is None]
+    if missing:
+        jobs = f"{len(run.jobs) - len(missing)} of {len(run.jobs)} jobs"
+        return f"run {run.name} of the same experiment has {jobs}; its submission goes on now"
+    found = f"the same experiment is {state} as job {run.record.job_id}, run {run.name}"
+    return f"{found}; its submission was interrupted, and is completed now without another job"
+
+
+def _is_cancelled(report: Report) -> bool:
+    """Whether a user ended it, who thus knew of it, and now wants another one.
+
+    An end of another kind may have come before anybody saw the job's id, however long ago that was.
+    """
+    if stopping.is_cancelled(report.run.directory) and all(job.is_over for job in report.jobs):
+        return True
+    reports = [report] if report.run.is_followed else report.jobs
+    return any(one.status.state is JobState.CANCELLED for one in reports)
+
+
+# --- What `control.submit` is asked to submit
+
+
+class SubmitRequest(NamedTuple):
+    """What to submit; ``files`` returns the run's files (name and text) for its directory.
+
+    ``code`` puts the code of the job into the run directory, or records that of the current folder.
+    ``options``: those of the submission, as in the plan. ``jobs``: the trials of each of its jobs, as in
+    `Record`; ``one_by_one``: each begins when the one before has ended; ``followed``: it does, too, and
+    goes on with what that did not complete. ``after``: the id of a job of another run that must have ended,
+    in whatever way, before the first one begins. ``restart_of``, ``copy_of``, ``operation``, ``remote``: as
+    in `Record`, and ``file``; ``there``: the folder of all runs there. ``changes``: the options with which
+    the experiment is read, as command-line words. ``mark``: what else tells it from a submission of the same
+    experiment.
+    """
+
+    name: str
+    site: str
+    scheduler: str
+    experiment: str
+    files: Callable[[RunDirectory], Mapping[str, str]]
+    code: Callable[[RunDirectory], Code] = lambda _: Code()
+    options: tuple[str, ...] = ()
+    jobs: Sequence[str] = ("",)
+    one_by_one: bool = False
+    followed: bool = False
+    after: str = ""
+    restart_of: str = ""
+    copy_of: str = ""
+    operation: str = ""
+    remote: str = ""
+    there: str = ""
+    changes: tuple[str, ...] = ()
+    mark: str = ""
+    file: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What identifies the submission: the hash of its experiment, options and mark."""
+        return rundir.digest(json.dumps([self.experiment, self.changes, self.mark]))
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The files that say what was submitted: the user's, and the options, which only hpcdist writes."""
+        return {"experiment.yml": self.experiment, rundir.OPTIONS: f"{json.dumps(self.changes)}\n"}
+
+
+# --- The verbs of a job
 
 __all__ = [
     "Interrupted",
@@ -96,7 +220,7 @@ def submit(
     digest = request.digest
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         identity = digest, request.site, request.remote
-        found = interrupted.find(identity, runs_dir, services, output.note)
+        found = find(identity, runs_dir, services, output.note)
         there = found and Code(folder=code_record.read(found.directory).job_folder)
         run, code = (found, there) if found and there else create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)

@@ -1,6 +1,6 @@
 """Scaling studies: one experiment on several numbers of nodes, what that brings, and what it costs.
 
-sizes node_param    the experiment, planned for each number of nodes; the param that is this number
+sizes    the experiment, planned for each number of nodes; the param that is this number
 size_costs    what all sizes may cost at most
 study    which runs belong together, and which of them are missing
 measured results    what one run has measured; throughput, efficiency and cost of each size

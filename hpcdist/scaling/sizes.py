@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, located
+from hpcdist.documents.tree import Document, value_at
+from hpcdist.errors import ConfigError, Path, Place, Problem, comma_list, did_you_mean, dotted, located
 from hpcdist.experiment.launch.bash_words import unquoted
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.model import Experiment, Replicas
@@ -15,10 +17,58 @@ from hpcdist.experiment.node_counts import NODES, PER_NODE
 from hpcdist.experiment.replica import blocks
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.scaling import node_param
+
+# --- Which param of a file is its number of nodes, where the counts of replicas or nodes follow from params
+
+WORKERS: Final[Path] = ("environment", "replicas", "n_workers")
+_NAME: Final = re.compile(r"(n|num|number_of)?_?nodes|nnodes", re.IGNORECASE)
+_HINT: Final = "name it by --nodes-param NAME, or write a number in its place"
+
+
+class NodeParam(NamedTuple):
+    """The param by ``name``, empty if there is none; ``templated``: the counts that follow from params."""
+
+    name: str
+    templated: frozenset[Path]
+
+
+def find(base: Planned, native: Document, named: str) -> NodeParam:
+    """Return the param of this name, else the only one that can be the number of nodes.
+
+    It can where it has the value that the plan has, and the counts are made of it, or it is named so.
+    ``native``: the file before its templates are filled in.
+
+    Raises:
+        ConfigError: if there is no such param, or counts follow from params and it is not clear from which.
+    """
+    params = base.experiment.params
+    texts = {path: text for path in (WORKERS, NODES) if "{" in (text := str(value_at(native.data, path)))}
+    if named and named not in params:
+        hint, place = did_you_mean(named, params) or "the file has no `params`", Place("--nodes-param", 0, 0)
+        raise ConfigError(Problem(f"there is no param {named!r}", hint=hint, place=place))
+    found = [named] if named else _candidates(base, params, texts)
+    if len(found) > 1 or (texts and not found):
+        path = next(iter(texts), ("params",))
+        which = f": {comma_list(found)}" if found else ""
+        message = f"which param is the number of nodes is not clear{which}"
+        raise ConfigError(base.document.locate(Problem(message, path, _HINT)))
+    return NodeParam(found[0] if found else "", frozenset(texts))
+
+
+def _candidates(base: Planned, params: Mapping[str, Any], texts: Mapping[Path, str]) -> list[str]:
+    words = {word for text in texts.values() for word in re.findall(r"[^\W\d]\w*", text)}
+    equal = (name for name, value in params.items() if _is_number(value, base.plan.placement.nodes))
+    return [name for name in equal if name in words or (not texts and _NAME.fullmatch(name))]
+
+
+def _is_number(value: object, nodes: int) -> bool:
+    return not isinstance(value, bool) and value == nodes
+
+
+# --- One experiment planned for several numbers of nodes
 
 _LEAVE_OUT: Final = "leave it out, or write the program alone: hpcdist then starts it"
-_OWN: Final = tuple(f"--set {dotted(path)}=" for path in (NODES, node_param.WORKERS))
+_OWN: Final = tuple(f"--set {dotted(path)}=" for path in (NODES, WORKERS))
 """Where problems of the settings of a size are."""
 
 _INSTEAD: Final = {"per_node": 'write `{} "$HPCDIST_NODES"`', "once": _LEAVE_OUT}
@@ -35,7 +85,7 @@ def planned(
 
     Each node has as many replicas as in the file's own plan. The jobs are named after the experiment and
     their nodes: ``train-4-nodes``. ``plan`` makes each plan; ``param`` is the number of nodes, by default the
-    one that `node_param.find` finds.
+    one that `find` finds.
 
     Raises:
         ConfigError: if the file is invalid, or fixes what would have to change.
@@ -44,7 +94,7 @@ def planned(
     base = plan(options)
     if problems := [base.document.locate(problem) for problem in _problems(base)]:
         raise ConfigError(*problems)
-    by = node_param.find(base, planning.native(options).document, param)
+    by = find(base, planning.native(options).document, param)
     found = []
     for nodes in sizes:
         params = ((by.name, str(nodes)),) if by.name else ()
@@ -73,7 +123,7 @@ def _problems(base: Planned) -> Iterator[Problem]:
     replicas, nodes = _replicas(experiment), base.plan.placement.nodes
     if replicas % nodes:
         message = f"{replicas} replicas are unevenly distributed over {nodes} nodes"
-        place = NODES if experiment.batch.nodes else node_param.WORKERS
+        place = NODES if experiment.batch.nodes else WORKERS
         yield Problem(message, place, f"say how many each node has: `{dotted(PER_NODE)}`")
 
 
@@ -104,7 +154,7 @@ def _checked(made: Planned, base: Planned, nodes: int, param: str) -> Planned:
     message = f"with {given} there are {there} replicas on {placed} nodes, not {wanted} on {nodes}"
     own = f"say how many each node has: `{dotted(PER_NODE)}`"
     hint = f"is {param} the number of nodes? Else name another one by --nodes-param" if param else own
-    raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
+    raise ConfigError(base.document.locate(Problem(message, WORKERS, hint)))
 
 
 def _of_size(nodes: int, problem: Problem) -> Problem:
@@ -120,8 +170,8 @@ def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator
         ConfigError: if the replicas that stay need more.
     """
     yield "name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")
-    if node_param.WORKERS not in templated:
-        yield dotted(node_param.WORKERS), str(_workers_on(base, nodes))
+    if WORKERS not in templated:
+        yield dotted(WORKERS), str(_workers_on(base, nodes))
     if NODES not in templated:
         yield dotted(NODES), str(nodes)
 
@@ -140,7 +190,7 @@ def _workers_on(base: Planned, nodes: int) -> int:
         places = f"{per_node} replica{'s' * (per_node > 1)} a node"
         message = f"{others} replicas are no workers, too many for --nodes {nodes} with {places}"
         hint = f"begin with --nodes {-(-others // per_node)}"
-        raise ConfigError(base.document.locate(Problem(message, node_param.WORKERS, hint)))
+        raise ConfigError(base.document.locate(Problem(message, WORKERS, hint)))
     return workers
 
 

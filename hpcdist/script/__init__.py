@@ -1,12 +1,10 @@
 """A plan becomes the text that the scheduler gets.
 
 renderer             the script: blocks of templates; the lines of setup for steps
-plain                what a script has, and what of ours it names
 exports places       its variables; the places of tasks, and their GPUs
-starting program     its launch line, and how a task's shell becomes the program
+starting     its launch line, and how a task's shell becomes the program
 lines                directives as lines of shell, and texts as parts of lines
 runtime              the files beside a submitted script, and what needs them
 trial_table          the trials of a search, one row for each
 explained            every line of it with its origin
-bytecode             Jinja's templates in their compiled form, kept for the next start
 """

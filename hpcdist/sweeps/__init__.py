@@ -6,7 +6,6 @@ to_the_end    waiting for runs, of an adaptive search for its last generation
 replanning    the plan of a run once more, for further jobs
 anew    a new run of the experiment that a run recorded
 continuing         further jobs of the same run, for what did not complete or in addition; what it keeps
-remarks    what its user should know of a search: a metric that no trial records, trials that did not end
 looking    how far a search is, until its end
 spending    what a search has spent of its budget
 single    one trial alone: its state, and its end

@@ -3,11 +3,7 @@
 files    which files there are: one a process, by job, attempt and rank
 polyaxon    the files of Polyaxon's own client
 written    metrics in files that programs write anyway
-tensorboard    those of TensorBoard's event files
-timeline    those of Horovod's timeline
 pytorch_profile    those of traces of PyTorch's profiler
-mlflow    runs and models that MLflow wrote as files
-output    metrics found in the output of a run
 entries    their lines: one a call of `hpcdist_tracking`
 points    the points of one series
 series    the values of each metric, in one line over all attempts

@@ -3,18 +3,117 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Final, NamedTuple
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, Problem
+from hpcdist.host import alarm
+from hpcdist.runs import events, logs, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import files, output, polyaxon, written
+from hpcdist.tracking import files, polyaxon, written
 from hpcdist.tracking.entries import Entry, Losses, unread
 from hpcdist.tracking.files import Recorded
 from hpcdist.tracking.points import Points, add, in_line
+
+# --- Metrics that the experiment's ``tracking`` finds in the output of a run
+
+_LONGEST: Final = 4096
+"""Characters of a line that are searched; a progress bar may be one line of megabytes."""
+
+_LINES: Final = 1000
+SECONDS: Final = 20.0
+"""What so many lines may take; an expression can take for ever on a single one."""
+
+_ELEMENT: Final = re.compile(r"job-([0-9]+)\.(?:(?:output|error)\.)?out")
+
+
+Otherwise = TypeVar("Otherwise", float, None)
+
+
+class Found(NamedTuple):
+    """What one rank printed in the output of a job or of an element of an array, over all its attempts."""
+
+    job: str
+    rank: int
+    series: dict[str, Points]
+
+
+def found(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS) -> Iterator[Found]:
+    """Yield the metrics in the output; none if the experiment has no ``tracking``.
+
+    ``seconds``: what a thousand lines may take.
+
+    Raises:
+        OSError: if the output cannot be read.
+        ConfigError: if an expression takes too long.
+    """
+    search = _Search(plan)
+    if search.metrics:
+        started = packed.of_programs(directory)
+        for file in logs.files(directory):
+            element = _ELEMENT.fullmatch(file.name)
+            job = events.last_started(started, element[1] if element else "")
+            lines = logs.with_ranks(logs.lines(file), labelled=plan.labelled)
+            yield from search.found(job, _in_time(lines, file, seconds))
+
+
+class _Search:
+    """The expressions, of which those that are none (of a plan that was edited) are left out."""
+
+    def __init__(self, plan: StoredPlan) -> None:
+        compiled = {name: _compiled(text) for name, text in plan.metric_patterns.items()}
+        self.metrics = {name: pattern for name, pattern in compiled.items() if pattern}
+        self._step = _compiled(plan.step_pattern or "")
+
+    def found(self, job: str, lines: Iterable[tuple[int, str]]) -> Iterator[Found]:
+        """Yield what each rank printed."""
+        found: dict[int, dict[str, Points]] = {}
+        steps: dict[int, float] = {}
+        for rank, line in lines:
+            before = steps.get(rank, math.nan)
+            step = steps[rank] = _number(self._step, line, before) if self._step else math.nan
+            for name, pattern in self.metrics.items():
+                value = _number(pattern, line, None)
+                if value is not None:
+                    add(found.setdefault(rank, {}), name, (step, value, 0.0))
+        for rank, series in found.items():
+            yield Found(job, rank, series)
+
+
+def _compiled(text: str) -> re.Pattern[str] | None:
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError):
+        return None
+    return pattern if pattern.groups == 1 else None
+
+
+def _number(pattern: re.Pattern[str], line: str, otherwise: Otherwise) -> float | Otherwise:
+    match = pattern.search(line)
+    try:
+        return float(match[1]) if match else otherwise
+    except (ValueError, TypeError):  # the group may be no number, or be left out
+        return otherwise
+
+
+def _in_time(items: Iterable[tuple[int, str]], file: Path, seconds: float) -> Iterator[tuple[int, str]]:
+    left = iter(items)
+    while block := [*islice(left, _LINES)]:
+        with alarm.within(seconds, lambda: _late(file)):
+            yield from ((rank, line[:_LONGEST]) for rank, line in block)
+
+
+def _late(file: Path) -> ConfigError:
+    hint = "make them simpler: a repetition inside a repetition can take for ever"
+    return ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))
+
+
+# --- The values of each metric over the steps of a training, in one line over all attempts
 
 __all__ = ["Key", "Metrics", "Points", "Summary", "continued", "numbers", "read", "read_others", "summary"]
 
@@ -76,9 +175,7 @@ class _Room:
         return True
 
 
-def read(
-    directory: RunDirectory, plan: StoredPlan, seconds: float = output.SECONDS, most: int = MOST
-) -> Metrics:
+def read(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, most: int = MOST) -> Metrics:
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
@@ -96,7 +193,7 @@ def read(
         parts += _parts(file, _entries(file, losses), others, room)
     for more in (
         _written(directory, others, losses.unread, room),
-        _printed(output.found(directory, plan, seconds), directory, losses),
+        _printed(found(directory, plan, seconds), directory, losses),
     ):
         known = {key for key, *_ in parts}
         named = (_named(part, first) for part in more)
@@ -145,7 +242,7 @@ def _written(
         yield from _parts(file, each.entries, others, room)
 
 
-def _printed(found: Iterator[output.Found], directory: RunDirectory, losses: Losses) -> Iterator[Part]:
+def _printed(found: Iterator[Found], directory: RunDirectory, losses: Losses) -> Iterator[Part]:
     try:
         for each in found:
             for name, points in each.series.items():

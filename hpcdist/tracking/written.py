@@ -1,9 +1,9 @@
 """Metrics in files that programs write anyway, where they lie in the outputs of a run.
 
 ``metrics.json``, ``metrics.jsonl``, ``metrics.csv`` and ``progress.csv``: Lightning's CSVLogger writes
-``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard (`hpcdist.tracking.tensorboard`).
-Runs of MLflow (`hpcdist.tracking.mlflow`); those in ``mlruns-N`` are of rank N, for which the importer of
-Azure ML provides. Other files in JSON are opened: a timeline of Horovod (`hpcdist.tracking.timeline`) and a
+``metrics.csv``, Ray and RLlib ``progress.csv``. Event files of TensorBoard (below).
+Runs of MLflow (below); those in ``mlruns-N`` are of rank N, for which the importer of
+Azure ML provides. Other files in JSON are opened: a timeline of Horovod (below) and a
 trace of PyTorch's profiler (`hpcdist.tracking.pytorch_profile`) may have any name.
 """
 
@@ -12,28 +12,345 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import math
 import os
 import re
+import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs import events, packed
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import mlflow, pytorch_profile, tensorboard, timeline
-from hpcdist.tracking.entries import Entry
+from hpcdist.tracking import pytorch_profile
+from hpcdist.tracking.entries import Artifact, Entry
+
+# --- Scalars in TensorBoard's event files, ``events.out.tfevents.*`` (extra ``tensorboard``)
+#
+# A file is a sequence of records: the length of 8 bytes and its checksum of 4, the event, its checksum of 4
+# (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details). TensorBoard decodes
+# the events; its own loop over the records computes the checksums in Python, which took 26 times as long.
+
+MISSING: Final = (
+    "files of TensorBoard were not read; `pip install 'hpcdist[tensorboard]'` adds what reads them"
+)
+
+_Curve = tuple[str, ...]
+
+_MOST_BYTES: Final = 1 << 30
+_LONGEST: Final = 1 << 26
+"""Bytes of a record; what is longer is damaged, and must not fill the memory."""
+
+_HEAD: Final = 12
+_TAIL: Final = 4
+
+_START: Final = re.compile(r"(?:version|run|attempt|try|restart)?[-_]?[0-9]+")
+_DIGITS_OF_TIME: Final = 6
+"""A folder may be of one start of the program: ``version_1``, ``Nov23_06-10-00_node1``."""
+
+
+def is_board(name: str) -> bool:
+    """Return whether a file of this name has events."""
+    return name.startswith("events.out.tfevents.")
+
+
+def read_tensorboard(files: Iterable[Path], top: Path) -> list[list[Entry]]:
+    """Return the scalars of each of these files, which are of one job and lie below a folder.
+
+    Keras writes the same metrics into ``train`` and ``validation``, SummaryWriter.add_scalars into a folder a
+    curve: where several folders have a metric, their names come before it. An incomplete or damaged record
+    ends its file.
+
+    Raises:
+        ImportError: if TensorBoard is not installed.
+    """
+    found = [(_curve(file, top), [*_entries(file)]) for file in files]
+    curves: defaultdict[str, set[_Curve]] = defaultdict(set)
+    for curve, entries in found:
+        for name in {name for entry in entries for name in entry.metrics}:
+            curves[name].add(curve)
+    names = {
+        (curve, name): "/".join((*curve[_shared(several) :], name))
+        for name, several in curves.items()
+        for curve in several
+    }
+    return [[_renamed(entry, curve, names) for entry in entries] for curve, entries in found]
+
+
+def _shared(curves: Iterable[_Curve]) -> int:
+    """Return how many of the first names are the same in all."""
+    return sum(1 for _ in takewhile(lambda names: len({*names}) == 1, zip(*curves, strict=False)))
+
+
+def _curve(file: Path, top: Path) -> _Curve:
+    """Return the names of a file's folders, without those that differ from start to start."""
+    return tuple(part for part in file.parent.relative_to(top).parts if not _is_start(part))
+
+
+def _is_start(part: str) -> bool:
+    return bool(_START.fullmatch(part)) or sum(map(str.isdigit, part)) >= _DIGITS_OF_TIME
+
+
+def _renamed(entry: Entry, curve: _Curve, names: Mapping[tuple[_Curve, str], str]) -> Entry:
+    metrics = {names[curve, name]: value for name, value in entry.metrics.items()}
+    return Entry(at=entry.at, step=entry.step, metrics=metrics)
+
+
+def _entries(file: Path) -> Iterator[Entry]:
+    """Yield the scalars of one file: numbers, as TensorFlow 1 and PyTorch write them, or tensors."""
+    from google.protobuf.message import DecodeError
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.util.tensor_util import make_ndarray
+
+    plugins: dict[str, str] = {}
+    with suppress(OSError, DecodeError, ValueError, TypeError), untrusted.open_regular(file) as stream:
+        for record in _records(stream):
+            event = Event.FromString(record)
+            metrics: dict[str, float | str] = {}
+            for value in event.summary.value:
+                kind = value.WhichOneof("value")
+                plugin = plugins.setdefault(value.tag, value.metadata.plugin_data.plugin_name)
+                if kind == "simple_value":
+                    metrics[value.tag] = value.simple_value
+                elif kind == "tensor" and plugin == "scalars":  # only the first of a name has its plugin
+                    metrics[value.tag] = float(make_ndarray(value.tensor).item())
+            if metrics:
+                yield Entry(at=event.wall_time, step=float(event.step), metrics=metrics)
+
+
+def _records(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the whole records; what is not yet written to its end is left out."""
+    left = _MOST_BYTES
+    while left > 0 and len(head := stream.read(_HEAD)) == _HEAD:
+        (size,) = struct.unpack("<Q4x", head)
+        record = stream.read(size + _TAIL) if size <= _LONGEST else b""
+        if len(record) < size + _TAIL:
+            return
+        yield record[:-_TAIL]
+        left -= _HEAD + size + _TAIL
+
+
+# --- Horovod's timeline: the time in which tensors were negotiated, and that of each operation
+#
+# ``HOROVOD_TIMELINE`` is a trace in JSON, without its last bracket while the job runs or if it was killed
+# (``horovod/common/timeline.cc`` 0.28): each tensor is a ``pid``, whose activities begin (B) and end (E),
+# one inside another: ``NEGOTIATE_ALLREDUCE``; ``ALLREDUCE`` with ``NCCL_ALLREDUCE``,
+# ``MEMCPY_IN_FUSION_BUFFER``...
+
+MOST_BYTES: Final = 1 << 26
+"""What is read of a file: a million activities; that of a job of days may have gigabytes."""
+
+_FIRST: Final = b'[\n{"name": "process_name"'
+_PIECE: Final = 1 << 20
+_TIMELINE_LONGEST: Final = 1 << 10
+_EVENT: Final = re.compile(
+    rb'\{"ph": "(?:B", "name": "(\w{1,64})|E)", "ts": ([0-9]{1,15}), "pid": ([0-9]{1,9})'
+)
+_NEGOTIATION: Final = "NEGOTIATE_"
+
+_Activity = tuple[str, ...]
+
+_DEPTH: Final = 3
+_MOST: Final = 100
+"""Activities by name, of which Horovod has about twenty; the others of a damaged file are one."""
+
+_OTHER: Final[_Activity] = ("other",)
+
+
+class _Event(NamedTuple):
+    """``name`` is empty where an activity ends; ``at`` is in microseconds."""
+
+    name: str
+    at: int
+    tensor: int
+
+
+def read_timeline(stream: BinaryIO) -> dict[str, float]:
+    """Return the summary of a timeline as metrics: seconds, and shares of its whole; empty if it is none.
+
+    Activities of several tensors at the same time count once. Of a large file, the first part is read.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if stream.read(len(_FIRST)) != _FIRST:
+        return {}
+    clocks: defaultdict[_Activity, _Clock] = defaultdict(_Clock)
+    stacks: defaultdict[int, list[_Activity]] = defaultdict(list)
+    first = now = None
+    for name, now, tensor in _events(stream):
+        first = now if first is None else first
+        stack = stacks[tensor]
+        if name:
+            activity = _activity(stack[-1] if stack else (), name)
+            stack.append(activity if activity in clocks or len(clocks) < _MOST else _OTHER)
+            clocks[stack[-1]].begin(now)
+        elif stack:
+            clocks[stack.pop()].end(now)
+    return _metrics(clocks, first, now) if first is not None and now is not None else {}
+
+
+def _activity(above: _Activity, name: str) -> _Activity:
+    """Return the name of an activity inside another."""
+    return (*above, "negotiation" if name.startswith(_NEGOTIATION) else name.lower())[:_DEPTH]
+
+
+class _Clock:
+    """The time in which an activity went on for at least one tensor."""
+
+    def __init__(self) -> None:
+        self._running = self._since = self._total = 0
+
+    def begin(self, now: int) -> None:
+        if not self._running:
+            self._since = now
+        self._running += 1
+
+    def end(self, now: int) -> None:
+        self._running -= 1
+        if not self._running:
+            self._total += max(0, now - self._since)
+
+    def seconds(self, now: int) -> float:
+        return (self._total + (max(0, now - self._since) if self._running else 0)) / 1e6
+
+
+def _events(stream: BinaryIO) -> Iterator[_Event]:
+    rest, left = b"", MOST_BYTES
+    while left > 0 and (piece := stream.read(min(_PIECE, left))):
+        text, end = rest + piece, 0
+        left -= len(piece)
+        for match in _EVENT.finditer(text):
+            name, at, tensor = match.groups(b"")
+            yield _Event(name.decode(), int(at), int(tensor))
+            end = match.end()
+        rest = text[max(end, len(text) - _TIMELINE_LONGEST) :]
+
+
+def _metrics(clocks: dict[_Activity, _Clock], first: int, now: int) -> dict[str, float]:
+    whole = max(0, now - first) / 1e6
+    found = {"horovod/timeline/seconds": whole}
+    for activity, clock in sorted(clocks.items()):
+        name, seconds = "/".join(("horovod", *activity)), clock.seconds(now)
+        found[f"{name}/seconds"] = seconds
+        if len(activity) == 1 and whole:
+            found[f"{name}/share"] = seconds / whole
+    return found
+
+
+# --- Runs and models that MLflow wrote as files, with `MLFLOW_TRACKING_URI=file:FOLDER` (MLflow 1 to 3)
+#
+# ``FOLDER/EXPERIMENT/RUN`` has a file for each metric, with lines ``milliseconds value step``, for each
+# param and for each tag, named as it is; MLflow 3 keeps models in ``FOLDER/EXPERIMENT/models/ID``, and
+# earlier ones in the ``artifacts`` of the run (``mlflow/store/tracking/file_store.py``).
+
+META: Final = "meta.yaml"
+"""The file of an experiment, of a run and of a model."""
+
+_MLFLOW_START: Final = re.compile(rb"^start_time: ([0-9]{1,15})$", re.MULTILINE)
+
+_OWN_TAG: Final = "mlflow."
+
+
+def read_mlflow(experiment: Path, outputs: Path) -> Iterator[list[Entry]]:
+    """Yield what each run of an experiment recorded, in the order of their starts, and then the models.
+
+    What is damaged is left out. The metrics of a child have its name in front. The path of a model is the one
+    below ``outputs``.
+    """
+    for run in sorted(_folders(experiment), key=_start):
+        if (run / "metrics").is_dir():
+            yield [*_run(run, outputs)]
+    for model in _folders(experiment / "models"):
+        yield [*_model(model / "artifacts", model, outputs)]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders of runs, or of models; links are not followed."""
+    there = () if folder.is_symlink() or not folder.is_dir() else folder.iterdir()
+    return sorted(each for each in there if untrusted.is_regular(each / META) and not each.is_symlink())
+
+
+def _start(run: Path) -> int:
+    with suppress(OSError):
+        if found := _MLFLOW_START.search(untrusted.read(run / META, _MOST_BYTES)):
+            return int(found[1])
+    return 0
+
+
+def _run(folder: Path, outputs: Path) -> Iterator[Entry]:
+    tags = {name: text for name, text in _texts(folder / "tags").items() if "\n" not in text}
+    prefix = f"{tags.get('mlflow.runName', folder.name)}/" if "mlflow.parentRunId" in tags else ""
+    yield from _points(folder, prefix)
+    params = {f"{prefix}{name}": _value(value) for name, value in _texts(folder / "params").items()}
+    own = tuple(f"{name}={value}" for name, value in tags.items() if not name.startswith(_OWN_TAG))
+    if params or own:
+        yield Entry(at=0.0, params=params, tags=own)
+    for file in _files(folder / "artifacts"):
+        if file.name == "MLmodel":
+            yield from _model(file.parent, folder, outputs)
+
+
+def _points(folder: Path, prefix: str = "") -> Iterator[Entry]:
+    """Yield the values of each metric by their steps; MLflow 3 repeats one for each model."""
+    for name, text in _texts(folder / "metrics").items():
+        points = set()
+        for line in text.splitlines():
+            with suppress(ValueError):
+                at, value, step = line.split()[:3]
+                points.add((float(step), float(at), repr(float(value))))
+        for number, time, shown in sorted(points):
+            yield Entry(at=time / 1000, step=number, metrics={prefix + name: float(shown)})
+
+
+def _model(place: Path, run: Path, outputs: Path) -> Iterator[Entry]:
+    """Yield a model with the last values of the metrics of its run."""
+    files = [*_files(place)]
+    if files:
+        metrics = {name: value for entry in _points(run) for name, value in entry.metrics.items()}
+        size = sum(file.lstat().st_size for file in files)
+        yield Entry(at=0.0, artifact=Artifact("model", os.path.relpath(place, outputs), "", size, metrics))
+
+
+def _value(text: str) -> float | str:
+    """Return a param, which MLflow keeps as text, as the number that it is."""
+    with suppress(ValueError, RecursionError, OverflowError):
+        number: object = json.loads(text)
+        if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
+            return number
+    return text
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """Return the text of each file, by its path, which is the name of a metric, param or tag."""
+    found = {}
+    for file in _files(folder):
+        with suppress(OSError):
+            text = untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace")
+            found[str(file.relative_to(folder))] = text
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files below a folder by their names; links are not followed."""
+    walk = () if folder.is_symlink() else os.walk(folder)
+    return sorted(Path(place, name) for place, _, names in walk for name in names)
+
+
+# --- Metrics in files that programs write anyway, where they lie in the outputs of a run
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
 """Which key of a line is its step: the first of these that it has."""
 
-_DEPTH: Final = 4
-_MOST_BYTES: Final = 1 << 30
+_WRITTEN_DEPTH: Final = 4
 _MOST_JSON: Final = 1 << 26
 """One value of JSON takes many times its size in memory; lines are read one by one."""
 
-_LONGEST: Final = 1 << 20
+_WRITTEN_LONGEST: Final = 1 << 20
 _RANK: Final = re.compile(r"(?:^|/)mlruns-([0-9]{1,9})/")
 
 
@@ -52,13 +369,15 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
     """
     boards: dict[str, list[Path]] = {}
     for file, job, outputs in _places(directory, _may_have_metrics):
-        if tensorboard.is_board(file.name):
+        if is_board(file.name):
             boards.setdefault(job, []).append(file)
             continue
-        if file.name != mlflow.META:
+        if file.name != META:
             reader = _READERS.get(file.name)
             yield from (
-                [Written(job, _entries(file, reader, unread))] if reader else _of_trace(file, job, unread)
+                [Written(job, _written_entries(file, reader, unread))]
+                if reader
+                else _of_trace(file, job, unread)
             )
             continue
         try:
@@ -69,9 +388,9 @@ def found(directory: RunDirectory, unread: list[str]) -> Iterator[Written]:
             unread.append(f"{file} was not read: {error.strerror}")
     try:
         for job, several in boards.items():
-            yield from (Written(job, entries) for entries in tensorboard.read(several, directory.outputs))
+            yield from (Written(job, entries) for entries in read_tensorboard(several, directory.outputs))
     except ImportError as error:
-        unread.append(f"{tensorboard.MISSING} ({error})")
+        unread.append(f"{MISSING} ({error})")
 
 
 def with_others(directory: RunDirectory) -> Iterator[Written]:
@@ -80,7 +399,7 @@ def with_others(directory: RunDirectory) -> Iterator[Written]:
     Raises:
         OSError: if one cannot be read.
     """
-    for place in _places(directory, lambda name: name == mlflow.META):
+    for place in _places(directory, lambda name: name == META):
         yield from _runs(*place)
 
 
@@ -88,37 +407,37 @@ def _runs(file: Path, job: str, outputs: Path) -> Iterator[Written]:
     """Yield what the runs of an experiment of MLflow recorded."""
     of_rank = _RANK.search(str(file.relative_to(outputs)))
     rank = int(of_rank[1]) if of_rank else 0
-    yield from (Written(job, entries, rank) for entries in mlflow.read(file.parent, outputs))
+    yield from (Written(job, entries, rank) for entries in read_mlflow(file.parent, outputs))
 
 
 def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
     """Yield each file with its job or element and the outputs of that, in the order of their times."""
     outputs, started = directory.outputs, packed.of_programs(directory)
     of_run = events.last_started(event for event in started if "_" not in event.job_id)
-    files = () if outputs.is_symlink() else _files(outputs, _DEPTH, wanted)
+    files = () if outputs.is_symlink() else _written_files(outputs, _WRITTEN_DEPTH, wanted)
     for _, file in sorted(files):
         top = file.relative_to(outputs).parts[0]
         element = events.last_started(started, top)
         yield file, element or of_run, outputs / top if element else outputs
 
 
-def _files(folder: Path, depth: int, wanted: Callable[[str], bool]) -> Iterator[tuple[float, Path]]:
+def _written_files(folder: Path, depth: int, wanted: Callable[[str], bool]) -> Iterator[tuple[float, Path]]:
     """Yield the files of such names with their times; links are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and depth > 1:
-                yield from _files(Path(entry.path), depth - 1, wanted)
+                yield from _written_files(Path(entry.path), depth - 1, wanted)
             elif wanted(entry.name) and entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):  # programs remove old checkpoints
                     yield entry.stat().st_mtime, Path(entry.path)
 
 
 def _may_have_metrics(name: str) -> bool:
-    is_other = name in _READERS or name.endswith(".json") or name == mlflow.META
-    return is_other or tensorboard.is_board(name) or pytorch_profile.is_packed(name)
+    is_other = name in _READERS or name.endswith(".json") or name == META
+    return is_other or is_board(name) or pytorch_profile.is_packed(name)
 
 
-def _entries(file: Path, read: _Read, unread: list[str]) -> Iterator[Entry]:
+def _written_entries(file: Path, read: _Read, unread: list[str]) -> Iterator[Entry]:
     """Yield what a file of numbers has."""
     with _remarked(file, unread), untrusted.open_regular(file) as stream:
         yield from _numbers(read, stream)
@@ -128,9 +447,9 @@ def _of_trace(file: Path, job: str, unread: list[str]) -> Iterator[Written]:
     """Yield what a timeline of Horovod or a trace of PyTorch has; ``unread`` says where one is cut short."""
     with _remarked(file, unread), untrusted.open_regular(file) as stream:
         written_at = os.fstat(stream.fileno()).st_mtime
-        if metrics := timeline.read(stream):
+        if metrics := read_timeline(stream):
             if stream.read(1):
-                unread.append(f"{file} was read to its first {timeline.MOST_BYTES >> 20} MiB")
+                unread.append(f"{file} was read to its first {MOST_BYTES >> 20} MiB")
             yield Written(job, [Entry(at=written_at, metrics=metrics)])
             return
         stream.seek(0)
@@ -159,7 +478,7 @@ def _numbers(reader: _Read, stream: BinaryIO) -> Iterator[Entry]:
     size, most = os.fstat(stream.fileno()).st_size, _MOST_BYTES if reader is not _of_json else _MOST_JSON
     if size > most:
         raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB")
-    lines = (line.decode("utf-8", "replace") for line in iter(lambda: stream.readline(_LONGEST), b""))
+    lines = (line.decode("utf-8", "replace") for line in iter(lambda: stream.readline(_WRITTEN_LONGEST), b""))
     with suppress(ValueError, RecursionError, csv.Error):
         yield from filter(None, map(_entry, reader(lines)))
 

@@ -2,6 +2,5 @@
 
 samples    the use of GPUs and CPUs that each node sampled
 used    all of it
-advice    what could be asked for instead
 cost    queue time, elapsed time, GPU-hours, CPU time and memory of each start of a job
 """

@@ -13,7 +13,7 @@ import pytest
 
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
-from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, sizes
+from hpcdist.cli.site.doctor import CheckJobOptions, run_check_job, sizes
 from hpcdist.doctor.devices import CHECK_NODES
 from hpcdist.doctor.finding import Finding
 from hpcdist.host.command import Command, Completed

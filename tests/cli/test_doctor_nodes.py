@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from hpcdist.cli.site import doctor_nodes
-from hpcdist.cli.site.doctor_job import CheckJobOptions, settings
+from hpcdist.cli.site.doctor import CheckJobOptions, settings
 from hpcdist.cli.site.doctor_nodes import WantedNodes
 from hpcdist.errors import ConfigError
 from hpcdist.host import resources

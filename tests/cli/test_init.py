@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.cli.experiment import starter
+from hpcdist.cli.experiment import init
 from tests.sites import SHIPPED, account_on, shipped_site
 from tests.tiers import sweep
 from tests.wording import Wording
@@ -39,7 +39,7 @@ def test_nodes_are_whole_nodes(site: str, hpcdist: Hpcdist) -> None:
     assert ", 2 nodes" in first
 
 
-@pytest.mark.parametrize("framework", starter.choices())
+@pytest.mark.parametrize("framework", init.choices())
 @pytest.mark.parametrize("site", ["perlmutter", "local"])
 def test_it_passes_check_for_every_framework(framework: str, site: str, hpcdist: Hpcdist) -> None:
     made = hpcdist("init", "--site", site, "--framework", framework, *account(site), "-o", "-")

@@ -20,7 +20,7 @@ import pytest
 import hpcdist as package
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
-from hpcdist.importers.mlrun import handlers
+from hpcdist.importers.mlrun import command
 from tests.chaos import slurm
 
 from .conftest import Hpcdist
@@ -130,7 +130,7 @@ def test_the_program_of_a_call_finds_modules_of_the_folder_last(folder: Path) ->
 def test_a_handler_of_mlrun_finds_modules_of_the_folder_last(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "call").mkdir()
     for name in ("run_handler", "stand_in"):
-        (tmp_path / "call" / f"{name}.py").write_text(handlers.program_text(name))
+        (tmp_path / "call" / f"{name}.py").write_text(command.program_text(name))
     plant(folder, "colorsys", "mine")
     (folder / "train.py").write_text("import colorsys, mine\ndef fit(): pass\n")
     variables = os.environ | {

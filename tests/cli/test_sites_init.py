@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.cli.site.site_text import site_text
-from hpcdist.cli.site.sites_init import LoginNode, host_facts, init, run_survey
+from hpcdist.cli.site.sites_init import LoginNode, host_facts, init, run_survey, site_text
 from hpcdist.errors import SchedulerError
 from hpcdist.host import resources
 from hpcdist.host.command import Command, Completed

@@ -9,7 +9,7 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.batch import Mail
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.testing.requests import PLAIN, RequestCase, differences, plan, request_cases
+from hpcdist.testing.contract import PLAIN, RequestCase, differences, plan, request_cases
 from tests.testing.test_contract import ANSWERS, LOCAL, SLOTS
 
 OWN_WORDS: Final = {

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hpcdist.documents import source
-from hpcdist.documents.compose import MAX_DEPTH, MAX_PROBLEMS, PARSER, Composer
+from hpcdist.documents.source import MAX_DEPTH, MAX_PROBLEMS, PARSER, Composer
 from hpcdist.errors import ConfigError, Problem
 from tests.wording import Wording
 

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
-from hpcdist.documents.compose import PARSER
+from hpcdist.documents.source import PARSER
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem
 from tests.wording import Wording

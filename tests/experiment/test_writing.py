@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpcdist.documents import source
-from hpcdist.documents.compose import PARSER
+from hpcdist.documents.source import PARSER
 from hpcdist.experiment.writing import printable, write
 from hpcdist.loading import load
 

@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.importers.azure.machines import machine
+from hpcdist.importers.azure.layout import machine
 from hpcdist.importers.machines import Machine
 from tests.wording import Wording
 

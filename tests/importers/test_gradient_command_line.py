@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.errors import ConfigError, Place
-from hpcdist.importers.gradient.command_line import parse
+from hpcdist.importers.gradient import parse
 from tests.wording import Wording
 
 MPI = """\

@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.importers.gradient.machines import machine
+from hpcdist.importers.gradient.roles import machine
 from hpcdist.importers.machines import Machine
 from tests.importers.remarks import remarks_of
 from tests.wording import Wording

@@ -13,7 +13,7 @@ from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Path
 from hpcdist.importers.mlrun import IMPORTER
-from hpcdist.importers.mlrun.code import start_line
+from hpcdist.importers.mlrun.command import start_line
 from hpcdist.loading.load import load_experiment
 from tests.importers.remarks import cases, remarks_of
 from tests.wording import Wording

@@ -17,7 +17,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
-from hpcdist.importers.mlrun import IMPORTER, handlers
+from hpcdist.importers.mlrun import IMPORTER, command
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file
 from tests.importers.remarks import remarks_of
@@ -95,11 +95,11 @@ def tracked(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["run_handler", "stand_in", "script"])
 def test_a_program_is_one_file_for_python_3_8(name: str) -> None:
-    tree = ast.parse(handlers.program_text(name), feature_version=(3, 8))
+    tree = ast.parse(command.program_text(name), feature_version=(3, 8))
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert {module for module in modules if module.split(".")[0] not in sys.stdlib_module_names} == set()
-    assert "{{" not in handlers.program_text(name)
+    assert "{{" not in command.program_text(name)
 
 
 def test_a_handler_is_called_with_its_context_and_params(tmp_path: Path) -> None:

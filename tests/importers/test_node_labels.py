@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.importers.node_labels import gpu_type
+from hpcdist.importers.kubeflow.pod import gpu_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.importers import polyaxon_v1
-from hpcdist.importers.polyaxon_v1.patching import merged
+from hpcdist.importers.polyaxon_v1 import merged
 from tests.importers.remarks import remarks_of
 
 COMPONENT = "component: {tags: [a], run: {kind: job, container: {image: a, command: [x], args: [y]}}}\n"

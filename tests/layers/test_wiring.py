@@ -17,7 +17,7 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned

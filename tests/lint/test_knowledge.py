@@ -8,9 +8,7 @@ import pytest
 
 from hpcdist.lint import PREFIXES, LintContext, findings, versions_of
 from hpcdist.lint.entry import Entry
-from hpcdist.lint.knowledge import KNOWN, TABLES, family_of
-from hpcdist.lint.nccl import SYSTEM
-from hpcdist.lint.nccl_debugging import DEBUGGING
+from hpcdist.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Variable, Word

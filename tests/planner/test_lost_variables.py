@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.planner.lost_variables import advice
+from hpcdist.planner.advice import about_lost_variables
 from tests.experiments import environment, resources
 from tests.plans import planned
 
@@ -20,7 +20,7 @@ IMAGE = "name the image by `build: {image: ...}`, and hpcdist starts the contain
 
 def said(command: str, workers: int = 1, **data: Any) -> list[str]:
     section = environment(workers, each=resources(cpu=1))
-    return list(advice(planned(run={"cmd": command}, environment=section, **data)))
+    return list(about_lost_variables(planned(run={"cmd": command}, environment=section, **data)))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hpcdist.experiment.launch.line import user_launch
 from hpcdist.host.resources import template_folders
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.model import Gpus
-from hpcdist.planner import launch_advice
+from hpcdist.planner import advice
 from hpcdist.planner.pools import memory_in
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
@@ -85,7 +85,7 @@ def test_open_mpi_needs_the_support_of_a_plug_in(tmp_path: Path) -> None:
     job = replace(plan, identity=replace(plan.identity, scheduler="waitlist"))
     launch = user_launch(plan.identity.command, {})
     with plugged_in(tmp_path, "scheduler", "waitlist", SCHEDULER):
-        (found,) = launch_advice.advice(job, site(), launch)
+        (found,) = advice.about_launch(job, site(), launch)
     assert found.startswith("an Open MPI that was built without Waitlist starts all processes on the first")
 
 

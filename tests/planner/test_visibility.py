@@ -17,7 +17,7 @@ from hpcdist.plan.origin import Origin
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place
 from hpcdist.site.model import LauncherOptions
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, changed, planned, warnings_of

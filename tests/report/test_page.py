@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.report import limits, page, timeline
+from hpcdist.report import collecting, limits, page
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
@@ -88,7 +88,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
         "advice": [],
         "failure": "",
         "findings": {},
-        "timeline": timeline.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
+        "timeline": collecting.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
         "code": None,
         "plan": None,

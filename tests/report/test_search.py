@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.report import importance, page
-from hpcdist.report.search import Bar, Column, Search, search
+from hpcdist.report import page
+from hpcdist.report.search import Bar, Column, Search, importance_of, search
 from hpcdist.runs.states import Report
 from hpcdist.tracking import comparison
 from tests.report import made
@@ -68,7 +68,7 @@ def test_results_are_those_of_all_trials_also_of_those_that_are_not_shown(tmp_pa
     assert (few.numbers.left_out, few.best) == (2, "trial 8, 0.5")
     assert (few.best, few.gpus) == (every.best, every.gpus)
     spread = (0, 1, 2, 4, 5, 6)
-    assert few.importance == importance.importance(
+    assert few.importance == importance_of(
         {name: [TRIALS[place % 4][name] for place in spread] for name in ("lr", "opt")},
         [(1, 2, 3, 4, 5, 6, 7, 0.5)[place] for place in spread],
     )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import control, finding, interrupted, rundir, states
+from hpcdist.runs import control, finding, rundir, states
 from hpcdist.runs.control import Output, Services, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
@@ -142,7 +142,7 @@ class Seen:
         return Output(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
 
 
-AGAIN = interrupted._AGAIN
+AGAIN = control._AGAIN
 LIVES = "the same experiment is pending as job 100, run mnist-1"
 FINISHED = Seen(
     [("mnist-1", "100")],

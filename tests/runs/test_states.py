@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import control, finding, states
-from hpcdist.runs.querying import QueryResults
 from hpcdist.runs.rundir import Run
+from hpcdist.runs.states import QueryResults
+from hpcdist.schedulers import lsf
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.lsf import queries
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.plans import stored
 from tests.runs.test_control import FORGOTTEN, REQUEST, Queue, only_run, state_of, submitted
@@ -284,7 +284,7 @@ def of_lsf(queue: Queue, tmp_path: Path, *stats: str) -> Status:
     listed = {"RECORDS": rows}
 
     def answer(command: Command) -> Completed:
-        is_query = queries.COLUMNS in command.argv
+        is_query = lsf.COLUMNS in command.argv
         return Completed(
             command, 0, json.dumps(listed) if is_query else "Job <7> is submitted to queue <q>.\n"
         )

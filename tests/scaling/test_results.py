@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hpcdist.cli.jobs import scale_result
+from hpcdist.cli.jobs import scale
 from hpcdist.errors import ConfigError
 from hpcdist.runs.states import Report
 from hpcdist.scaling import plot, results, study
@@ -140,7 +140,7 @@ def test_a_rank_that_never_wrote_is_named(tmp_path: Path) -> None:
     assert (size.throughput.median, run.summed, run.ranks, run.without) == (190, 2, 4, (2, 3))
     text = "train-1-nodes-1: images_per_second is the sum of 2 of 4 ranks: ranks 2, 3 recorded none"
     assert found.lost == (text,)
-    data = scale_result.as_data(found)
+    data = scale.as_data(found)
     [own] = data["runs"]
     assert (own["ranks"], own["ranks_summed"], own["ranks_without"], data["lost"]) == (4, 2, [2, 3], [text])
     first = results.result(STUDY, [pair], ranks="first")

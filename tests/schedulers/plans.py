@@ -11,7 +11,7 @@ from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.model import Site
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 
 GROUP = Group(
     partition="gpu",

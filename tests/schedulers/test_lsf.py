@@ -17,9 +17,8 @@ from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.lsf import LSF
+from hpcdist.schedulers.lsf import LSF, REASONS, Bhist, Bjobs, status
 from hpcdist.schedulers.lsf.directives import HEADER, hours_and_minutes, mail_flags
-from hpcdist.schedulers.lsf.queries import REASONS, Bhist, Bjobs, status
 from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import Gpus

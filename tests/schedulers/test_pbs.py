@@ -11,8 +11,7 @@ from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.job import Job, JobState, Status, fold_array
-from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs.queries import Qstat, status
+from hpcdist.schedulers.pbs import PBS, Qstat, status
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from tests.wording import Wording
 

@@ -19,9 +19,8 @@ from hpcdist.plan.values import Directive, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.sge import SGE
+from hpcdist.schedulers.sge import SGE, Qacct, Qstat, state
 from hpcdist.schedulers.sge.directives import HEADER
-from hpcdist.schedulers.sge.queries import Qacct, Qstat, state
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import NodeType

@@ -15,15 +15,13 @@ from typing import Final, NamedTuple
 import pytest
 
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.site.site_text import site_text
-from hpcdist.cli.site.sites_init import LoginNode, host_facts, run_survey
+from hpcdist.cli.site.sites_init import LoginNode, host_facts, run_survey, site_text
 from hpcdist.errors import ConfigError
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.host.shell import Shell
 from hpcdist.schedulers.job import Status
-from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
-from hpcdist.schedulers.slurm.pyslurm_answers import User
-from hpcdist.schedulers.slurm.reader import Probe, Reader
+from hpcdist.schedulers.slurm import SLURM, reader, survey
+from hpcdist.schedulers.slurm.reader import Probe, Reader, User
 from hpcdist.site.survey import PartitionInfo
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 from hpcdist.units import Walltime
@@ -75,7 +73,7 @@ def machine(way: Way, **standin: str) -> FakeShell:
     wishes = {"PYTHONPATH": str(STANDINS), "STANDIN_VERSION": way.pyslurm, **standin}
     python = Shell({**os.environ, **{name: str(file) for name, file in files.items()}, **wishes})
     rules: list[tuple[tuple[str, ...], Answer]] = [
-        *((words, MISSING) for words in pyslurm_answers.ANSWERS if words and way.pyslurm),
+        *((words, MISSING) for words in reader.ANSWERS if words and way.pyslurm),
         (("squeue", "--version"), f"slurm-wlm {way.slurm}\n"),
         ((sys.executable,), python.run),
         *((command.argv, recorded(name)) for command, name in SURVEYED.items()),
@@ -146,7 +144,7 @@ def hidden(command: Command) -> Completed:
 
 def through_pyslurm(user: User) -> Callable[[Command], Completed]:
     def answer(command: Command) -> Completed:
-        lines = pyslurm_answers.ANSWERS[command.argv](standin, user)
+        lines = reader.ANSWERS[command.argv](standin, user)
         return Completed(command, 0, "".join(f"{line}\n" for line in lines))
 
     return answer

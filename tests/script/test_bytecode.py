@@ -7,7 +7,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from hpcdist.script.bytecode import kept
+from hpcdist.script.renderer import kept
 
 COMPILER = Path(__file__)
 

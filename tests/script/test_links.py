@@ -11,7 +11,7 @@ import pytest
 from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.values import Variable
 from hpcdist.script.exports import Exports
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.plans import planned
 
 LIBRARY = "libselinux.so"

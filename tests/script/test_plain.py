@@ -26,7 +26,7 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.renderer import render, render_setup
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.docs.pages import DOCS
 from tests.experiments import environment, resources
 from tests.layers.containers.sites import boxed, two_tasks

@@ -22,7 +22,7 @@ from hpcdist.plan.values import Variable
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.renderer import render
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.experiments import environment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, changed, planned

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.cli.site.site_text import HostFacts, site_text
+from hpcdist.cli.site.sites_init import HostFacts, site_text
 from hpcdist.errors import PlanError
 from hpcdist.plan.origin import Origin
 from hpcdist.plan.values import Directive

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.cli.jobs import sweep_progress
+from hpcdist.cli.jobs import sweep
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Run
@@ -86,7 +86,7 @@ def test_a_search_waits_for_its_job_or_for_those_that_run(searched: Run) -> None
 def test_elsewhere_than_on_a_terminal_there_is_a_line_a_change(searched: Run) -> None:
     out = io.StringIO()
     moments = ((WAITING, ()), (WAITING, ()), (ONE, FIRST), (TWO, SECOND), ("", LAST))
-    end = sweep_progress.follow(searched, services(searched, *moments), out)
+    end = sweep.follow(searched, services(searched, *moments), out)
     assert [line.partition("; ")[0] for line in out.getvalue().splitlines()] == [
         "mnist-1: 3 trials: 3 pending",
         "mnist-1: 3 trials: 1 running, 2 pending",
@@ -99,7 +99,7 @@ def test_elsewhere_than_on_a_terminal_there_is_a_line_a_change(searched: Run) ->
 def test_on_a_terminal_there_is_a_bar(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    sweep_progress.follow(searched, services(searched, (ONE, FIRST), (TWO, SECOND), ("", LAST)), out)
+    sweep.follow(searched, services(searched, (ONE, FIRST), (TWO, SECOND), ("", LAST)), out)
     shown = out.getvalue()
     assert "\x1b[" in shown
     assert [text for text in ("0/3", "1/3", "3/3") if text in shown] == ["0/3", "1/3", "3/3"]

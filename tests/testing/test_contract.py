@@ -18,7 +18,7 @@ from hpcdist.schedulers.slurm.queries import Squeue
 from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 
 from .native_states import NATIVES
 

@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import output, series
+from hpcdist.tracking import series
 from hpcdist.tracking.series import Key
 from tests.tracking.test_series import line, wrote
 
@@ -102,7 +102,7 @@ def test_a_plan_without_expressions_that_work(tmp_path: Path, tracking: object) 
 def test_an_expression_that_takes_for_ever(tmp_path: Path) -> None:
     directory = run(tmp_path, {"metrics": {"a": "(?:x+x+)+(y)"}}, "x" * 40 + "\n")
     with pytest.raises(ConfigError, match=r"the expressions of `tracking` take too long on .*/job.out"):
-        [*output.found(directory, directory.plan(), seconds=0.2)]
+        [*series.found(directory, directory.plan(), seconds=0.2)]
     wrote(tmp_path, "9/0.0/rank-0", line(step=5, metrics={"loss": 0.5}))
     found = series.read(directory, directory.plan(), seconds=0.2)
     assert [*found.series] == [Key("9", "loss", 0)]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import series, timeline
+from hpcdist.tracking import series, written
 from tests.tracking.test_written import curves, write
 
 HEAD: Final = (
@@ -60,7 +60,7 @@ def event(values: tuple[str | None, int, int]) -> str:
 
 
 def summary(text: str) -> dict[str, float]:
-    return timeline.read(io.BytesIO(text.encode()))
+    return written.read_timeline(io.BytesIO(text.encode()))
 
 
 def test_times_of_several_tensors_count_once() -> None:
@@ -127,7 +127,7 @@ def test_of_a_large_one_the_first_part_is_read_which_is_said(tmp_path: Path) -> 
     run = write(tmp_path, "timeline.json", trace(EVENTS[:4], ","))
     file = tmp_path / "outputs" / "timeline.json"
     with file.open("a") as stream:
-        stream.truncate(timeline.MOST_BYTES + 5000)
+        stream.truncate(written.MOST_BYTES + 5000)
     with file.open("a") as stream:
         stream.write(trace(EVENTS[4:]))
     found = series.read(run, StoredPlan())

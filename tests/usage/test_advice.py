@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.runs.stored_plan import Nodes, StoredPlan
-from hpcdist.usage.advice import Advice, advice
 from hpcdist.usage.cost import Consumption
 from hpcdist.usage.samples import GpuUse, NodeUse
+from hpcdist.usage.used import Advice, advice
 from tests.wording import Wording
 
 GIB = 1 << 30

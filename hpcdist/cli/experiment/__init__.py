@@ -2,6 +2,5 @@
 
 init render plan explain check schema import_    one verb each
 when    the starts that `plan --when` shows
-search_plan    what `plan` shows of a search
-starter new_file    the text of a first experiment; writing output files
+new_file    the text of a first experiment; writing output files
 """

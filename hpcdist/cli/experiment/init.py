@@ -5,28 +5,141 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import click
 
 from hpcdist.cli import completion
-from hpcdist.cli.experiment import new_file, starter
+from hpcdist.cli.experiment import new_file
 from hpcdist.cli.experiment.check import check
-from hpcdist.cli.experiment.starter import NO_FRAMEWORK, Size, StarterValues
 from hpcdist.cli.options import site_option, site_path_option
 from hpcdist.cli.session import machine_of
 from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Place, Problem, located
+from hpcdist.errors import ConfigError, Path, Place, Problem, located
 from hpcdist.experiment.batch import Batch
+from hpcdist.experiment.writing import printable, write
+from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading import load, preferences
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.planner.pools import Pool
+from hpcdist.planner.pools import Pool, pools
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
+
+# --- The text of a first experiment: YAML with a comment beside every value
+
+NO_FRAMEWORK: Final = "none"
+_PARAMETER_SERVER: Final = "mxnet"
+"""The framework whose master only schedules, and which needs servers."""
+
+
+class Size(NamedTuple):
+    """The workers besides the master, and the resources of each replica; GPUs come with their CPUs."""
+
+    workers: int
+    gpus: int
+    cpus: int = 1
+
+
+class StarterValues(NamedTuple):
+    """The values of the file: ``batch`` holds that section, ``offer`` describes the GPUs of a node."""
+
+    name: str
+    framework: str
+    size: Size
+    command: str
+    batch: Mapping[str, str]
+    offer: str
+
+
+def choices() -> list[str]:
+    """Return the names of all frameworks, and ``none``."""
+    return [*frameworks.names(), NO_FRAMEWORK]
+
+
+def master_works(framework: str) -> bool:
+    """Whether the master trains as workers do."""
+    return framework != _PARAMETER_SERVER
+
+
+def nodes_of(site: Site, partition: str | None = None) -> list[Pool]:
+    """Return the pools of known node size: of one partition, or of all, the default first."""
+    if not schedulers.get(site.scheduler).is_batch_system:  # without limits on nodes
+        return []
+    found = (pool for pool in pools(site) if pool.node_type and partition in (None, pool.partition))
+    return [pool for pool in found if pool.gpus or (pool.cpus and not pool.gpus_unknown)]
+
+
+def largest(nodes: Iterable[Pool]) -> Pool | None:
+    """Return the pool whose nodes have the most GPUs, then the most CPUs."""
+    return max(nodes, key=lambda pool: (pool.gpus or 0, pool.cpus or 0), default=None)
+
+
+def gpus_of(nodes: list[Pool]) -> str:
+    """Describe the GPUs of a node: ``4 a100, 4 a40 or 8 h200``; empty if no node has any."""
+    kinds = dict.fromkeys(f"{pool.gpus} {pool.gpu_type or ''}".strip() for pool in nodes if pool.gpus)
+    *others, last = kinds or [""]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def starter_text(values: StarterValues, site: Site) -> str:
+    """Return the text of the file."""
+    head = f"# Written by `hpcdist init` for site {site.name}: {site.description}."
+    comments = _comments(values)
+    return f"{printable(head)}\n{write(_data(values), lambda path: comments.get(path, ''))}"
+
+
+def _data(values: StarterValues) -> dict[str, Any]:
+    size, store = values.size, not master_works(values.framework)
+    own = {"gpu": {"requests": size.gpus}} if size.gpus else {"cpu": {"requests": size.cpus}}
+    server = {"cpu": {"requests": 1}}
+    data: dict[str, Any] = {"version": 1, "name": values.name, "run": {"cmd": values.command}}
+    data["environment"] = {"resources": server if store else own}
+    if values.framework != NO_FRAMEWORK:
+        data["framework"] = values.framework
+        replicas: dict[str, Any] = {"n_workers": size.workers, "default_worker": {"resources": own}}
+        servers = {"n_ps": 1, "default_ps": {"resources": server}} if store else {}
+        data["environment"]["replicas"] = replicas | servers
+    if values.framework == "pytorch":
+        data["pytorch"] = {"launch": "env"}
+    return data | {"batch": dict(values.batch)}
+
+
+def _comments(values: StarterValues) -> dict[Path, str]:
+    """Return the comments beside the values, by path."""
+    others = (name for name in frameworks.names() if name != values.framework)
+    replicas: Path = ("environment", "replicas")
+    found: dict[Path, str] = {
+        ("version",): "of the file format",
+        ("name",): "name of its runs and jobs",
+        ("framework",): f"also {', '.join(others)}",
+        ("run", "cmd"): "command of every task",
+        (
+            "pytorch",
+            "launch",
+        ): "env: one process per GPU; torchrun: one torchrun per node; default: one process per replica",
+        (*replicas, "n_workers"): "besides the master",
+        (*replicas, "n_ps"): "parameter servers",
+        ("batch", "site"): "see `hpcdist sites show`",
+        ("batch", "account"): "account to charge",
+        ("batch", "partition"): "default: that of the site, or the first that fits",
+        ("batch", "qos"): "default: that of the partition",
+        ("batch", "walltime"): "time limit of the job",
+    }
+    has = f"; a node has {values.offer}" if values.offer else ""
+    for whose, path in (
+        ("of the master", ("environment", "resources")),
+        ("of each worker", (*replicas, "default_worker", "resources")),
+        ("of each server", (*replicas, "default_ps", "resources")),
+    ):
+        found |= {(*path, "gpu", "requests"): whose + has, (*path, "cpu", "requests"): whose}
+    return found
+
+
+# --- ``hpcdist init``
 
 _OPTIONS: Final = {
     ("environment", "replicas"): "--workers",
@@ -60,7 +173,7 @@ def _time(text: str) -> str:
         raise click.BadParameter(f"{error}.") from None
 
 
-_FRAMEWORK: Final = click.Choice(starter.choices())
+_FRAMEWORK: Final = click.Choice(choices())
 
 
 class _Count(click.IntRange):
@@ -80,7 +193,7 @@ _COUNT: Final = _Count(min=0)
     "--framework",
     type=_FRAMEWORK,
     metavar="NAME",
-    help=f"One of {', '.join(starter.choices())}; default: horovod.",
+    help=f"One of {', '.join(choices())}; default: horovod.",
 )
 @click.option("--nodes", type=_Count(min=1), metavar="N", help="Number of whole nodes, one replica on each.")
 @click.option("--workers", type=_COUNT, metavar="N", help="Replicas besides the master; default: 1.")
@@ -144,7 +257,7 @@ def _write_experiment(
     stem = slug(PurePath(output).stem) if output else "experiment"
     name = interview.answer("name", "Name", stem, _job_name)
     file = new_file.chosen(output or f"{name}.yml")
-    text = starter.text(interview.answers(name, options.site or site.name), site)
+    text = starter_text(interview.answers(name, options.site or site.name), site)
     where = str(file or "-")
     with located(lambda problem: _at_option(problem, where)):
         made = check(options._replace(file=where), source.parse(text, where))
@@ -200,11 +313,11 @@ class _Interview(NamedTuple):
     def answers(self, name: str, site: str) -> StarterValues:
         """Return all values, prompting for those that no option gives."""
         framework = self.answer("framework", "Framework", "horovod", _FRAMEWORK)
-        nodes = starter.nodes_of(self.site, self.given.partition or self.own.partition)
+        nodes = nodes_of(self.site, self.given.partition or self.own.partition)
         size = self.size(framework, nodes)
         program = self.answer("command", "Command", "python train.py", _program)
         batch = {"site": site, **dict(self.batch())}
-        return StarterValues(name, framework, size, program, batch, starter.gpus_of(nodes))
+        return StarterValues(name, framework, size, program, batch, gpus_of(nodes))
 
     def size(self, framework: str, nodes: list[Pool]) -> Size:
         """Return the number and the size of the replicas."""
@@ -215,7 +328,7 @@ class _Interview(NamedTuple):
         return size
 
     def _of_replicas(self, framework: str, nodes: list[Pool]) -> Size:
-        offer = starter.gpus_of(nodes)
+        offer = gpus_of(nodes)
         has = f" (a node has {offer})" if offer else ""
         usual = next((pool.gpus for pool in nodes if pool.gpus), 0)
         most = max(pool.gpus or 0 for pool in nodes) if offer else None
@@ -227,13 +340,13 @@ class _Interview(NamedTuple):
     def _of_whole_nodes(self, count: int, framework: str, nodes: list[Pool]) -> Size:
         if self.given.workers is not None:
             raise click.UsageError("--nodes cannot be combined with --workers.")
-        name, has = self.site.name, starter.gpus_of(nodes) or "no"
-        kind = starter.largest(pool for pool in nodes if self.given.gpus in (None, pool.gpus or 0))
+        name, has = self.site.name, gpus_of(nodes) or "no"
+        kind = largest(pool for pool in nodes if self.given.gpus in (None, pool.gpus or 0))
         if nodes and not kind:
             raise _refused("--nodes", f"a node of site {name} has {has} GPUs", _USE_WORKERS)
         if count > 1 and not self.is_batch_system:
             raise _refused("--nodes", f"site {name} has only one node", _USE_WORKERS)
-        workers = count - starter.master_works(framework)
+        workers = count - master_works(framework)
         # On nodes of unknown size, each replica gets a node.
         return Size(workers, kind.gpus or 0, kind.cpus or 1) if kind else Size(workers, self.given.gpus or 0)
 

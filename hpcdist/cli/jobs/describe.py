@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +11,11 @@ from typing import Any, Final
 import click
 
 from hpcdist.cli import show
-from hpcdist.cli.jobs import attempt_table, findings, runs, used
+from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.nodes.findings import of_attempts
+from hpcdist.nodes.failures import Failure
+from hpcdist.nodes.findings import Findings, of_attempts
 from hpcdist.remotes import here
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
@@ -22,9 +23,119 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
+from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import reached
+from hpcdist.tracking.reached import Reached
+from hpcdist.usage.cost import hours, hours_text
 from hpcdist.usage.used import of_run
+
+# --- The attempts of a run as `describe` shows them: a line each, and for JSON
+
+Line = tuple[Attempt, Reached]
+_Cell = Callable[[Attempt, Reached], object]
+
+_COLUMNS: Final[dict[str, _Cell]] = {
+    "attempt": lambda attempt, reached: attempt.name if reached.number is None else reached.number,
+    "job": lambda attempt, _: attempt.job,
+    "state": lambda attempt, _: attempt.state,
+    "exit": lambda attempt, _: attempt.exit_code,
+    "why": lambda attempt, _: attempt.why or None,
+    "started": lambda attempt, _: _known(attempt.started, rundir.timestamp),
+    "ended": lambda attempt, _: _known(attempt.ended, rundir.timestamp),
+    "queued": lambda attempt, _: _known(attempt.waited, spans.clock),
+    "elapsed": lambda attempt, _: _known(attempt.elapsed, spans.clock),
+    "GPU-hours": lambda attempt, _: hours_text(attempt.gpu_seconds),
+    "memory": lambda attempt, _: _known(attempt.max_memory, spans.size),
+    "step": lambda _, reached: _known(reached.step, _count),
+    "lost": lambda _, reached: _lost(reached),
+    "hosts": lambda attempt, _: hostlist.compress(attempt.hosts or ()) or None,
+}
+_SOMETIMES: Final = frozenset({"why", "step", "lost"})
+"""Columns that are left out where no attempt has a value."""
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """Print the attempts as a table; what is not known is ``-``."""
+    rows = [[cell(*line) for cell in _COLUMNS.values()] for line in lines]
+    used = [
+        place
+        for place, head in enumerate(_COLUMNS)
+        if head not in _SOMETIMES or any(row[place] is not None for row in rows)
+    ]
+    heads = [*_COLUMNS]
+    show.table([heads[place] for place in used], ([_text(row[place]) for place in used] for row in rows))
+
+
+def as_data(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """Return the attempts for JSON; null is unknown."""
+    return [_data(*line) for line in lines]
+
+
+def _data(attempt: Attempt, reached: Reached) -> dict[str, Any]:
+    times = {"queued_at": attempt.queued, "started_at": attempt.started, "ended_at": attempt.ended}
+    return {
+        "job_id": attempt.job,
+        "attempt": attempt.name,
+        "state": attempt.state,
+        **{name: _known(at, rundir.timestamp) for name, at in times.items()},
+        "queue_seconds": attempt.waited,
+        "elapsed_seconds": attempt.elapsed,
+        "hosts": attempt.hosts,
+        "exit_code": attempt.exit_code,
+        "why": attempt.why or None,
+        "gpu_hours": hours(attempt.gpu_seconds),
+        "max_memory": attempt.max_memory,
+        **reached._asdict(),
+    }
+
+
+def _known(value: Any, form: Callable[[Any], str]) -> str | None:
+    return None if value is None else form(value)
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None else str(cell)
+
+
+def _count(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"
+
+
+def _lost(reached: Reached) -> str | None:
+    """Return the work that was lost: in steps, or else the time since the last checkpoint."""
+    if reached.lost_steps is not None:
+        return f"{_count(reached.lost_steps)} step{'s' * (reached.lost_steps != 1)}"
+    return _known(reached.lost_seconds, spans.clock)
+
+
+# --- Which task failed first and which ranks are slow, as sentences and for JSON
+
+
+def print_findings(found: Findings, attempts: Iterable[Attempt]) -> None:
+    """Print a sentence for each."""
+    for title, text in found.sentences(attempts).items():
+        click.echo(f"\n{title}: {text}")
+
+
+def of_findings(found: Findings) -> dict[str, Any]:
+    """Return them for JSON; null is nothing."""
+    slowness = found.slowness
+    data = slowness and {**slowness._asdict(), "slow": [each._asdict() for each in slowness.slow]}
+    return {"first_failure": found.failure and _of_failure(found.failure), "slowness": data}
+
+
+def _of_failure(failure: Failure) -> dict[str, Any]:
+    nodes = [
+        {"host": node.host, "signs": [sign._asdict() for sign in node.signs]}
+        for node in failure.nodes
+        if node.signs
+    ]
+    others = [end._asdict() for end in failure.others]
+    return {**failure._asdict(), "others": others, "nodes": nodes, "text": failure.text}
+
+
+# --- ``hpcdist describe``
 
 
 @click.command("describe")
@@ -50,23 +161,23 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     begun = [Numbered(far.number or 0, one.job, one.name) for one, far in lines if one.started is not None]
     nodes = of_attempts(run.directory, begun, use.nodes)
     if json:
-        data = {"attempts": attempt_table.as_data(lines)} | used.of_used(use) | findings.of_findings(nodes)
+        data = {"attempts": as_data(lines)} | used.of_used(use) | of_findings(nodes)
         show.as_json(details | data)
         return
     events = details.pop("events")
     show.table(
         (),
         [
-            (key.replace("_", " "), _text(value))
+            (key.replace("_", " "), _describe_text(value))
             for key, value in details.items()
             if value not in (None, "", [], {})
         ],
     )
     if lines:
         click.echo()
-        attempt_table.print_lines(lines)
+        print_lines(lines)
     used.print_used(use)
-    findings.print_findings(nodes, found)
+    print_findings(nodes, found)
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])
@@ -131,7 +242,7 @@ def _code(directory: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _text(value: object) -> str:
+def _describe_text(value: object) -> str:
     if isinstance(value, dict):
         return one_line(" ".join(f"{name}={each}" for name, each in value.items()))
     return one_line(", ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -3,24 +3,214 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from hpcdist.cli import balances, show
-from hpcdist.cli.jobs import runs, scale_plot, scale_result, scale_study
+from hpcdist.cli.jobs import runs, scale_study
+from hpcdist.cli.jobs.report import write as write_file
 from hpcdist.cli.jobs.scale_study import Asked
 from hpcdist.cli.jobs.wait import wait
-from hpcdist.cli.messages import note, print_problems
+from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.options import experiment_options, given, json_option, runs_dir_option
+from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
 from hpcdist.runs.rundir import Run
-from hpcdist.scaling import results, size_costs, study
+from hpcdist.scaling import plot, png, results, size_costs, study, svg, table
+from hpcdist.scaling.fits import Fit
+from hpcdist.scaling.measured import Measured
+from hpcdist.scaling.results import Result, Size
+from hpcdist.scaling.size_costs import SizeCost
 from hpcdist.scaling.study import MOST, Found, Ranks
+from hpcdist.units import Walltime
+
+# --- Shared output of scaling studies: their plan with its cost, and their result as tables and for JSON
+
+_MOST: Final = 20
+"""How many runs that have measured nothing are named."""
+
+
+def print_plan(found: Sequence[SizeCost]) -> None:
+    """Print what each size is, and what all may cost."""
+    show.table(
+        ("nodes", "tasks", "GPUs", "walltime", "runs", "GPU-hours", "node-hours"),
+        [
+            (
+                *map(str, (size.nodes, size.tasks, size.gpus)),
+                str(Walltime(size.each.seconds)) if size.each else "-",
+                str(size.runs),
+                _hours(size.gpu_hours),
+                _hours(size.node_hours),
+            )
+            for size in found
+        ],
+    )
+    gpu_hours, node_hours = (_hours(size_costs.total(hours)) for hours in _columns(found))
+    runs = sum(size.runs for size in found)
+    attempts = max((size.each.attempts for size in found if size.each), default=1)
+    each = f" of up to {attempts} attempts each" if attempts > 1 else ""
+    click.echo(
+        f"{runs} run{'s' * (runs > 1)}{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours"
+    )
+    if charge := size_costs.charged(found).lines.get("charge"):
+        click.echo(f"charge: {charge}")
+
+
+def _columns(found: Sequence[SizeCost]) -> tuple[list[float | None], list[float | None]]:
+    return [size.gpu_hours for size in found], [size.node_hours for size in found]
+
+
+def _hours(hours: float | None) -> str:
+    return "no limit" if hours is None else f"{hours:.4g}"
+
+
+def plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
+    """Return the plan for JSON; null has no limit."""
+    return [
+        {
+            "nodes": size.nodes,
+            "tasks": size.tasks,
+            "gpus": size.gpus,
+            "walltime_seconds": size.each and size.each.seconds,
+            "runs": size.runs,
+            "gpu_hours": size.gpu_hours,
+            "node_hours": size.node_hours,
+            "charge": size.each and size_costs.charged([size]).charge,
+            "unit": size.each.rate.unit if size.each and size.each.rate else None,
+        }
+        for size in found
+    ]
+
+
+def print_result(result: Result) -> None:
+    """Print a study: a row for each size, the laws, and what is missing."""
+    click.echo(one_line(table.title(result)))
+    if result.sizes:
+        show.table(table.heads(result), map(table.row, result.sizes))
+        for line in table.lines(result):
+            click.echo(line)
+    for text in islice(result.lost, _MOST):
+        note(text)
+    for text in islice(result.left_out, _MOST):
+        note(f"not measured: {text}")
+    if len(result.left_out) > _MOST:
+        note(f"not measured: {len(result.left_out) - _MOST} more")
+
+
+def as_data(result: Result) -> dict[str, Any]:
+    """Return a study for JSON."""
+    study = result.study
+    return {
+        "experiment": study.experiment,
+        "mode": study.mode,
+        "metric": result.metric,
+        "cost_unit": result.unit,
+        "sizes": [*map(_size_data, result.sizes)],
+        "fits": [*map(_fit_data, result.fits)],
+        "largest_efficient": result.largest_efficient,
+        "runs": [*map(_run_data, result.runs)],
+        "not_measured": [*result.left_out],
+        "lost": [*result.lost],
+    }
+
+
+def _size_data(size: Size) -> dict[str, Any]:
+    spreads = {name: getattr(size, name)._asdict() for name in ("throughput", "speedup", "efficiency")}
+    return {
+        "nodes": size.nodes,
+        "tasks": size.tasks,
+        "gpus": size.gpus,
+        "runs": size.runs,
+        **spreads,
+        "communication_share": size.communication,
+        "cost_per_1000_steps": size.thousand_steps,
+        "cost_per_million": size.million,
+    }
+
+
+def _run_data(run: Measured) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "nodes": run.member.nodes,
+        "repetition": run.member.repetition,
+        "state": run.state,
+        "throughput": run.throughput,
+        "seconds_per_step": run.step,
+        "communication_share": run.communication,
+        "ranks": run.ranks,
+        "ranks_summed": run.summed,
+        "ranks_without": [*run.without],
+    }
+
+
+def _fit_data(fit: Fit) -> dict[str, Any]:
+    return {
+        "law": fit.law,
+        "one_node": fit.one_node,
+        "parameters": fit.parameters,
+        "peak_nodes": fit.peak,
+        "residuals": [*_pairs(fit)],
+    }
+
+
+def _pairs(fit: Fit) -> Iterator[dict[str, float]]:
+    yield from ({"nodes": nodes, "residual": residual} for nodes, residual in fit.residuals)
+
+
+# --- The plot of ``hpcdist scale``: what can be known before anything is submitted, and its file
+
+
+def option(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Check what kind of file the plot is to be."""
+    del ctx, param
+    if value is not None and value.suffix.lower() not in {".svg", ".png"}:
+        raise click.BadParameter(f"'{value}' is neither SVG nor PNG; name it *.svg or *.png.")
+    return value
+
+
+def check(file: Path, *, is_shown: bool) -> None:
+    """Check that the plot can be written, before anything is submitted.
+
+    Raises:
+        UsageError: if there will be no report.
+        ConfigError: as `png.font`, or if there is no such folder, or it is not writable.
+    """
+    if not is_shown:
+        raise click.UsageError("--plot is of a report; give --wait or --report as well.")
+    if _is_png(file):
+        png.font()
+    folder = file.absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        why = "is not writable" if folder.is_dir() else "does not exist"
+        raise ConfigError(Problem(f"{file} cannot be written: the folder {folder} {why}"))
+
+
+def write(file: Path, result: Result) -> None:
+    """Write the plot, if anything was measured.
+
+    Raises:
+        ConfigError: if it cannot be written, or as `png.font`.
+    """
+    drawing = plot.drawing(result)
+    if drawing:
+        write_file(file, png.write(drawing) if _is_png(file) else svg.write(drawing).encode())
+        note(f"{file} shows it{'' if _is_png(file) else '; open it in a browser'}")
+    else:
+        note(f"{file} is not written: nothing was measured yet")
+
+
+def _is_png(file: Path) -> bool:
+    return file.suffix.lower() == ".png"
+
+
+# --- ``hpcdist scale``
 
 _WORD: Final = re.compile(r"0{0,9}[1-9][0-9]{0,5}")
 """A number of nodes that a study can have."""
@@ -50,7 +240,7 @@ class Shown(NamedTuple):
     json: bool
 
 
-def _hours(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+def _scale_hours(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Check a number of hours; NaN would be above no limit."""
     del ctx, param
     if value is not None and not 0 <= value < math.inf:
@@ -71,7 +261,7 @@ def _hours(ctx: click.Context, param: click.Parameter, value: float | None) -> f
               help="The throughput of the whole job; default: the metric whose name is one.")  # fmt: skip
 @click.option("--ranks", type=click.Choice(("sum", "first")), default=None,
               help="What a metric of several ranks comes to: their sum, or the lowest rank's.")  # fmt: skip
-@click.option("--max-gpu-hours", "most", type=float, callback=_hours, metavar="HOURS",
+@click.option("--max-gpu-hours", "most", type=float, callback=_scale_hours, metavar="HOURS",
               help="Submit nothing if all runs together may take more.")  # fmt: skip
 @click.option("--chain", is_flag=True, help="Each run begins when the one before has ended.")
 @click.option("--dry-run", is_flag=True, help="Show the sizes and their cost; submit nothing.")
@@ -80,7 +270,7 @@ def _hours(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 @click.option("--report", "reporting", is_flag=True,
               help="Report on a study; EXP is the name of one of its runs.")  # fmt: skip
 @click.option("--plot", "plot_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-              callback=scale_plot.option,
+              callback=option,
               help="With --wait or --report: write the plot, as *.svg or *.png.")  # fmt: skip
 @runs_dir_option
 @json_option
@@ -111,7 +301,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if reporting == bool(nodes):
         raise click.UsageError("Give numbers of nodes, such as --nodes 1,2,4, or --report and a run.")
     if plot_file:
-        scale_plot.check(plot_file, is_shown=waiting or reporting)
+        check(plot_file, is_shown=waiting or reporting)
     shown = Shown(metric, ranks or "", plot_file, json)
     if reporting:
         _check_report(ctx)
@@ -123,10 +313,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     _print_problems([made for _, made in planned])
     found = size_costs.of_plans([made for _, made in planned], repeat)
     if not json:
-        scale_result.print_plan(found)
+        print_plan(found)
     size_costs.check(found, most)
     if dry_run:
-        show.as_json({"plan": scale_result.plan_data(found)}) if json else None
+        show.as_json({"plan": plan_data(found)}) if json else None
         return
     members = scale_study.submit_all(planned, asked, runs_dir, _quiet if json else _print_line)
     first = members[0].run
@@ -136,7 +326,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         ):
             note(f"balance: {text}")
     if not waiting:
-        _print_next(first, members, scale_result.plan_data(found), json=json)
+        _print_next(first, members, plan_data(found), json=json)
         return
     reports = wait([one.run for one in members], runs.services())
     _report(runs_dir, str(first.directory.path), shown)
@@ -182,15 +372,15 @@ def _report(runs_dir: Path, job: str, shown: Shown) -> None:
     """Print what the runs of a study have measured so far, and write its plot.
 
     Raises:
-        ConfigError: if the run is of no study, or the throughput is not known; as `scale_plot.write`.
+        ConfigError: if the run is of no study, or the throughput is not known; as `write`.
     """
     of, found = study.find(runs_dir, job)
     reports = states.status([one.run for one in found], runs.services())
     pairs = zip(reports, (one.member for one in found), strict=True)
     result = results.result(of, pairs, shown.metric, shown.ranks)
     if shown.json:
-        show.as_json(scale_result.as_data(result))
+        show.as_json(as_data(result))
     else:
-        scale_result.print_result(result)
+        print_result(result)
     if shown.plot_file:
-        scale_plot.write(shown.plot_file, result)
+        write(shown.plot_file, result)

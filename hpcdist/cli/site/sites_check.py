@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from itertools import groupby
+from itertools import groupby, product
 from typing import Final
 
+from hpcdist import lint
 from hpcdist.cli.messages import print_problems
-from hpcdist.cli.site import sites_lint
 from hpcdist.documents import fields, source
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Problem, comma_list, errors_in
@@ -20,11 +20,71 @@ from hpcdist.host.shell import Shell
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
+from hpcdist.plan.fabric_variables import of_fabric
+from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site import provenance
-from hpcdist.site.conditions import ConditionalText, text_of
+from hpcdist.site.conditions import ConditionalText, JobFacts, applying, text_of
+from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site, Source
+from hpcdist.site.nodes import libraries_of
 from hpcdist.site.published import Published
+
+# --- Lint of a site's own variables, for every kind of job that may get them
+
+
+def findings(site: Site) -> Iterator[Problem]:
+    """Yield each finding once, at the variable's key, without notes: a site follows its centre's advice."""
+    seen: set[tuple[Path, str]] = set()
+    for facts in _jobs(site):
+        for found in lint.findings(of_fabric(site, facts), _context(site, facts)):
+            path = _path(site, found)
+            if found.severity != "note" and (path, found.text) not in seen:
+                seen.add((path, found.text))
+                yield Problem(found.text, path, found.hint, severity=found.severity)
+
+
+def _jobs(site: Site) -> Iterator[JobFacts]:
+    """Yield the facts that conditions of the file can test: nodes, container or none, framework or none."""
+    kinds: list[tuple[str, ...]] = [(name,) for name in site.node_types] or [()]
+    images = (False, True) if any(site.containers()) else (False,)
+    frameworks = (None, *site.conditional_frameworks())
+    for nodes, names, image, framework in product((2, 1), kinds, images, frameworks):
+        library = next(iter(libraries_of(site.node_types[name] for name in names)), None)
+        yield JobFacts(nodes, library, image, library is not None, framework, names)
+
+
+def _context(site: Site, facts: JobFacts) -> lint.LintContext:
+    return lint.LintContext(
+        network=site.network_of(facts.node_types),
+        library=facts.library,
+        nodes=facts.nodes,
+        words=tuple(_words(site, facts)),
+        versions=lint.versions_of(name for name, _ in applying(site.modules, facts)),
+        known=site.fabric.known,
+    )
+
+
+def _words(site: Site, facts: JobFacts) -> Iterator[Word]:
+    together = (
+        text for _, group in active_groups(site.fabric, facts) for text in (*group.directives, *group.args)
+    )
+    for text in (*site.directives.mandatory, *together, *site.options(site.launcher).args):
+        yield Word(text=text, origin=Origin("site", site.name))
+
+
+def _path(site: Site, found: lint.Finding) -> Path:
+    """Return the path of the variable's key; of a variable that is not set, the section."""
+    if found.name in site.fabric.env:
+        return ("fabric", "env", found.name)
+    for index, group in enumerate(site.fabric.together):
+        if found.name in group.env and found.origin.key == f"fabric.together.{index}":
+            return ("fabric", "together", index, "env", found.name)
+    return ("fabric",)
+
+
+# --- ``hpcdist sites check``
 
 _COMMON_HOSTS: Final = ("login1", "login01", "nid0001", "nid000001", "node001", "n1", "head", "localhost")
 
@@ -43,7 +103,7 @@ def check(name: str, site_path: tuple[str, ...]) -> str:
     found = [*problems, *(problems_in(site) if site else ())]
     if site:
         found += [*_launcher_problems(site), *_directive_problems(site)]
-        found += [*sites_lint.findings(site), *_bash_problems(site, Shell())]
+        found += [*findings(site), *_bash_problems(site, Shell())]
         found += [
             problem._replace(severity="warning") for problem in _warnings(site, document.data, file.stem)
         ]

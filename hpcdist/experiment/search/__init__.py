@@ -4,6 +4,5 @@ model    the section ``hptuning``: Polyaxon's keys
 spaces    the values that one param may have: lists, ranges and distributions
 trials    the trials of a grid, a random search, and a list
 hyperband adaptive    how many trials each round of hyperband has, and which
-policies    what is wrong with a policy by which running trials end early
 problems    what keeps a search from having trials
 """

@@ -1,23 +1,276 @@
 """Jobs and experiments of Paperspace Gradient: one node, parameter servers (gRPC), MPI, by their options.
 
-The keys are the long options of the command line, which `hpcdist.importers.gradient.command_line` reads
+The keys are the long options of the command line, which `hpcdist.importers.gradient` reads
 (https://github.com/Paperspace/gradient-cli; https://docs.paperspace.com/gradient, of 2019 to 2021).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NoReturn
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean
+from hpcdist.documents.tree import Map, Seq
+from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
 from hpcdist.importers import Imported, Step
-from hpcdist.importers.gradient import ci, command_line, named_files, workflow
+from hpcdist.importers.gradient import ci
 from hpcdist.importers.gradient.fields import common_fields
 from hpcdist.importers.gradient.mpi import put_mpi
-from hpcdist.importers.gradient.options import BUILDS, IGNORED, KNOWN, OF_JOB, OF_SINGLENODE, SEARCH, SINGLE
+from hpcdist.importers.gradient.options import (
+    BUILDS,
+    COUNTS,
+    FLAGS,
+    HIDDEN,
+    IGNORED,
+    KNOWN,
+    OF_JOB,
+    OF_MULTINODE,
+    OF_SINGLENODE,
+    REPEATED,
+    SEARCH,
+    SECRETS,
+    SINGLE,
+)
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading, one_of
+
+# --- The command line of Gradient itself: ``experiments create multinode --name x --experimentType MPI ...``
+
+_LINE: Final = Place("command line", 0, 0)
+_TOOLS: Final = frozenset({"gradient", "paperspace", "paperspace-python"})
+_VERBS: Final = ("create", "run", "createAndStart")
+_KINDS: Final = {"singlenode": OF_SINGLENODE, "multinode": OF_MULTINODE, "mpi": OF_MULTINODE}
+_COMMANDS: Final[dict[tuple[str, ...], frozenset[str]]] = {
+    **{("experiments", verb, kind): options for verb in _VERBS for kind, options in _KINDS.items()},
+    ("jobs", "create"): OF_JOB,
+}
+"""The options of each command that starts a batch job."""
+_TYPES: Final = {"experimentType", "experimentTypeId"}
+_FILES: Final = {
+    "createOptionsFile": "it writes a template and no experiment: remove it",
+    "help": "remove it",
+}
+_UNSUPPORTED: Final = {
+    ("experiments", "hyperparameters"): SEARCH,
+    ("hyperparameters",): SEARCH,
+    ("deployments",): ("this is a deployment, which serves a model: hpcdist runs batch jobs only", ""),
+    ("notebooks",): ("this is a notebook: a batch job has no browser", ""),
+    ("workflows",): ("a workflow is in a file of its own", "give that file to `hpcdist submit`"),
+}  # fmt: skip
+_FORMS: Final = "write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`"
+_NOT_KEPT: Final = "(not kept)"
+"""The value of secrets, none of which is needed."""
+_BOOLEANS: Final = {"true": True, "false": False}
+_DIGITS: Final = 10
+_SHOWN: Final = re.compile(r"[!-~]{1,40}")
+
+
+def parse(words: Sequence[str]) -> Map:
+    """Return the options file that is equivalent to a command line, with or without the name of the tool.
+
+    Pure: no file is read, and ``optionsFile`` stays an option. The place of each value is its option.
+
+    Raises:
+        ConfigError: for a command that starts no job, an unknown option, a missing value.
+    """
+    rest = list(words)
+    for word in rest:
+        _check_text(word)
+    if rest and rest[0].rsplit("/", 1)[-1] in _TOOLS:
+        rest = rest[1:]
+    command = _command(rest)
+    data = Map(place=_LINE)
+    if command[-1] == "mpi":
+        data.put("experimentType", "MPI", _LINE)
+    rest = rest[len(command) :]
+    while rest:
+        rest = _option(data, rest, command)
+    if command[-1] == "multinode" and not data.keys() & {*_TYPES, "optionsFile"}:
+        _fail("--experimentType is missing", "write --experimentType MPI, or GRPC for parameter servers")
+    return data
+
+
+def _check_text(word: str) -> None:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        _fail(f"{word!a} is not text in UTF-8", "")
+
+
+def _command(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command, without its options."""
+    for start, reasons in _UNSUPPORTED.items():
+        if tuple(words[: len(start)]) == start:
+            _fail(*reasons)
+    for command in _COMMANDS:
+        if tuple(words[: len(command)]) == command:
+            return command
+    for index in range(3):
+        word = words[index] if index < len(words) and words[index][:1] != "-" else ""
+        allowed = {command[index] for command in _COMMANDS if command[:index] == tuple(words[:index])}
+        if word not in allowed:
+            message = (
+                f"`{' '.join(words[: index + 1])}` starts no job" if word else "the command is incomplete"
+            )
+            near = did_you_mean(word, allowed) if word else ""
+            _fail(message, near if near.startswith("did") else _FORMS)
+    raise AssertionError(words)
+
+
+def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
+    """Take the first option with its value; return the words behind it."""
+    word, equals, glued = words[0].partition("=")
+    name, rest = word.removeprefix("--"), words[1:]
+    if not word.startswith("--") or not name:
+        _fail(f"{words[0]!r} is not an option", "put quotes around a command of several words")
+    if name in _FILES:
+        _fail(f"--{name} is not read here", _FILES[name])
+    if name not in _COMMANDS[command] and name != "optionsFile":
+        _fail(f"`{' '.join(command)}` has no option --{name}", _nearest(name, command))
+    if name in FLAGS and f"{name}_set" in _COMMANDS[command] and equals:
+        name = f"{name}_set"  # as gradient-cli does with `--tensorboard=ID`
+    if name in FLAGS:
+        text = glued if equals else rest.pop(0) if rest and rest[0].lower() in _BOOLEANS else "true"
+        if text.lower() not in _BOOLEANS:
+            _fail(f"--{name} is true or false, not {text!r}", f"write --{name}")
+        data.put(name, _BOOLEANS[text.lower()], Place(f"--{name}", 0, 0))
+        return rest
+    if not equals and not rest:
+        _fail(f"--{name} needs a value", f"write --{name} VALUE")
+    value = glued if equals else rest.pop(0)
+    _put(data, name, _NOT_KEPT if name in SECRETS else _value(name, value), value)
+    return rest
+
+
+def _nearest(name: str, command: tuple[str, ...]) -> str:
+    other = next((other for other, known in _COMMANDS.items() if name in known), ())
+    if other:
+        return f"`{' '.join(other)}` has it"
+    hint = did_you_mean(name, _COMMANDS[command])
+    return hint if hint.startswith("did") else "remove it"
+
+
+def _value(name: str, text: str) -> object:
+    is_number = name in COUNTS and text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return int(text) if is_number else text
+
+
+def _put(data: Map, name: str, value: object, text: str) -> None:
+    shows = name not in HIDDEN and _SHOWN.fullmatch(text)
+    place = Place(f"--{name}={text}" if shows else f"--{name}", 0, 0)
+    if name in REPEATED:
+        if name not in data:
+            data.put(name, Seq(place=place), place)
+        data[name].add(value, place)
+    elif name in data:
+        _fail(f"--{name} is given twice", "write it once")
+    else:
+        data.put(name, value, place)
+
+
+def _fail(message: str, hint: str) -> NoReturn:
+    raise ConfigError(Problem(message, hint=hint, place=_LINE))
+
+
+# --- Options in another file: ``paramsFile`` of a step of GradientCI, ``--optionsFile`` of a command line
+
+_OPTIONS_FILE: Final = "optionsFile"
+_PARAMS_FILE: Final = "paramsFile"
+
+
+def file_named_in(data: Map) -> tuple[Path, str] | None:
+    """Return the key that names a file and its path, as `importers.NamesFile.file_named_in`."""
+    name = data.get(_OPTIONS_FILE)
+    if isinstance(name, str) and name:
+        return (_OPTIONS_FILE,), name
+    step, content = _only_step(data)
+    name = content.get(_PARAMS_FILE) if "params" not in content else None
+    return ((*step, _PARAMS_FILE), name) if isinstance(name, str) and name else None
+
+
+def with_named_file(data: Map, other: Map) -> Map:
+    """Return the data with these options; those of a command line take precedence."""
+    if _OPTIONS_FILE in data:
+        merged = data.copy()
+        merged.drop(_OPTIONS_FILE)
+        for option in (option for option in other if option not in data):
+            merged.copy_from(other, option)
+        return merged
+    step, _ = _only_step(data)
+    return _changed(data, step, lambda content: _with_params(content, other))
+
+
+def _only_step(data: Map) -> tuple[Path, Map]:
+    """Return the one step of a file of GradientCI with its path, an empty section for any other file."""
+    steps = [path for path in ci.jobs_of(data) if ci.form_of(data) == "workflows"]
+    if len(steps) != 1:
+        return (), Map()
+    _, workflow, _, index = steps[0]
+    content: Map = data["workflows"][workflow]["steps"][index]
+    return steps[0], content
+
+
+def _with_params(content: Map, other: Map) -> Map:
+    new = content.copy()
+    new.rename(_PARAMS_FILE, "params")
+    new["params"] = other
+    return new
+
+
+def _changed(node: Any, path: Path, change: Callable[[Map], Map]) -> Map:
+    """Return a copy of a section or a list with the section at the path changed."""
+    if not path:
+        return change(node)
+    step, *rest = path
+    copy: Map = node.mapped(lambda key, item: _changed(item, tuple(rest), change) if key == step else item)
+    return copy
+
+
+# --- A workflow of Gradient as its jobs, each of which waits for those in its ``needs``
+
+
+def steps_of(data: Map) -> list[Step]:
+    """Return the jobs of a workflow; none of one job alone, or of another form.
+
+    Raises:
+        ConfigError: with the jobs that run no program.
+    """
+    if ci.form_of(data) != "jobs" or len(data["jobs"]) == 1:
+        return []
+    read, names = Reading(data), ci.jobs_of(data)
+    problems = [
+        Problem(
+            f"the job {path[-1]} runs no program of yours",
+            (*path, "uses"),
+            ci.RUNNING,
+            place=read.place(*path),
+        )
+        for path in names
+        if not ci.runs(read, path)
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    return [_step(name, part) for name, part in one_of(names, data).items()]
+
+
+def _step(name: str, part: Map) -> Step:
+    job = part["jobs"][name].copy()
+    needs = tuple(_needs(job))
+    job.drop("needs")
+    new = part.copy()
+    new["jobs"] = part["jobs"].mapped(lambda _, __: job)
+    return Step(name, new, needs)
+
+
+def _needs(job: Map) -> Iterator[tuple[str, Place | None]]:
+    needs = job.get("needs")
+    if isinstance(needs, Seq):
+        yield from ((str(name), needs.place_of(at)) for at, name in enumerate(needs))
+    elif needs is not None:
+        yield str(needs), job.place_of("needs")
+
+
+# --- Jobs and experiments of Paperspace Gradient
 
 _DEPLOYMENT: Final = "this is a deployment, which serves a model: hpcdist runs batch jobs only"
 _OTHERS: Final = {
@@ -28,7 +281,7 @@ _OTHERS: Final = {
 }
 """Options of Gradient's other commands, and why those are not run."""
 _MULTINODE_ONLY: Final = KNOWN - OF_SINGLENODE - OF_JOB - {"datasets", "experimentType", "experimentTypeId"}
-_TYPES: Final = {
+_GRADIENT_TYPES: Final = {
     **dict.fromkeys(("GRPC", "MULTI-GRPC"), "GRPC"),
     **dict.fromkeys(("MPI", "MULTI-MPI"), "MPI"),
     **dict.fromkeys(("SINGLE", "SINGLENODE"), "single"),
@@ -80,19 +333,19 @@ class Gradient:
 
     def steps(self, data: Map) -> Sequence[Step]:
         """Return the jobs of a workflow, as `ContainsPipeline.steps`."""
-        return workflow.steps_of(data)
+        return steps_of(data)
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
         """Return the file of further options, as `NamesFile.file_named_in`."""
-        return named_files.file_named_in(data)
+        return file_named_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:
         """Return the data with those options."""
-        return named_files.with_named_file(data, other)
+        return with_named_file(data, other)
 
     def from_command_line(self, words: Sequence[str]) -> Map:
-        """Return the options file that is equivalent to a command line, as `command_line.parse`."""
-        return command_line.parse(words)
+        """Return the options file that is equivalent to a command line, as `parse`."""
+        return parse(words)
 
 
 IMPORTER: Final = Gradient()
@@ -157,7 +410,7 @@ def _kind(read: Reading, given: set[str]) -> str:
     """Return GRPC, MPI or single; nothing where that was refused."""
     for key in ("experimentType", "experimentTypeId"):
         if key in given:
-            found = _TYPES.get(str(read.text(key)).upper(), "")
+            found = _GRADIENT_TYPES.get(str(read.text(key)).upper(), "")
             if found in {"", "search"}:
                 other = f"{read.text(key)!r} is not an experiment type", "write GRPC or MPI"
                 why, hint = SEARCH if found else other

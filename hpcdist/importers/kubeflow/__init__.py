@@ -13,21 +13,391 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, errors_in
+from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
 from hpcdist.importers.kubeflow import katib
-from hpcdist.importers.kubeflow.all_reduce import jaxjob, xgboostjob
-from hpcdist.importers.kubeflow.mpi import mpijob
-from hpcdist.importers.kubeflow.mxnet import mxjob
-from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.kubeflow.pytorch import pytorchjob
-from hpcdist.importers.kubeflow.roles import whole
-from hpcdist.importers.kubeflow.tensorflow import tfjob
-from hpcdist.importers.kubeflow.training import one_pod
-from hpcdist.importers.kubeflow.trainjob import trainjob
+from hpcdist.importers.kubeflow.mpi import WorkerGroup, launched_ranks, mpijob, ranks
+from hpcdist.importers.kubeflow.pod import container_of, word
+from hpcdist.importers.kubeflow.roles import (
+    Part,
+    Role,
+    in_folder,
+    put_command,
+    put_variables,
+    refuse_pod_names,
+    whole,
+)
+from hpcdist.importers.kubeflow.training import (
+    one_pod,
+    only_one,
+    parts_of,
+    put_replicas,
+    replicas_of,
+    with_master,
+    worker_first,
+)
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 from hpcdist.units import Walltime
 from hpcdist.words import slug
+
+# --- PyTorchJob of Kubeflow's training operator, and of the operator before it
+
+_SPECS: Final = ("pytorchReplicaSpecs", "replicaSpecs")
+_NAMES: Final = {"master": "master", "worker": "worker"}
+OPERATOR_VARIABLES: Final = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
+)
+"""Variables that the operator sets after the user's (``envvar.go``), and those of the launch on a node."""
+_RENDEZVOUS: Final = "hpcdist configures the rendezvous of torchrun"
+_ELASTIC: Final = {
+    **dict.fromkeys(("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId", "rdzvConf", "standalone"), _RENDEZVOUS),
+    **dict.fromkeys(("minReplicas", "maxReplicas", "metrics"), "the number of replicas of a job is fixed"),
+}  # fmt: skip
+_STARTS_PROCESSES: Final = re.compile(r"torchrun|torch\.distributed|accelerate|\.sh\b|PET_")
+_PET: Final = (
+    'export PET_NNODES="$HPCDIST_SIZE" PET_NODE_RANK="$HPCDIST_RANK"',
+    'export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"',
+)
+"""What the operator sets for every torchrun (training-operator, ``pkg/controller.v1/pytorch/envvar.go``)."""
+
+
+def pytorchjob(read: Reading) -> None:
+    """Read a PyTorchJob: torchrun becomes hpcdist's own where all of it can be converted."""
+    read.ignore("spec", "backend", why="the program says which backend it uses")
+    read.ignore("spec", "successPolicy", why="the job ends when all of its replicas have ended")
+    read.ignore("spec", "masterPort", why="every job gets ports of its own")
+    read.ignore_all(_ELASTIC, "spec", "elasticPolicy")
+    restarts = whole(read, "spec", "elasticPolicy", "maxRestarts")
+    source: Path = ("spec", "nprocPerNode")
+    for key in ("nProcPerNode", "nprocPerNode"):
+        source = ("spec", "elasticPolicy", key) if read.peek("spec", "elasticPolicy", key) else source
+    found = replicas_of(read, _SPECS, _NAMES, "pytorch", OPERATOR_VARIABLES)
+    master = found.get("master")
+    if found and master is None:
+        found = with_master(found["worker"])
+    else:
+        only_one(read, master, "Master")
+    torch_program(read, found, source, restarts)
+
+
+def torch_program(read: Reading, found: dict[str, Role], source: Path, restarts: int | None = None) -> None:
+    """Put what the replicas run; ``source`` is the key of the number of processes of each."""
+    each = word(read, *source)
+    if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
+        hint = "write a number, or auto, gpu or cpu"
+        read.refuse(*source, why=f"{each!r} is not a number of processes", hint=hint)
+        each = None
+    parts = parts_of(read, found)
+    read.put("framework", "pytorch", "kind")
+    if not parts:
+        return
+    total = sum(role.number for role in found.values())
+    lines = _torchruns(read, parts, total, each)
+    if lines:
+        _torchrun(read, parts, lines[0], source if each else (), restarts)
+        put_replicas(read, found, [])
+        return
+    if restarts:
+        why = "maxRestarts has no effect: only a torchrun that hpcdist starts is restarted"
+        hint = "`environment: {max_restarts: ...}` restarts the whole job"
+        read.warn("spec", "elasticPolicy", "maxRestarts", why=why, hint=hint)
+    put_replicas(read, found, [_with_operator_variables(part, total, each) for part in parts])
+
+
+def _with_operator_variables(part: Part, total: int, each: str | None) -> Part:
+    """Set the variables of the operator for a command that starts processes itself; ``auto`` is its default.
+
+    Source: training-operator, ``pkg/apis/kubeflow.org/v1/pytorch_defaults.go``. Without GPUs ``auto`` would
+    be all CPUs of the node; it stays one process, as where hpcdist starts torchrun.
+    """
+    before: tuple[str, ...] = ()
+    processes = each or ("auto" if part.pod.gpus else "")
+    if _STARTS_PROCESSES.search(part.command) and (total > 1 or processes or "PET_" in part.command):
+        before = (*_PET, f"export PET_NPROC_PER_NODE={processes}") if processes else _PET
+    if each and each.isdecimal() and int(each) > 1:
+        before = (*before, f"export WORLD_SIZE=$((HPCDIST_SIZE * {each}))")
+    return part._replace(before=before)
+
+
+def _torchruns(read: Reading, parts: list[Part], total: int, each: str | None) -> list[Line]:
+    """Return the launch lines, none if any replica runs something else or differs from the others."""
+    lines: list[Line] = []
+    for part in parts:
+        where = part.pod.command_path
+        if part.pod.command is None:
+            return []
+        try:
+            line = parse_launch_line(part.command, part.pod.env)
+        except UnsupportedLaunch as unclear:
+            read.warn(
+                *where, why=f"this command, {unclear}, is not converted, and runs once for each replica"
+            )
+            return []
+        if line is None or line.program != "torchrun":
+            return []
+        lines.append(line)
+    both = list(zip(lines, parts, strict=True))
+    for where, line in {part.pod.command_path: line for line, part in both}.items():
+        _check_nodes(read, line.nodes, total, where)
+    variants = {(line.command, line.per_node or each, part.pod.folder) for line, part in both}
+    same_env = all(part.pod.env == parts[0].pod.env for part in parts)
+    known = all(_processes(line.per_node or each, part) for line, part in both)
+    return lines if len(variants) == 1 and same_env and known else []
+
+
+def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
+    """Compare the number of nodes of torchrun, which may be a range, with the replicas."""
+    least, _, most = nodes.partition(":")
+    if not nodes or "$" in nodes or nodes == str(total):
+        return
+    if not (least.isdecimal() and (most or least).isdecimal()):
+        read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
+    elif int(least) <= total <= int(most or least):
+        why = f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed"
+        read.warn(*where, why=why)
+    else:
+        why = f"torchrun waits for {nodes} replicas, but the job has {total}"
+        read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
+
+
+def _processes(each: str | None, part: Part) -> int | None:
+    """Return how many processes a replica starts, None if it depends on the node."""
+    if each and each.isdecimal():
+        return int(each)
+    return max(part.pod.gpus, 1) if each is None or (each in ("gpu", "auto") and part.pod.gpus) else None
+
+
+def _torchrun(read: Reading, parts: list[Part], line: Line, source: Path, restarts: int | None) -> None:
+    """Let hpcdist start torchrun."""
+    where = parts[0].pod.command_path
+    each = word(read, *source) if source else None
+    count = _processes(line.per_node or each, parts[0]) or 1
+    read.put("pytorch.launch", "torchrun", *where)
+    if line.restarts and not line.restarts.isdecimal():
+        read.refuse(
+            *where, why=f"{line.restarts!r} is not a number of restarts", hint="write --max-restarts=3"
+        )
+    elif restarts or line.restarts:
+        read.put("pytorch.max_restarts", int(line.restarts or 0) or restarts, *where)
+    if line.dropped:
+        why = f"hpcdist starts torchrun itself, so these words have no effect: {', '.join(line.dropped)}"
+        read.warn(*where, why=why)
+    if (line.per_node or each) and count != max(parts[0].pod.gpus, 1):
+        read.put("environment.processes_per_replica", count, *(source or where))
+    refuse_pod_names(read, line.command, where)
+    first = put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
+    put_command(read, in_folder(parts[0].pod.folder, line.command), where, first)
+
+
+# --- TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch, MPI or Flux: its nodes all run the same
+#
+# Fields: kubeflow/trainer ``pkg/apis/trainer/v1alpha1/trainjob_types.go``; its own runtimes, which have an
+# image and no command, are in ``manifests/base/runtimes``.
+
+_TRAINER: Final[Path] = ("spec", "trainer")
+_REFERENCES: Final = ("runtimeRef", "trainingRuntimeRef")
+_TORCH: Final = re.compile(r"(?:py)?torch(?!tune|-tune)[-\w.]*")
+_RANKS: Final[Mapping[str, Callable[[Reading, WorkerGroup], None]]] = {
+    "deepspeed|(?:open)?mpi|horovod": lambda read, group: launched_ranks(read, group, group.pod),
+    "flux": ranks,
+}
+"""What the command is of other runtimes: a launch that one node runs, or the program of every rank."""
+_WITHOUT_COMMAND: Final = frozenset({"torch-distributed"})
+_PATCHES: Final = "it changes pods of the runtime; what the program needs of it belongs in `trainer`"
+_IGNORED: Final = {
+    **dict.fromkeys(("runtimePatches", "podSpecOverrides", "podTemplateOverrides"), _PATCHES),
+    "workloadSpec": "the batch system schedules the job",
+}
+_TRAINJOB_ELASTIC: Final = "the number of nodes of a job is fixed"
+
+
+def trainjob(read: Reading) -> None:
+    """Read a TrainJob with its own command, or image, on a runtime that is known by its name."""
+    key = next((key for key in _REFERENCES if read.peek("spec", key)), _REFERENCES[0])
+    runtime = word(read, "spec", key, "name") or ""
+    read.get("spec", key)
+    read.ignore_all(_IGNORED, "spec")
+    for name in ("initializer", "datasetConfig", "modelConfig"):
+        if read.peek("spec", name):
+            hint = "download it beforehand, and remove this"
+            read.refuse("spec", name, why="what this downloads for the program would be missing", hint=hint)
+    own_image = runtime in _WITHOUT_COMMAND and read.peek(*_TRAINER, "image")
+    if not (own_image or read.peek(*_TRAINER, "command")):
+        why = f"the runtime {runtime!r} names the program, and is another object"
+        read.refuse("spec", Key(key), why=why, hint="write `trainer.command`")
+        read.get(*_TRAINER)
+        return
+    restarts = whole(read, *_TRAINER, "elasticPolicy", "maxRestarts")
+    container.check_claims(read, *_TRAINER, "resourceClaimsPerNode")
+    pod = container_of(read, _TRAINER, None, OPERATOR_VARIABLES, "resourcesPerNode")
+    if not pod.image:
+        why = f"the image of the runtime {runtime!r} is not used: it is another object"
+        read.warn(*_TRAINER, why=why, hint="write `trainer.image`")
+    nodes, each = _nodes(read, runtime), (*_TRAINER, "numProcPerNode")
+    if not runtime or _TORCH.fullmatch(runtime):
+        torch_program(read, with_master(Role((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
+    elif start := next((start for names, start in _RANKS.items() if re.match(names, runtime)), None):
+        start(read, WorkerGroup(nodes, whole(read, *each) or 1, pod, pod, (*_TRAINER, "numNodes")))
+    else:
+        why = f"what the runtime {runtime!r} sets for the program is in another object"
+        read.refuse("spec", key, "name", why=why, hint="write a PyTorchJob or an MPIJob")
+
+
+def _nodes(read: Reading, runtime: str) -> int:
+    """Return the number of nodes, of an elastic job the least; one where only the runtime has it."""
+    nodes, least = whole(read, *_TRAINER, "numNodes"), whole(read, *_TRAINER, "elasticPolicy", "minNodes")
+    for key in ("minNodes", "maxNodes", "metrics") if nodes is not None else ("maxNodes", "metrics"):
+        read.ignore(*_TRAINER, "elasticPolicy", key, why=_TRAINJOB_ELASTIC)
+    nodes = least if nodes is None else nodes
+    if nodes is None and runtime not in _WITHOUT_COMMAND:
+        why = f"the number of nodes of the runtime {runtime!r} is in another object: the job has one"
+        read.warn(*_TRAINER, why=why, hint="write `trainer.numNodes`")
+    return 1 if nodes is None else max(nodes, 1)
+
+
+# --- MXJob of Kubeflow's training operator, and of the operator before it
+
+_MXNET_SPECS: Final = ("mxReplicaSpecs", "replicaSpecs")
+_MXNET_NAMES: Final = {"scheduler": "master", "server": "ps", "worker": "worker"}
+_OPERATOR_VARIABLES: Final = frozenset({
+    "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_ROLE",
+    "DMLC_SERVER_ID", "DMLC_NODE_HOST",
+})  # fmt: skip
+
+
+def mxjob(read: Reading) -> None:
+    """Read an MXJob that trains; servers and the scheduler run the worker's program."""
+    mode = word(read, "spec", "jobMode") or "MXTrain"
+    if mode.lower() not in ("mxtrain", "dist", "local", "train"):
+        hint = "start the tuner's own tracker and servers from `run.cmd` of a native experiment"
+        read.refuse("spec", "jobMode", why=f"jobs of the mode {mode!r} are not run", hint=hint)
+    for key in ("RuntimeId", "mxImage"):
+        read.ignore("spec", key, why="it was for servers of the operator")
+    read.ignore("spec", "successPolicy", why="the job ends when its workers have ended")
+    found = replicas_of(read, _MXNET_SPECS, _MXNET_NAMES, "mxnet", _OPERATOR_VARIABLES)
+    worker = found.get("worker")
+    if worker is None:
+        if found:
+            read.refuse("spec", why="there is no Worker", hint="write one")
+        return
+    only_one(read, found.get("master"), "Scheduler")
+    found = {name: _as_worker(read, role, worker) for name, role in found.items()}
+    if "master" not in found and len(found) == 1:
+        found = worker_first(read, found, "there is no scheduler")
+    elif "master" not in found:
+        read.refuse("spec", why="servers need a Scheduler", hint="write `Scheduler: {replicas: 1, ...}`")
+        return
+    parts = parts_of(read, found)
+    byteps = [part for part in parts if "bpslaunch" in part.command and part.role == "worker"]
+    own = ('export DMLC_WORKER_ID="$HPCDIST_INDEX"',)
+    parts = [part._replace(before=own) if part in byteps else part for part in parts]
+    if "ps" in found:
+        read.put("framework", "mxnet", "kind")
+    put_replicas(read, found, parts)
+
+
+def _as_worker(read: Reading, role: Role, worker: Role) -> Role:
+    """Return the role with the worker's program, if it has no program itself."""
+    if role.pod.command is not None or worker.pod.command is None:
+        return role
+    why = "it names no program, so the worker's program is started; MXNet selects its role"
+    read.warn(*role.path, why=why)
+    source, folder = worker.pod.command_path, worker.pod.folder
+    member = role.pod._replace(command=worker.pod.command, command_path=source, folder=folder)
+    return role._replace(pod=member._replace(env=worker.pod.env | role.pod.env))
+
+
+# --- JAXJob and XGBoostJob of Kubeflow's training operator, and of the operator before it
+#
+# Variables: ``pkg/controller.v1/jax/envvar.go`` and ``pkg/controller.v1/xgboost/xgboost.go`` of
+# kubeflow/training-operator 1.9.
+
+_COORDINATOR: Final = {
+    "COORDINATOR_ADDRESS": "$HPCDIST_HEAD_ADDRESS",
+    "COORDINATOR_PORT": "$HPCDIST_PORT",
+    "NUM_PROCESSES": "$HPCDIST_SIZE",
+    "PROCESS_ID": "$HPCDIST_RANK",
+}
+_TRACKER: Final = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "WORKER_ADDRS", "WORKER_PORT"}
+)
+
+
+def jaxjob(read: Reading) -> None:
+    """Read a JAXJob, whose first worker is the coordinator."""
+    names = {"worker": "worker"}
+    found = replicas_of(read, ("jaxReplicaSpecs",), names, "jax", frozenset(_COORDINATOR))
+    found = with_master(found["worker"]) if found else {}
+    read.put("framework", "jax", "kind")
+    line = "export " + " ".join(f'{name}="{value}"' for name, value in _COORDINATOR.items())
+    parts = [
+        part if part.pod.command is None else part._replace(before=(line,)) for part in parts_of(read, found)
+    ]
+    put_replicas(read, found, parts)
+
+
+def xgboostjob(read: Reading) -> None:
+    """Read an XGBoostJob: its tracker is at the address that PyTorch has for its master."""
+    names = {"master": "master", "worker": "worker"}
+    found = replicas_of(read, ("xgbReplicaSpecs", "xgboostReplicaSpecs"), names, "xgboost", _TRACKER)
+    if found and "master" not in found:
+        read.refuse("spec", why="there is no Master", hint="write one")
+        return
+    only_one(read, found.get("master"), "Master")
+    read.put("framework", "pytorch", "kind")
+    if len(found) > 1:
+        why = "WORKER_ADDRS and WORKER_PORT, which only programs of LightGBM read, are not set"
+        read.warn("kind", why=why)
+    put_replicas(read, found, parts_of(read, found))
+
+
+# --- TFJob of Kubeflow's training operator, and of the operator before it
+
+_TENSORFLOW_SPECS: Final = ("tfReplicaSpecs", "replicaSpecs", "replica_specs")
+_TENSORFLOW_NAMES: Final = {
+    "chief": "master",
+    "master": "master",
+    "worker": "worker",
+    "ps": "ps",
+    "evaluator": "evaluator",
+}
+_TENSORFLOW_OPERATOR_VARIABLES: Final = frozenset({"TF_CONFIG"})
+
+
+def tfjob(read: Reading) -> None:
+    """Read a TFJob: v1alpha1 with its list, and all after it."""
+    read.ignore("spec", "tensorboard", why="run tensorboard on the login node")
+    for key in ("RuntimeId", "tfImage", "tf_image", "terminationPolicy", "TerminationPolicy"):
+        read.ignore("spec", key, why="the job ends when its master does, and has no image for servers")
+    read.ignore("spec", "enableDynamicWorker", why="the number of workers of a job is fixed")
+    everyone = word(read, "spec", "successPolicy") == "AllWorkers"
+    found = replicas_of(
+        read, _TENSORFLOW_SPECS, _TENSORFLOW_NAMES, "tensorflow", _TENSORFLOW_OPERATOR_VARIABLES
+    )
+    if not found:
+        return
+    specs = next(read.keys("spec", key) for key in _TENSORFLOW_SPECS if read.peek("spec", key) is not None)
+    first = "master" in map(str.lower, specs) or read.peek("spec", "tfReplicaSpecs") is None
+    chief = found.get("master")
+    if chief is None:
+        found = worker_first(read, found, "")
+    for name in ("master", "evaluator"):
+        only_one(read, found.get(name), name)
+    parts = parts_of(read, found)
+    if not parts or "master" not in found:
+        return
+    read.put("framework", "tensorflow", "kind")
+    if len(parts) > 1 or found["master"].number > 1:
+        if first and chief:
+            read.put("tensorflow.version", "1", *chief.path)
+        elif bool(chief) != bool({"ps", "evaluator"} & found.keys()):
+            read.put("tensorflow.chief", chief is not None, *(chief or found["master"]).path)
+        read.put("tensorflow.ends_with", "workers" if everyone else "master", "spec")
+    put_replicas(read, found, parts)
+
+
+# --- Kubeflow's jobs
 
 _KINDS: Final[Mapping[str, Callable[[Reading], None]]] = {
     "MPIJob": mpijob, "TFJob": tfjob, "TfJob": tfjob, "PyTorchJob": pytorchjob, "MXJob": mxjob,

@@ -6,18 +6,288 @@ Source: https://www.kubeflow.org/docs/components/katib/user-guides (v1beta1); ku
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from hpcdist.documents import source
 from hpcdist.documents.tree import Map, Seq, texts_in
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
 from hpcdist.importers import Imported
-from hpcdist.importers.kubeflow.katib_go import with_trial_spec
-from hpcdist.importers.kubeflow.katib_metrics import put_metrics
-from hpcdist.importers.kubeflow.katib_search import put_search
+from hpcdist.importers.kubeflow import katib_algorithm
+from hpcdist.importers.kubeflow.katib_algorithm import number
 from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.reading import Reading
+from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.search_params import param_name, refused_space
+from hpcdist.importers.search_policies import put_medianstop, put_stop
+
+# --- The parameters and the objective of a Katib experiment, as the section ``hptuning``
+#
+# Sources: kubeflow/katib, ``pkg/suggestion/v1beta1``: ``internal/search_space.py`` (the lists of a grid)
+# and ``hyperopt/base_service.py`` (the distributions of a random search, whose multiples are the nearest).
+
+_LISTS: Final = ("categorical", "discrete")
+_DISTRIBUTIONS: Final = {"": "uniform", "uniform": "uniform", "loguniform": "loguniform", "normal": "normal",
+                         "lognormal": "lognormal"}  # fmt: skip
+_WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
+"""What is the same inside and outside of quotes of a shell."""
+
+
+def put_search(read: Reading) -> dict[str, str]:
+    """Put the search; return the param of each parameter of the experiment."""
+    search, matrix = Map(place=read.place("spec")), Map(place=read.place("spec", "parameters"))
+    algorithm, resource = katib_algorithm.name_of(read), katib_algorithm.resource_of(read)
+    names: dict[str, str] = {}
+    for at, _ in read.items("spec", "parameters"):
+        path: Path = ("spec", "parameters", at)
+        name = word(read, *path, "name") or ""
+        param = param_name(name.lstrip("-"))
+        if param in names.values():
+            read.refuse(*path, "name", why=f"another parameter is {param!r} too", hint="rename one")
+        names[name] = param
+        if name == resource:
+            read.get(*path)
+            continue
+        space = _space(read, path, algorithm) or refused_space(read.place(*path))
+        matrix.put(param, space, read.place(*path))
+    if not matrix and read.peek("spec", "nasConfig") is None:
+        read.refuse("spec", why="the experiment has no parameters", hint="write `parameters`")
+    _put_objective(read, search)
+    katib_algorithm.put_algorithm(read, search, algorithm, names)
+    search.put("matrix", matrix, read.place("spec", "parameters"))
+    if matrix:
+        read.put("hptuning", search, "spec", "parameters")
+    return names
+
+
+def _put_objective(read: Reading, search: Map) -> None:
+    """Put the metric by which trials are compared, and the goal at which the search stops."""
+    above = ("spec", "objective")
+    kind, metric = word(read, *above, "type"), word(read, *above, "objectiveMetricName")
+    goal = number(read, (*above, "goal"))
+    if not metric or kind not in ("maximize", "minimize"):
+        hint = "write `objectiveMetricName`, and `type: minimize` or `maximize`"
+        read.refuse(*above, why="which trial is best is not said", hint=hint)
+        return
+    found = placed({"name": metric, "optimization": kind}, read.place(*above, "objectiveMetricName"))
+    search.put("metric", found, read.place(*above, "objectiveMetricName"))
+    if goal is not None:
+        put_stop(read, search, {"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
+    put_medianstop(read, search)
+
+
+def _space(read: Reading, path: Path, algorithm: str) -> Map | None:
+    """Return the values of one parameter."""
+    where = (*path, "feasibleSpace")
+    kind, space = word(read, *path, "parameterType") or "", Map(place=read.place(*where))
+    if kind in _LISTS:
+        values = read.get(*where, "list")
+        if not isinstance(values, list):
+            read.refuse(*where, why="the values are missing", hint="write `list: [...]`")
+            return None
+        for at, value in enumerate(values):
+            if not _WORD.fullmatch(str(value)):
+                why = f"{value!r} would not be one word in each place of a command"
+                read.refuse(*where, "list", at, why=why, hint="use letters, digits and . _ - + : / = , @ %")
+        space.copy_from(read.peek(*where), "list", "values")
+        return space
+    if kind not in ("int", "double"):
+        known = (*_LISTS, "int", "double")
+        read.refuse(*path, "parameterType", why=f"unknown type {kind!r}", hint=did_you_mean(kind, known))
+        return None
+    numbers = {key: number(read, (*where, key), needed=key != "step") for key in ("min", "max", "step")}
+    if numbers["min"] is None or numbers["max"] is None:
+        return None
+    step = 1 if kind == "int" and numbers["step"] is None else numbers["step"]
+    return _range(read, path, algorithm, (numbers["min"], numbers["max"], step))
+
+
+def _range(
+    read: Reading, path: Path, algorithm: str, numbers: tuple[float, float, float | None]
+) -> Map | None:
+    """Return the values between two numbers, for a grid those in steps."""
+    (low, high, step), place = numbers, read.place(*path)
+    where = (*path, "feasibleSpace")
+    given = word(read, *where, "distribution") or ""
+    kind = _DISTRIBUTIONS.get(given.lower(), "")
+    space = Map(place=place)
+    if not math.isfinite((high - low) / (step or 1)) or low > high or (step is not None and step <= 0):
+        why = f"there is no number from {low} to {high} in steps of {step}"
+        read.refuse(*where, why=why, hint="write a `min` below `max`, and a `step` above 0")
+    elif not kind:
+        read.refuse(*where, "distribution", why=f"unknown distribution {given!r}",
+                    hint=did_you_mean(given.lower(), _DISTRIBUTIONS))  # fmt: skip
+    elif algorithm == "grid" and step is None:
+        read.refuse(*where, why="a grid needs the step between the values", hint="write `step`")
+    elif kind.startswith("log") and low <= 0:
+        read.refuse(*where, "min", why=f"{low} has no logarithm", hint="write a number above 0")
+    elif algorithm == "grid" and step is not None:
+        space.put("range", placed(_steps(low, high, step), place), place)
+    else:
+        amounts = _amounts(kind, low, high) | ({"q": step} if step else {})
+        space.put("q" * bool(step) + kind, placed(amounts, place), place)
+        if step:
+            space.put("rounding", "nearest", place)
+    return space or None
+
+
+def _steps(low: float, high: float, step: float) -> dict[str, float]:
+    """Return the range with the values of ``arange(low, high + step, step)`` that are not above ``high``."""
+    count = math.ceil((high + step - low) / step)
+    if low + (count - 1) * ((low + step) - low) > high:
+        count -= 1
+    return {"start": low, "stop": low + (count - 0.5) * step, "step": step}
+
+
+def _amounts(kind: str, low: float, high: float) -> dict[str, float]:
+    """Return the numbers of a distribution, which for a normal one is six standard deviations wide."""
+    if kind.startswith("log"):
+        low, high = math.log(low), math.log(high)
+    if kind.endswith("normal"):
+        return {"loc": (low + high) / 2, "scale": (high - low) / 6}
+    return {"low": low, "high": high}
+
+
+# --- The metrics of a Katib experiment, which its collector finds in the output, as ``tracking.metrics``
+#
+# Source: kubeflow/katib, ``pkg/metricscollector/v1beta1/file-metricscollector``; by default a line has
+# ``NAME=NUMBER``.
+
+_COLLECTOR: Final[Path] = ("spec", "metricsCollectorSpec")
+_FORMATS: Final[Path] = (*_COLLECTOR, "source", "filter", "metricsFormat")
+_DEFAULT: Final = r"([\w|-]+)\s*=\s*([+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[Ee][+-]?\d+)?)"
+"""Katib's own without the empty number, which it finds too."""
+_BEFORE: Final = r"(?<![\w|-])"
+_GROUPS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\)|\(\?", re.DOTALL)
+_ELSEWHERE: Final = {
+    "TensorFlowEvent": "event files are read among the outputs: write them to $HPCDIST_OUTPUTS",
+    "File": "print the metrics, or write the file to the output",
+}
+
+
+def put_metrics(read: Reading) -> None:
+    """Put an expression for each metric, where the collector reads the output."""
+    above = ("spec", "objective")
+    if not read.keys(*above):
+        read.get(*above)
+    for key in ("type", "goal", "objectiveMetricName"):
+        read.get(*above, key)
+    read.ignore(*above, "metricStrategies", why="trials are compared by the last value of a metric")
+    metrics = [word(read, *above, "objectiveMetricName") or ""]
+    more = (*above, "additionalMetricNames")
+    metrics += [word(read, *more, at) or "" for at, _ in read.items(*more)]
+    kind = word(read, *_COLLECTOR, "collector", "kind") or "StdOut"
+    formats = [(at, word(read, *_FORMATS, at) or "") for at, _ in read.items(*_FORMATS)]
+    if kind != "StdOut":
+        read.get(*_COLLECTOR)
+        hint = _ELSEWHERE.get(kind, "")
+        read.warn(
+            *_COLLECTOR, why=f"the collector {kind!r} has no effect: nothing runs beside a trial", hint=hint
+        )
+        return
+    read.get(*_COLLECTOR, "source", "fileSystemPath")
+    for at, _ in formats[1:]:
+        read.warn(*_FORMATS, at, why="only the first format is used", hint="write one for all metrics")
+    pattern = formats[0][1] if formats else _DEFAULT
+    found = Map(place=read.place(*above))
+    for name in filter(None, metrics):
+        if expression := _for_metric(pattern, name):
+            found.put(name, expression, read.place(*above, "objectiveMetricName"))
+    if formats and not found:
+        why = f"{pattern!r} has no groups for a name and a number that Python reads"
+        read.warn(*_FORMATS, 0, why=why, hint="write `tracking: {metrics: {NAME: REGEX}}` in an experiment")
+    if found:
+        read.put("tracking.metrics", found, *above, "objectiveMetricName")
+
+
+def _for_metric(pattern: str, name: str) -> str:
+    """Return the pattern with a name for its first group and one group, its second; "" without these."""
+    text, depth, end, groups, skipped = "", 0, 0, 0, 0
+    for match in _GROUPS.finditer(pattern):
+        part, at = match[0], match.start()
+        text += pattern[end:at] if not skipped else ""
+        end = match.end()
+        if part == "(":
+            depth, top = depth + 1, depth == 0
+            groups += top
+            if top and groups == 1:
+                text, skipped = f"{text}{_BEFORE}{re.escape(name)}", depth
+            elif not skipped:
+                text += "(" if top and groups == 2 else "(?:"  # noqa: PLR2004 - the number
+        elif part == "(?":
+            depth += 1
+            text += part if not skipped else ""
+        elif part == ")":
+            text += part if not skipped else ""
+            skipped = 0 if skipped == depth else skipped
+            depth -= 1
+        else:
+            text += part if not skipped else ""
+    text += pattern[end:]
+    try:
+        return text if re.compile(text).groups == 1 else ""
+    except (re.error, OverflowError, RecursionError):
+        return ""
+
+
+# --- The Go template of a Katib experiment of v1alpha3 or before, as the trial template of later versions
+#
+# Source: kubeflow/katib, ``examples/v1alpha3``: the names of a trial, and one block for all parameters.
+
+_RAW: Final = ("spec", "trialTemplate", "goTemplate", "rawTemplate")
+_END: Final = r"\s*\{\{-?\s*end\s*-?\}\}"
+_BLOCK: Final = re.compile(
+    r"\s*\{\{-?\s*with \.HyperParameters\s*-?\}\}\s*\{\{-?\s*range \.\s*-?\}\}(.*?)" + _END + _END, re.DOTALL
+)
+_FIELD: Final = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}")
+
+
+def with_trial_spec(data: Map) -> Map:
+    """Return the experiment with the job of its Go template as ``trialSpec``; unchanged without one.
+
+    A template that has more than fields and one block for the parameters stays, too.
+
+    Raises:
+        ConfigError: if the template is no YAML.
+    """
+    read = Reading(data)
+    raw, place = read.peek(*_RAW), read.place(*_RAW)
+    names = [str(read.peek("spec", "parameters", at, "name")) for at, _ in read.items("spec", "parameters")]
+    if not isinstance(raw, str) or place is None:
+        return data
+    fields = {"Trial": read.peek("metadata", "name"), "NameSpace": read.peek("metadata", "namespace")}
+    text = _BLOCK.sub(lambda match: "".join(_of(match[1], name) for name in names), raw)
+    text = _FIELD.sub(lambda match: str(fields.get(match[1]) or match[0]), text)
+    if "{{" in text:
+        return data
+    try:
+        spec = source.parse("\n" * place.line + text, place.file).data
+    except ConfigError as error:
+        raise ConfigError(*(one._replace(path=_RAW) for one in error.problems)) from None
+    parameters = placed([{"name": name, "reference": name} for name in names], place)
+    return _changed(data, {"trialSpec": spec, "trialParameters": parameters}, place)
+
+
+def _of(body: str, name: str) -> str:
+    """Return the body of the block for one parameter, whose value later versions write so."""
+    values = {"Name": name, "Value": f"${{trialParameters.{name}}}"}
+    return _FIELD.sub(lambda match: values.get(match[1], match[0]), body)
+
+
+def _changed(data: Map, parts: dict[str, Any], place: Place) -> Map:
+    template = data["spec"]["trialTemplate"].copy()
+    template.drop("goTemplate")
+    for key, part in parts.items():
+        template.put(key, part, place)
+    spec = data["spec"].copy()
+    spec["trialTemplate"] = template
+    new = data.copy()
+    new["spec"] = spec
+    return new
+
+
+# --- Katib's experiments
 
 _TEMPLATE: Final[Path] = ("spec", "trialTemplate")
 _TRIAL: Final[Path] = (*_TEMPLATE, "trialSpec")
@@ -29,7 +299,7 @@ _OF_TRIAL: Final = re.compile(
 _MARK: Final = re.compile(r"@hpcdist@(\w+)@")
 """What stands for a parameter while the job is read: a word that no shell and no importer changes."""
 _TEXTS: Final = frozenset({"command", "args", "env"})
-_RAW: Final = "{% raw %}"
+_KATIB_RAW: Final = "{% raw %}"
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
 _IGNORED: Final = {
     "resumePolicy": "no service is kept; a search goes on by its run directory",
@@ -180,6 +450,8 @@ def _in_template(problem: Problem) -> Problem:
 def _with_templates(node: Any) -> Any:
     """Return the native form with templates in place of marks."""
     if isinstance(node, str):
-        template = "{{{{ {} }}}}" if not node.startswith(_RAW) else "{{% endraw %}}{{{{ {} }}}}{{% raw %}}"
+        template = (
+            "{{{{ {} }}}}" if not node.startswith(_KATIB_RAW) else "{{% endraw %}}{{{{ {} }}}}{{% raw %}}"
+        )
         return _MARK.sub(lambda match: template.format(match[1]), node)
     return node.mapped(lambda _, item: _with_templates(item)) if isinstance(node, (Map, Seq)) else node

@@ -6,14 +6,157 @@ Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers import container
-from hpcdist.importers.kubeflow.command import arguments_of, filled_in, quoted_words, shell_text, words_of
-from hpcdist.importers.node_labels import gpu_type
 from hpcdist.importers.reading import Reading
+
+# --- What a Kubernetes container runs, ``command`` and ``args``, as shell text
+#
+# A reference ``$(NAME)`` in it or in a variable is Kubernetes' own, expanded before any shell reads it.
+
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
+_SHELL: Final = re.compile(r"(?:/(?:usr/)?bin/)?(?:env )?(?:ba|da|z)?sh")
+_FLAGS: Final = re.compile(r"-[ceuxlo]+")
+
+
+def words_of(read: Reading, path: Path) -> list[str] | str | None:
+    """Return the words of ``command`` and ``args``, one text if the command is one."""
+    command, args = (container.words(read, *path, key) for key in ("command", "args"))
+    if isinstance(command, str) and command.strip():
+        return command if not args else [*_split(command), *_listed(args)]
+    words = _listed(command) if isinstance(command, list) and any(command) else []
+    rest = _listed(args)
+    if not words and rest:
+        if not container.is_program(rest[0]):
+            return None
+        why = "the image's own entrypoint is not started: `args` is used as the whole command"
+        read.warn(*path, "args", why=why, hint="write them as `command`")
+    return [*words, *rest] or None
+
+
+def shell_text(command: list[str] | str, env: Mapping[str, str], elsewhere: frozenset[str]) -> str:
+    """Return the command as shell text; a script of ``sh -c`` is returned itself."""
+    names = frozenset(elsewhere - env.keys())
+    if isinstance(command, str):
+        return filled_in(command, env, names)
+    script = _script(command)
+    if script is not None:
+        return filled_in(script, env, names)
+    return quoted_words(command, env, names)
+
+
+def quoted_words(words: Sequence[str], env: Mapping[str, str], names: frozenset[str]) -> str:
+    """Return the words for a shell, which expands the references to ``names``."""
+    return " ".join(_quoted(word, env, names) for word in words)
+
+
+def filled_in(text: str, env: Mapping[str, str], names: frozenset[str] | tuple[str, ...]) -> str:
+    """Expand the references in a text; those of ``names`` become shell variables."""
+
+    def one(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "$"
+        return env[name] if name in env else f"${{{name}}}" if name in names else match[0]
+
+    return _REFERENCE.sub(one, text)
+
+
+def arguments_of(read: Reading, path: Path) -> list[str]:
+    """Return the words of ``args``, which replace the CMD of an image whose ENTRYPOINT is the program."""
+    return _listed(container.words(read, *path, "args"))
+
+
+def _listed(words: list[str] | str | None) -> list[str]:
+    return [words] if isinstance(words, str) else list(words or ())
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a shell line, the line itself where a quotation is not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _script(words: list[str]) -> str | None:
+    """Return the script of ``sh -c``, None for any other command."""
+    if not words or not _SHELL.fullmatch(words[0]):
+        return None
+    options, rest = "", words[1:]
+    while "c" not in options and rest and _FLAGS.fullmatch(rest[0]):
+        piped = "o" in rest[0] and rest[1:2] == ["pipefail"]
+        options, rest = options + rest[0][1:] + "p" * piped, rest[1 + piped :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if "c" not in options or options.count("o") != options.count("p") or len(rest) != 1:
+        return None
+    own = "".join(letter for letter in "eux" if letter in options)
+    set_own = " ".join(["set", *[f"-{own}"] * bool(own), *["-o pipefail"] * ("p" in options)])
+    return (f"{set_own}\n" if set_own != "set" else "") + rest[0].strip("\n")
+
+
+def _quoted(word: str, env: Mapping[str, str], names: frozenset[str]) -> str:
+    """Quote a word for the shell, except references that only the job can expand."""
+    parts, at = [], 0
+    for match in _REFERENCE.finditer(word):
+        if match[1] in names:
+            parts += [word[at : match.start()], f'"${match[1]}"']
+            at = match.end()
+    parts.append(word[at:])
+    texts = [part if index % 2 else _plain(part, env) for index, part in enumerate(parts)]
+    return "".join(texts) or "''"
+
+
+def _plain(text: str, env: Mapping[str, str]) -> str:
+    return shlex.quote(filled_in(text, env, ())) if text else ""
+
+
+# --- Labels of Kubernetes nodes that name a GPU, by which files select nodes
+#
+# Labels: NVIDIA's GPU feature discovery, and those of the clouds; instance types: the lists of AWS and
+# Google.
+
+_PRODUCTS: Final = frozenset({
+    "nvidia.com/gpu.product", "nvidia.com/gpu.family", "amd.com/gpu.product-name", "accelerator",
+    "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
+    "karpenter.k8s.aws/instance-gpu-name", "gpu.nvidia.com/model", "gpu.nvidia.com/class",
+})  # fmt: skip
+_INSTANCES: Final = frozenset({"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"})
+_MODEL: Final = re.compile(r"(?:[ahbvpktl]|gh|gb|mi)\d{1,4}[a-z]?")
+_MEMORY: Final = re.compile(r"\d{2,3}gb?")
+_OF_INSTANCES: Final = {
+    "p2": "k80", "p3": "v100", "p4d": "a100-40g", "p4de": "a100-80g", "p5": "h100", "p5e": "h200",
+    "p5en": "h200", "p6-b200": "b200", "g4dn": "t4", "g5": "a10g", "g6": "l4", "g6e": "l40s",
+    "a2-highgpu": "a100-40g", "a2-megagpu": "a100-40g", "a2-ultragpu": "a100-80g", "a3-highgpu": "h100",
+    "a3-megagpu": "h100", "a3-ultragpu": "h200", "a4-highgpu": "b200", "g2-standard": "l4",
+}  # fmt: skip
+
+
+def gpu_type(labels: Mapping[str, object]) -> tuple[str, str]:
+    """Return the label that names a GPU, and its type in native form; two empty texts if none does."""
+    for label, value in labels.items():
+        if label in _PRODUCTS and (name := _of_product(str(value))):
+            return label, name
+        instance = re.sub(r"^ml\.|\.[^.]*$|-\d+g$|-\d+$", "", str(value).lower())
+        if label in _INSTANCES and instance in _OF_INSTANCES:
+            return label, _OF_INSTANCES[instance]
+    return "", ""
+
+
+def _of_product(text: str) -> str:
+    """Return the type of a product: ``a100-80g`` of ``NVIDIA-A100-SXM4-80GB``."""
+    parts = re.split(r"[^a-z0-9]+", text.lower())
+    model = next(filter(_MODEL.fullmatch, parts), "")
+    memory = next(filter(_MEMORY.fullmatch, parts), "")
+    return "-".join(filter(None, (model, memory.removesuffix("b")))) if model else ""
+
+
+# --- A pod template of a Kubeflow job
 
 _NODES: Final = (
     "the batch system chooses the nodes; select them with `batch.partition` and `batch.constraint`"

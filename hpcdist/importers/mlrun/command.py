@@ -6,21 +6,254 @@ both is replaced by a param (``mlrun/runtimes/local.py``).
 
 from __future__ import annotations
 
+import ast
+import base64
+import binascii
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import PurePosixPath
+from sys import version_info
 from types import NoneType
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path
+from hpcdist.errors import Path, comma_list
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
-from hpcdist.importers.mlrun.code import code_command, code_of, start_line
-from hpcdist.importers.mlrun.handlers import Program, handler_of, put_handler, stand_in_for
 from hpcdist.importers.mlrun.search import put_search
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.words import quote
 
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
+# --- Code inside a function of MLRun, in base64: each process writes it to a file and runs that
+#
+# It is run as ``mlrun run`` does in the pod
+# (https://github.com/mlrun/mlrun/blob/v1.10.1/mlrun/__main__.py).
+
+_TEXT: Final = re.compile(r"[^\x00-\x08\x0b-\x1f]*")
+_PLACEHOLDER: Final = "{codefile}"
+
+
+def code_of(read: Reading, path: Path) -> str:
+    """Return the code in the file."""
+    text = read.text(*path)
+    if not text:
+        return ""
+    try:
+        code = base64.b64decode("".join(text.split()), validate=True).decode()
+    except (binascii.Error, ValueError):
+        code = ""
+    if not code or not _TEXT.fullmatch(code):
+        read.refuse(*path, why="this is not a program in base64", hint="name the program in `spec.command`")
+        return ""
+    return code
+
+
+def start_line(command: str, origin: str, python: str, *, whole: bool) -> tuple[str, str]:
+    """Return the file for the code, as a shell reads it, and the line that runs it.
+
+    Both are empty where MLRun could not run it. ``origin`` is the original file of the code;
+    ``whole`` means a complete command, not a Python script with its arguments.
+    """
+    first, rest = [*command.split(maxsplit=1), "", ""][:2]
+    suffix, old = PurePosixPath(first).suffix, PurePosixPath(origin)
+    if not whole and (suffix == ".py" or first in ("", "*", _PLACEHOLDER)):
+        file = code_file(origin)
+        return file, " ".join([python, file, *rest.split()])
+    if whole and _PLACEHOLDER in command:
+        file = _file(old.name or "codefile")
+        return file, command.replace(_PLACEHOLDER, file)
+    if whole and ".sh" in (suffix, old.suffix):
+        file = _file(old.name or "codefile.sh")
+        return file, f"bash {file} {rest}".strip()
+    return "", ""
+
+
+def _file(name: str) -> str:
+    return '"$code"/' + quote(re.sub(r"[^\w.-]", "_", name))
+
+
+def code_file(origin: str) -> str:
+    """Return the file for Python code, as a shell reads it; ``origin`` is the original file."""
+    stem = PurePosixPath(origin).stem
+    return _file(f"{stem}.py" if stem else "main.py")
+
+
+def code_command(files: Mapping[str, str], line: str, folder: str | None) -> str:
+    """Return a command that writes files, such as the code, for each process, and runs that line."""
+    folders = sorted({file.rpartition("/")[0] for file in files} - {'"$code"'})
+    text = " && ".join(["code=$(mktemp -d)", *(f"mkdir {folder}" for folder in folders)]) + " || exit\n"
+    text += "".join(_written(file, code) for file, code in files.items())
+    if folder and folder not in (".", "./"):
+        text += f"cd {quote(escape_templates(folder))} || exit\n"
+    return text + line
+
+
+def _written(file: str, code: str) -> str:
+    mark = "END_OF_CODE"
+    while mark in code:
+        mark += "_"
+    return f"cat > {file} << '{mark}'\n{escape_templates(code).rstrip(chr(10))}\n{mark}\n"
+
+
+# --- Handlers: functions that MLRun calls with a context; in a job, `run_handler.py` calls them
+#
+# That program and `stand_in.py` are in the command, so that the script needs no hpcdist, as any other.
+
+_PROGRAMS: Final = ("run_handler", "stand_in")
+_FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ClassDef, *_FUNCTION)
+
+
+class Handler(NamedTuple):
+    """The function to call: ``name``, ``module.name`` or ``Class::name``, and the key that names it."""
+
+    name: str
+    source: Path
+
+
+class Program(NamedTuple):
+    """What defines the handler: code that the file contains, with its original file, or a file of its own."""
+
+    code: str = ""
+    file: str = ""
+    python: str = "python -u"
+    folder: str | None = None
+
+
+def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
+    """Return the handler of a function; ``path`` is its key, and ``--set handler=NAME`` is another.
+
+    Code that only defines functions needs one: its only function is it, and of several none.
+    """
+    for source in (("handler",), path):
+        if name := read.text(*source):
+            return Handler(name, source)
+    names = [name for name in _functions(code) if not name.startswith("_")] if _only_defines(code) else []
+    source = (*path[:-1], "build", "functionSourceCode")
+    if len(names) == 1:
+        read.warn(*source, why=f"the code runs nothing by itself: its function {names[0]!r} is called")
+        return Handler(names[0], source)
+    if names:
+        why = f"this code defines {comma_list(names)}, and calls none: nothing would be run"
+        read.refuse(*source, why=why, hint=f"choose one: `--set handler={names[0]}`")
+    return None
+
+
+def put_handler(
+    read: Reading, handler: Handler, program: Program, params: Mapping[str, object], path: Path
+) -> None:
+    """Put the command that calls a handler, and its params; ``path`` is that of the params."""
+    file = code_file(program.file) if program.code else quote(program.file) if program.file else ""
+    functions = _functions(program.code)
+    plain = handler.name.isidentifier()
+    if plain and program.code and (error := _syntax_error(program.code)):
+        read.warn(
+            *handler.source, why=f"the code is not of Python {version_info[0]}.{version_info[1]}: {error}"
+        )
+    elif plain and program.code and handler.name not in functions:
+        known = f"its functions are {comma_list(functions)}" if functions else "it defines no function"
+        hint = f"choose one: `--set handler={next(iter(functions))}`" if functions else "name its program"
+        read.refuse(*handler.source, why=f"the code has no function {handler.name!r}; {known}", hint=hint)
+        return
+    if plain and not file:
+        read.refuse(
+            *handler.source, why=f"the file does not say where {handler.name!r} is defined",
+            hint="write the program in `spec.command`, such as train.py",
+        )  # fmt: skip
+        return
+    written = {f'"$code"/call/{name}.py': program_text(name) for name in _PROGRAMS}
+    line = f'{program.python} "$code"/call/run_handler.py {quote(handler.name)} {file}'.rstrip()
+    if program.code:
+        written[file] = program.code
+    read.put("run.cmd", code_command(written, line, program.folder), *handler.source)
+    if handler.name in functions:
+        _declare(read, handler, functions[handler.name], params, path)
+
+
+def _declare(
+    read: Reading, handler: Handler, arguments: ast.arguments, params: Mapping[str, object], path: Path
+) -> None:
+    """Declare the params that a handler takes; with ``**kwargs``, it takes all."""
+    if arguments.kwarg:
+        return
+    optional = dict(_optional(arguments))
+    for name in [name for name in params if name not in optional]:
+        read.warn(*path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
+        optional[name] = True
+    inputs = Seq()
+    for at, (name, value) in enumerate(optional.items()):
+        source = (*path, name) if name in params else handler.source
+        data = {"name": name, "is_optional": True} if value else {"name": name}
+        inputs.add(placed(data, read.place(*source)), read.place(*source))
+        read.origins["inputs", at] = source
+    if inputs:
+        read.put("inputs", inputs, *handler.source)
+
+
+def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
+    """Yield the params of a function, and whether each has a default; the context is none."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first = len(positional) - len(arguments.defaults)
+    found = [(arg.arg, at >= first) for at, arg in enumerate(positional)]
+    found += [
+        (arg.arg, value is not None)
+        for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    return ((name, value) for name, value in found if name != "context")
+
+
+def stand_in_for(code: str, file: str) -> dict[str, str]:
+    """Return what a program that is no handler finds where mlrun is not installed, if it uses mlrun."""
+    if not file.endswith(".py") or not re.search(r"\bmlrun\b", code):
+        return {}
+    return {'"$code"/mlrun.py': program_text("script"), '"$code"/stand_in.py': program_text("stand_in")}
+
+
+def program_text(name: str) -> str:
+    """Return the text of a standalone program."""
+    return files("hpcdist.importers.mlrun").joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+def _functions(code: str) -> dict[str, ast.arguments]:
+    return {node.name: node.args for node in _body(code) if isinstance(node, _FUNCTION)}
+
+
+def _only_defines(code: str) -> bool:
+    """Return whether running the code would do nothing but define."""
+    return all(isinstance(node, _SILENT) or _is_text(node) for node in _body(code))
+
+
+def _body(code: str) -> list[ast.stmt]:
+    """Return the statements of a program, none if this Python cannot read it."""
+    found = _parsed(code)
+    return found if isinstance(found, list) else []
+
+
+def _syntax_error(code: str) -> str:
+    """Return why this Python cannot read a program; that of the job may be newer."""
+    found = _parsed(code)
+    return found if isinstance(found, str) else ""
+
+
+def _parsed(code: str) -> list[ast.stmt] | str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code).body
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "it is nested too deeply"
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+# --- The command of a function of MLRun, and its params
+
+_COMMAND_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _STORED: Final = re.compile(r"(store|v3io|db|hub|ds)://")
 _REMOTE: Final = re.compile(r"[a-z0-9]+://")
 _BY_SHELL: Final = "write `mode: pass`, and {codefile} where the command names its file: `bash {codefile}`"
@@ -155,7 +388,7 @@ class _Texts:
         return self._made(text, escape_templates, source)
 
     def _made(self, text: str, plain: Callable[[str], str], source: Path) -> str:
-        parts = _PLACEHOLDER.split(text)
+        parts = _COMMAND_PLACEHOLDER.split(text)
         return "".join(
             self._value(part, source) if at % 2 else plain(part) for at, part in enumerate(parts) if part
         )

@@ -9,14 +9,243 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from hpcdist.documents.tree import Map, Seq, texts_in
-from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
+from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.polyaxon import command as commands
-from hpcdist.importers.polyaxon import contexts, search, services, termination, variables
+from hpcdist.importers.polyaxon import contexts, services
 from hpcdist.importers.polyaxon import environment as environments
+
+# --- Searches of Polyaxon 0.x as one section, ``hptuning``, with the keys of its last versions
+
+SEARCH_KEYS: Final = ("matrix", "concurrency")
+"""Keys of ``hptuning`` that stood at the top level until 0.0.4."""
+
+SETTINGS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("matrix", "concurrency", "grid_search", "random_search", "hyperband", "bo",
+                               "early_stopping", "n_experiments")},
+    "concurrent_experiments": "concurrency",
+    "search_method": "search_method",
+}  # fmt: skip
+"""Those that stood in ``settings`` until 0.1, with their later names."""
+
+_ALGORITHMS: Final = {"random": "random_search", "grid": "grid_search", "sequential": "grid_search"}
+_WORDS: Final = ("optimization", "type", "kind")
+"""Keys whose words Polyaxon takes in capitals, too."""
+
+
+def normalise_search(data: Map, remarks: list[Problem]) -> None:
+    """Move what earlier versions had elsewhere into ``hptuning``, under the names of later ones."""
+    section = data.get("hptuning")
+    moved: list[tuple[Path, Map, str]] = [((key,), data, key) for key in SEARCH_KEYS if key in data]
+    settings = data.get("settings")
+    if isinstance(settings, Map):
+        moved += [(("settings", Key(key)), settings, key) for key in SETTINGS if key in settings]
+    if not moved and not isinstance(section, Map):
+        return
+    new = section.copy() if isinstance(section, Map) else Map(place=data.place)
+    for path, source, key in moved:
+        _move(new, source, key, path, remarks)
+    if _is_refused(new, moved[0][0] if moved else ("hptuning", "matrix"), remarks):
+        data.drop("hptuning")
+        return
+    _name_algorithm(new)
+    named = new.mapped(lambda key, value: _lowered(value) if key != "matrix" else value)
+    if isinstance(hyperband := named.get("hyperband"), Map):
+        hyperband.rename("max_iter", "max_iterations")
+    place = data.value_places.get("hptuning") or moved[0][1].place_of(moved[0][2])
+    data.put("hptuning", named, place, key_place=data.key_places.get("hptuning"))
+
+
+def _move(new: Map, source: Map, key: str, path: Path, remarks: list[Problem]) -> None:
+    name = SETTINGS[key]
+    if name in new:
+        message = f"`{'.'.join(map(str, path))}` and `hptuning.{name}` are the same"
+        remarks.append(Problem(message, path, f"keep `hptuning.{name}`", place=source.place_of(key)))
+    else:
+        new.copy_from(source, key, name)
+    source.drop(key)
+
+
+def _is_refused(new: Map, path: Path, remarks: list[Problem]) -> bool:
+    """Refuse a matrix of Polyaxon 1 and 2; one of earlier versions may have a param `kind`, with values."""
+    matrix = new.get("matrix")
+    is_newer = isinstance(matrix, Map) and isinstance(matrix.get("kind"), str)
+    if is_newer:
+        hint = "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
+        message = "a matrix with a `kind` is one of Polyaxon 1 and 2, and this file is none of theirs"
+        remarks.append(Problem(message, path, hint, place=new.place_of("matrix")))
+    return is_newer
+
+
+def _name_algorithm(new: Map) -> None:
+    """Write an algorithm that is named beside the number of its trials as a section, as later versions do."""
+    if not {"search_method", "n_experiments"} & new.keys():
+        return
+    method, place = str(new.get("search_method", "grid")).lower(), new.place_of("search_method")
+    section = Map(place=place or new.place_of("n_experiments"))
+    if "n_experiments" in new:
+        section.copy_from(new, "n_experiments")
+    new.drop("search_method")
+    new.drop("n_experiments")
+    if (name := _ALGORITHMS.get(method, method)) not in new:
+        new.put(name, section, section.place)
+
+
+def _lowered(node: Any, key: object = None) -> Any:
+    """Return a copy in which the words of some keys are in small letters: ``MAXIMIZE``, ``Int``."""
+    if isinstance(node, Map):
+        return node.mapped(lambda name, item: _lowered(item, name))
+    if isinstance(node, list):
+        return node.mapped(lambda _, item: _lowered(item)) if hasattr(node, "mapped") else node
+    return node.lower() if isinstance(node, str) and key in _WORDS else node
+
+
+# --- How often a program is started again, and how long it may take: retries, a policy and a time limit
+
+_RETRIES: Final = ("max_retries", "maxRetries")
+_POLICIES: Final = ("restart_policy", "restartPolicy")
+_KEYS: Final = (*_RETRIES, *_POLICIES, "timeout", "ttl")
+_USUAL: Final = 10
+"""Restarts where the policy sets no bound, as of `environment.restart`."""
+
+
+class _Terms(NamedTuple):
+    """The section that has these keys, where it stands, and the file that gets them."""
+
+    section: Map
+    path: Path
+    data: Map
+    remarks: list[Problem]
+
+    def take(self) -> None:
+        """Move them to where they belong; the policy last, as it asks for a number."""
+        for key, value in self.section.items():
+            if key in _RETRIES:
+                self._put("environment", "max_restarts", key, value)
+            elif key == "timeout":
+                is_number = isinstance(value, int) and not isinstance(value, bool)
+                self._put("batch", "walltime", key, f"{value}s" if is_number else value)
+            elif key == "ttl":
+                self._say(key, "'ttl' has no effect: what a job leaves is kept", "", "warning")
+            elif key not in _POLICIES:
+                self._say(key, "unknown key", "write `max_retries` or `timeout`")
+        for key in (key for key in _POLICIES if key in self.section):
+            self._take_policy(key, self.section[key])
+
+    def _take_policy(self, key: str, policy: object) -> None:
+        environment = self.data.get("environment")
+        number = environment.get("max_restarts") if isinstance(environment, Map) else None
+        name = str(policy).replace("_", "").lower()
+        if name not in {"never", "always", "onfailure"}:
+            self._say(key, f"{policy!r} is no policy of restarts", "write never, on_failure or always")
+        elif name == "never":
+            if number:
+                self._say(key, f"{policy!r}, and there are restarts", "keep one")
+        elif number is None:
+            self._put("environment", "max_restarts", key, _USUAL)
+            message = f"{policy!r} sets no bound: after a failure it is started again, {_USUAL} times at most"
+            self._say(
+                key, message, "write `max_restarts`, or `restart` to go on after time limits", "warning"
+            )
+
+    def _put(self, name: str, key: str, own: str, value: object) -> None:
+        target = self.data.get(name)
+        target = target.copy() if isinstance(target, Map) else Map(place=self.section.place_of(own))
+        if key in target:
+            self._say(own, f"`{name}.{key}` is the same", "keep one")
+            return
+        target.put(key, value, self.section.place_of(own))
+        place, key_place = self.data.value_places.get(name), self.data.key_places.get(name)
+        self.data.put(name, target, place or target.place, key_place=key_place)
+
+    def _say(
+        self, key: str, message: str, hint: str, severity: Literal["error", "warning"] = "error"
+    ) -> None:
+        place = self.section.place_of(key)
+        self.remarks.append(Problem(message, (*self.path, key), hint, severity, place))
+
+
+def normalise_termination(data: Map, remarks: list[Problem]) -> None:
+    """Make ``environment.max_restarts`` and ``batch.walltime`` of them."""
+    section = data.get("termination")
+    if isinstance(section, Map):
+        data.drop("termination")
+        _Terms(section, ("termination",), data, remarks).take()
+    environment = data.get("environment")
+    if isinstance(environment, Map) and any(key in environment for key in _KEYS):
+        own, rest = Map(place=environment.place), environment.copy()
+        for key in [key for key in _KEYS if key in environment]:
+            own.copy_from(environment, key)
+            rest.drop(key)
+        data["environment"] = rest
+        _Terms(own, ("environment",), data, remarks).take()
+
+
+# --- Variables of Polyaxon
+#
+# Pairs ``[[NAME, value]]``, which some files write as keys, and the other way round.
+#
+# ``build.env_vars`` are pairs in Polyaxon 0.x (polyaxon-schemas 0.6.1, ``ops/build_job``).
+
+_PAIR: Final = 2
+_LISTED: Final = {"name", "value"}
+
+
+def normalise_variables(data: Map, remarks: list[Problem]) -> None:
+    """Make keys of the pairs in ``environment.env_vars``, and pairs of the keys in ``build.env_vars``."""
+    environment, build = data.get("environment"), data.get("build")
+    if isinstance(environment, Map) and isinstance(environment.get("env_vars"), Seq):
+        data["environment"] = environment.copy()
+        data["environment"]["env_vars"] = _keys(environment["env_vars"], remarks)
+    if isinstance(build, Map) and isinstance(build.get("env_vars"), (Map, Seq)):
+        data["build"] = build.copy()
+        data["build"]["env_vars"] = _pairs(build["env_vars"])
+
+
+def _keys(pairs: Seq, remarks: list[Problem]) -> Map:
+    new = Map(place=pairs.place)
+    for index, item in enumerate(pairs):
+        place, pair = pairs.place_of(index), _as_pair(item)
+        name = str(pair[0]) if len(pair) == _PAIR else ""
+        if not name or name in new:
+            message = f"{name} is set twice" if name else f"{item!r} is not a variable"
+            path = ("environment", "env_vars", index)
+            remarks.append(Problem(message, path, "write `NAME: value`", place=place))
+            continue
+        new.put(name, pair[1], pair.place_of(1) or place, key_place=place)
+        if 1 in pair.texts:
+            new.texts[name] = pair.texts[1]
+    return new
+
+
+def _as_pair(item: Any) -> Seq:
+    """Return ``[NAME, value]``, also of ``{name: NAME, value: VALUE}``; an empty one of anything else."""
+    if isinstance(item, Map) and item.keys() == _LISTED:
+        pair = Seq(place=item.place)
+        for key in ("name", "value"):
+            pair.add(item[key], item.place_of(key), item.texts.get(key))
+        return pair
+    whole = (
+        isinstance(item, Seq) and len(item) == _PAIR and not any(isinstance(x, (dict, list)) for x in item)
+    )
+    return item if whole else Seq()
+
+
+def _pairs(variables: Map | Seq) -> Seq:
+    if isinstance(variables, Seq):
+        return variables.mapped(lambda _, item: _as_pair(item) or item)
+    pairs = Seq(place=variables.place)
+    for name in variables:
+        pair = Seq([name], place=variables.place_of(name))
+        pair.add(variables[name], variables.place_of(name), variables.texts.get(name))
+        pairs.add(pair, variables.place_of(name))
+    return pairs
+
+
+# --- Polyaxon 0.0.3 to 0.6.1, all five generations, converted to the form of 0.6
 
 _NEWER: Final = "write 1; files of Polyaxon 1 and 2 have `run.kind` instead of `run.cmd`"
 PIPELINES: Final = "`submit`, `check`, `plan` and `render` take one, and in Python `hpcdist.load_pipeline`"
@@ -49,7 +278,7 @@ _RUN_TO_BUILD: Final = {"image": "image", "build_steps": "build_steps", "steps":
                         "env_vars": "env_vars", "git": "git"}  # fmt: skip
 
 
-KEYS: Final = frozenset({*search.KEYS, *_REFUSED, "settings", "declarations", "termination"})
+KEYS: Final = frozenset({*SEARCH_KEYS, *_REFUSED, "settings", "declarations", "termination"})
 """Top-level keys that experiments had, or that are refused by name."""
 OF_REPLICAS: Final = environments.OF_REPLICAS
 
@@ -81,7 +310,7 @@ class Polyaxon:
         if isinstance(settings := new.get("settings"), Map):
             _replace(new, "settings", settings.copy())
         services.normalise(new, remarks)
-        search.normalise(new, remarks)
+        normalise_search(new, remarks)
         _refuse_sections(new, remarks)
         _params(new, remarks)
         _settings(new, remarks)
@@ -91,8 +320,8 @@ class Polyaxon:
         _build(new, remarks)
         _logging(new, remarks)
         environments.as_list(new, "tags")
-        variables.normalise(new, remarks)
-        termination.normalise(new, remarks)
+        normalise_variables(new, remarks)
+        normalise_termination(new, remarks)
         environments.normalise(new, remarks)
         _framework(new, remarks)
         _tensorflow(new, remarks)

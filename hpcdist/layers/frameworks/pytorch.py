@@ -7,14 +7,14 @@ replica is one process, whatever its GPUs, as under Polyaxon 0.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem, warning
+from hpcdist.errors import Path, Problem, warning
 from hpcdist.experiment.amounts import MOST
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks import torchrun_args
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -36,6 +36,97 @@ from hpcdist.plan.placeholders import (
 )
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import Site
+
+# --- Options of torchrun that a site or an experiment adds
+#
+# Its parser takes ``-`` and ``_`` in names, and ``--name=value`` or two words
+# (https://github.com/pytorch/pytorch, torch/distributed/run.py, ``get_args_parser``).
+
+_MEETING: Final = "hpcdist sets where the nodes of the job meet"
+_OWN_PROGRAM: Final = "the program is `run.cmd`"
+_SET: Final[Mapping[str, str]] = {
+    "--nnodes": "the nodes are those of the plan",
+    "--node-rank": "the nodes are those of the plan",
+    "--nproc-per-node": "the plan has a process for each GPU: `environment.processes_per_replica`",
+    "--max-restarts": "write `pytorch: {max_restarts: ...}`",
+    **dict.fromkeys(
+        ("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--master-addr", "--master-port", "--local-addr",
+         "--standalone"), _MEETING,
+    ),
+    **dict.fromkeys(("--no-python", "--module", "-m", "--run-path"), _OWN_PROGRAM),
+}  # fmt: skip
+_CONF: Final = "--rdzv-conf"
+_WITH_VALUE: Final = frozenset({
+    "-r", "--redirects", "-t", "--tee", "--log-dir", "--role", "--monitor-interval", "--start-method",
+    "--local-ranks-filter", "--logs-specs", "--numa-binding", "--signals-to-handle", "--shutdown-timeout",
+    "--event-log-handler", "--duplicate-stdout-filters", "--duplicate-stderr-filters",
+})  # fmt: skip
+"""Options that take the next word, whatever it is, as their value (PyTorch 2.13)."""
+
+
+def problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
+    """Yield a problem for each option that is hpcdist's own, or is no option."""
+    for index, text in enumerate(args):
+        name = _name(text)
+        if name in _SET:
+            yield Problem(f"{text} is set by hpcdist", (*path, index), f"remove it: {_SET[name]}")
+        elif not text.startswith("-") and (not index or not args[index - 1].startswith("-")):
+            yield Problem(f"{text!r} is not an option", (*path, index), "write options such as --tee=3")
+        elif text.startswith("-") and " " in text.partition("=")[0]:
+            words = ", ".join(text.split())
+            yield Problem(f"torchrun gets {text!r} as one word", (*path, index), f"write {words}")
+        elif name == _CONF:
+            yield from _conf_problems(_conf(args, index)[0], text, (*path, index))
+        elif name in _WITH_VALUE and "=" not in text and not _has_value(args, index):
+            yield Problem(f"{text} has no value", (*path, index), f"write {text}=VALUE")
+        elif "$" in text or re.search(r"(?:^|=)~", text):
+            hint = "write the value itself"
+            yield Problem(f"variables and ~ are not expanded in {text!r}", (*path, index), hint)
+
+
+def _has_value(args: Sequence[str], index: int) -> bool:
+    return index + 1 < len(args) and not args[index + 1].startswith("-")
+
+
+def _conf_problems(value: str, text: str, path: Path) -> Iterator[Problem]:
+    if not value:
+        yield Problem(f"{text} has no value", path, "write --rdzv-conf=timeout=900")
+    elif any(part.partition("=")[0].strip() == "is_host" for part in value.split(",")):
+        yield Problem("is_host is set by hpcdist", path, f"remove it: {_MEETING}")
+
+
+def split(args: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the options, and apart from them what ``--rdzv-conf`` sets (``timeout=900``).
+
+    As an option that would replace the variable that says which node is the rendezvous host.
+    """
+    others: list[str] = []
+    conf: list[str] = []
+    index = 0
+    while index < len(args):
+        text, count = args[index], 1
+        if _name(text) == _CONF:
+            value, count = _conf(args, index)
+            conf += [part for part in value.split(",") if part]
+        else:
+            others.append(text)
+        index += count
+    return tuple(others), tuple(conf)
+
+
+def _name(text: str) -> str:
+    return text.partition("=")[0].replace("_", "-") if text.startswith("-") else ""
+
+
+def _conf(args: Sequence[str], index: int) -> tuple[str, int]:
+    """Return the value of this ``--rdzv-conf``, and how many words both are."""
+    _, equals, value = args[index].partition("=")
+    if equals:
+        return value, 1
+    return (args[index + 1], 2) if index + 1 < len(args) else ("", 1)
+
+
+# --- PyTorch
 
 _ORIGIN = Origin("framework", "pytorch")
 SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(PORT)}
@@ -73,7 +164,7 @@ class PyTorch(Plain):
             yield Problem("it is torchrun that restarts processes", path, hint)
         if section.args and section.launch != "torchrun":
             yield Problem("they are options of torchrun", (self.name, "args"), "add `launch: torchrun`")
-        yield from torchrun_args.problems(section.args, (self.name, "args"))
+        yield from problems(section.args, (self.name, "args"))
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a replica, a GPU or a node."""
@@ -104,7 +195,7 @@ class PyTorch(Plain):
         # The traceback of the first process that failed, where the program has it recorded.
         own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
         section = section_of(Section, experiment, self.name)
-        _, more = torchrun_args.split((*site.torchrun.args, *section.args))
+        _, more = split((*site.torchrun.args, *section.args))
         if not section.max_restarts:
             own |= {"PET_NODE_RANK": template(NODE)}
             own |= {"PET_RDZV_CONF": template(",".join(more))} if more else {}
@@ -204,7 +295,7 @@ def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
     yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
     own = (site.torchrun.args, Origin("site", site.name, "torchrun.args"))
     for texts, origin in (own, (section.args, Origin("key", "pytorch.args"))):
-        yield from (Word(text=text, origin=origin) for text in torchrun_args.split(texts)[0])
+        yield from (Word(text=text, origin=origin) for text in split(texts)[0])
     yield Word(text="--no-python", origin=_ORIGIN)
 
 

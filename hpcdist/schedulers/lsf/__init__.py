@@ -6,23 +6,268 @@ CSM, and answers of real clusters that others have kept (``tests/transcripts/lsf
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.origin import Origin
 from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers.accounting import Usage, count, seconds, size
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.job import Job
-from hpcdist.schedulers.lsf.queries import DROP, Bhist, Bjobs, MaxMem, ask, records, tokens
+from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold, split_id
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive
     from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
+
+
+# --- The states of jobs in LSF: bjobs for queued, running and just ended jobs, bhist for finished jobs
+#
+# Ids: a job is ``123``, an element of an array ``123[4]``. Sources: bjobs(1) and bhist(1) of LSF 10.1,
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, and "Termination reasons displayed
+# by bacct, bhist, and bjobs" there.
+
+_STATES: Final = {
+    "PEND": JobState.PENDING,
+    "PROV": JobState.PENDING,  # its host is being powered on
+    "WAIT": JobState.PENDING,  # in a chunk of jobs that run one after the other
+    "PSUSP": JobState.SUSPENDED,
+    "USUSP": JobState.SUSPENDED,
+    "SSUSP": JobState.SUSPENDED,
+    "RUN": JobState.RUNNING,
+    "DONE": JobState.COMPLETED,
+    "EXIT": JobState.FAILED,
+    # The host does not answer; what becomes of the job is not known yet.
+    "UNKWN": JobState.UNKNOWN,
+    "ZOMBI": JobState.UNKNOWN,
+}
+
+_REASONS: Final = {
+    JobState.TIMEOUT: "RUNLIMIT DEADLINE CPULIMIT",
+    JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
+    # An orphan waits for what can no longer come.
+    JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL CHKPNT ORPHAN_SYSTEM",
+    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody that it starts anew.
+    JobState.PREEMPTED: "PREEMPT LOAD WINDOW RC RC_RECLAIM MC_RECALL REQUEUE_OWNER REQUEUE_ADMIN REQUEUE_RC",
+    JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC RMS SLURM CTRL_PID",
+    JobState.FAILED: "PROCESSLIMIT THREADLIMIT EXTERNAL_SIGNAL CWD_NOTEXIST PRE_EXEC_FAIL DATA KUBE "
+    "OTHER UNKNOWN",
+}
+REASONS: Final = {f"TERM_{word}": state for state, words in _REASONS.items() for word in words.split()}
+"""Why a job exited; FAILED where the program, or what should have started it, did."""
+
+DROP: Final = ("BSUB_", "LSB_BJOBS_")
+"""Variables that change what LSF's commands do or show: BSUB_QUIET hides the id of a new job."""
+
+COLUMNS: Final = "jobid jobindex stat exit_code exit_reason pend_reason job_description"
+
+# JSON is of 10.1.0.2, columns of one's own of 9.1; before, there was one table, as OpenLava has it still.
+_ASK: Final = """\
+output=$(bjobs -a -json -o "$1" 2>&1) ||
+  output=$(bjobs -a -noheader -o "$1 delimiter='|'" 2>&1) ||
+  output=$(bjobs -a -w 2>&1)
+code=$?
+[[ $output != *"No "*"job found"* ]] || code=0
+((code == 0)) || exec >&2
+printf '%s\\n' "$output"
+exit "$code"
+"""
+
+_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
+_NOT_OVER: Final = Status(JobState.UNKNOWN, "not over", source="bhist")
+_ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
+_TABLE: Final = re.compile(
+    r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*?(?:\[([0-9]+)\][ ]+[A-Z][a-z]+[ ]+[0-9]+[ ]+[0-9:]+)?"
+)
+"""A row of the table; that of an element of an array has its index behind the job's name, before the time."""
+
+
+def ask() -> Command:
+    """Return the command that shows all of this user's jobs, in the best form that this LSF has."""
+    return Command(("bash", "-c", _ASK, "hpcdist", COLUMNS), drop_environment=DROP)
+
+
+def records(completed: Completed) -> Iterator[Mapping[str, str]]:
+    """Yield the record of each job by column, an element's with its own ``jobid``; none if unreadable."""
+    text = completed.stdout
+    if not completed.ok:
+        return
+    for row in list(_from_json(text)) or _from_lines(text):
+        index = row.get("jobindex", "0")
+        has_own = index in ("0", "") or "[" in row.get("jobid", "")
+        yield row if has_own else {**row, "jobid": f"{row.get('jobid', '')}[{index}]"}
+
+
+def _from_json(text: str) -> Iterator[dict[str, str]]:
+    start = re.search(r"(?m)^\s*\{", text)
+    if not start:
+        return
+    try:
+        document, _ = json.JSONDecoder(strict=False).raw_decode(text[start.end() - 1 :])
+    except (ValueError, RecursionError):
+        return
+    rows: Any = document.get("RECORDS")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and all(isinstance(value, str) for value in row.values()):
+            yield {str(name).lower(): value for name, value in row.items()}
+
+
+def _from_lines(text: str) -> Iterator[dict[str, str]]:
+    names = COLUMNS.split()
+    for line in text.splitlines():
+        values = line.split("|", len(names) - 1)
+        if len(values) == len(names):
+            yield {name: "" if value == "-" else value for name, value in zip(names, values, strict=True)}
+        elif match := _TABLE.fullmatch(line):
+            yield {"jobid": match[1], "stat": match[2], "jobindex": match[3] or "0"}
+
+
+def base_id(text: str) -> str:
+    """Return the id of the whole job: ``12`` of ``12[3]``; empty for junk."""
+    match = _ID.fullmatch(text)
+    return match[1] if match else ""
+
+
+def key(text: str) -> str:
+    """Return under which key an answer has this job, or this element of one; empty for junk."""
+    match = _ID.fullmatch(text)
+    return "" if not match else element_id(match[1], int(match[2])) if match[2] else match[1]
+
+
+def status(word: str, code: str = "", why: str = "", pending: str = "", source: str = "bjobs") -> Status:
+    """Return what a state means, with the reason why it was ended by another than itself."""
+    state = _STATES.get(word, JobState.UNKNOWN)
+    if state is JobState.FAILED:
+        state = REASONS.get(why.partition(":")[0].strip(), state)
+    number = int(code) if re.fullmatch("[0-9]{1,5}", code) else None
+    if state is JobState.COMPLETED:
+        number = 0
+    reason = why if state.is_final else pending if state is JobState.PENDING else ""
+    return Status(state, word, number, reason.strip(" ;\n"), source)
+
+
+class Bjobs:
+    """All of this user's jobs at once; it forgets after CLEAN_PERIOD, an hour by default."""
+
+    provisional: Final = False
+    one_by_one: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
+        """Yield one command."""
+        yield ask()
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that bjobs still knows."""
+        tokens = {job.id: job.token for job in jobs}
+        found: dict[str, Status] = {}
+        for row in records(completed):
+            number = base_id(text := row.get("jobid", ""))
+            if number in tokens and re.fullmatch("[A-Z]+", row.get("stat", "")):
+                status = _of_row(row, tokens[number])
+                name = number if status is _OTHER else key(text)
+                found[name] = fold([found[name], status]) if name in found else status
+        return found
+
+
+def _of_row(row: Mapping[str, str], token: str) -> Status:
+    if token and row.get("job_description", f"hpcdist:{token}") != f"hpcdist:{token}":
+        return _OTHER  # LSF begins with 1 again after MAX_JOBID
+    reasons = (row.get("exit_reason", ""), row.get("pend_reason", ""))
+    return status(row["stat"], row.get("exit_code", ""), *reasons)
+
+
+class Bhist:
+    """The history of one job, from all the logs that LSF keeps."""
+
+    provisional: Final = False
+    one_by_one: Final = True
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job: it reads files, and should read no more than it must."""
+        for job in jobs:
+            yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return how that job ended, or those of its elements that have."""
+        asked = completed.command.argv[-1]
+        token = next((job.token for job in jobs if job.id == asked), None)
+        text = re.sub(r"\n {21}", "", completed.stdout)  # bhist breaks lines anywhere, even in a word
+        parts = re.findall(rf"(?ms)^Job <({re.escape(asked)}(?:\[[0-9]+\])?)>(.*?)(?=^Job <|\Z)", text)
+        described = set(re.findall(r"Job Description <(hpcdist:[^>]*)>", text))
+        if token is None or (described and described != {f"hpcdist:{token}"}):
+            return {}
+        ends = {key(job_id): _end(part) or _NOT_OVER for job_id, part in parts}
+        return {name: end for name, end in ends.items() if end is not _NOT_OVER or name != asked}
+
+
+def _end(text: str) -> Status | None:
+    """Return how a job ended by the last of its events; ``Completed`` stands behind ``Exited``."""
+    ends = list(re.finditer(r": (Done successfully|Completed <done>|Completed <exit>|Exited\b)", text))
+    if not ends or re.search(r": (?:Dispatched|Starting|Requeued)", text[ends[-1].end() :]):
+        return None
+    if ends[-1][1] in ("Done successfully", "Completed <done>"):
+        return status("DONE", source="bhist")
+    codes = re.findall(r": Exited with exit code ([0-9]+)", text)
+    signals = re.findall(r": Exited by (?:LSF )?signal ([0-9]+)", text)
+    code = codes[-1] if codes else str(128 + int(signals[-1])) if signals else ""
+    reasons = re.findall(r"Completed <exit>; (TERM_[^.;\n]*)", text)
+    return status("EXIT", code, next(iter(reversed(reasons)), ""), source="bhist")
+
+
+def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return job ids by token."""
+    found: dict[str, str] = {}
+    for row in rows:
+        match = re.fullmatch(r"hpcdist:(\w+)", row.get("job_description", ""), re.ASCII)
+        if match and (number := base_id(row.get("jobid", ""))):
+            found.setdefault(match[1], number)
+    return found
+
+
+# --- What a job used, while bjobs knows it: its times have no year, and are not read
+#
+# ``max_mem`` and ``cpu_used`` are those of all processes of the job; ``slots`` are its CPUs at most sites.
+# Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, of 10.1.0.2 and later.
+
+_COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
+
+
+class MaxMem:
+    """The job, or each element of an array."""
+
+    at_once: Final = False
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        for job in jobs:
+            yield Command(("bjobs", "-a", "-json", "-o", _COLUMNS, job.id), drop_environment=DROP)
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield the last start of the job, or of each element of an array."""
+        for record in records(completed):
+            if base_id(text := record.get("jobid", "")) == job.id and "max_mem" in record:
+                said = status(
+                    record.get("stat", ""), record.get("exit_code", ""), record.get("exit_reason", "")
+                )
+                _, element = split_id(key(text))
+                memory = size(record["max_mem"])
+                yield Usage(
+                    int(element) if element else None,
+                    said.state,
+                    exit_code=said.exit_code,
+                    max_memory=memory,
+                    total_memory=memory,
+                    cpu_seconds=seconds(record.get("cpu_used", "")),
+                    cpus=count(record.get("slots", "")),
+                )
+
+
+# --- IBM Spectrum LSF
 
 BY_STDIN: Final = "# bsub reads it from its standard input: bsub <job.sh"
 BY_NAME: Final = "# bsub reads it by its name: bsub job.sh"

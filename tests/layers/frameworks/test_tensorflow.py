@@ -20,7 +20,7 @@ from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs
 from tests.plans import LOCAL, TESTBED, planned

@@ -11,7 +11,7 @@ from hpcdist.plan.origin import DEFAULT
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place
 from hpcdist.planner.pools import Need
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.planner.test_placement import BIG
 from tests.schedulers import plans
 

@@ -21,7 +21,7 @@ from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
-from hpcdist.testing.requests import altered
+from hpcdist.testing.contract import altered
 from tests.layers.launchers import maps
 from tests.layers.launchers.jsrun_erf import RefusedError
 from tests.layers.launchers.maps import MODELS, Launch, Seats, launch_of, printf
