@@ -9,7 +9,7 @@ from hpcdist.experiment.amounts import GpuAmount, Resources
 from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas
 from hpcdist.experiment.program import Run
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT
+from hpcdist.plan.values import DEFAULT
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site

@@ -8,7 +8,7 @@ from hpcdist.documents import fields
 from hpcdist.errors import Path, dotted, errors_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 
 
 def experiment(**data: Any) -> Experiment:

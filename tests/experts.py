@@ -19,7 +19,7 @@ import yaml
 from hpcdist.documents import source
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script import explained
 from hpcdist.script.renderer import render

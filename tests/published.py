@@ -17,8 +17,7 @@ from hpcdist.documents import source
 from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import TASK_WRAPPER
+from hpcdist.plan.values import TASK_WRAPPER, Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.schedulers import schedulers

@@ -20,7 +20,7 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.runs import inside
 from hpcdist.script import runtime

@@ -1,7 +1,7 @@
 """The command line: one short module per verb, imported when that verb is run.
 
 session options    shared by verbs: options, and making plans
-costs balances    what these cost, and what is left
+costs    what these cost, and what is left
 show messages completion    results on stdout; errors, warnings and notes on stderr; shell completion
 experiment jobs site    the verbs
 """

@@ -2,13 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
+from hpcdist.cost import balances
 from hpcdist.cost.worst_case import Sum
+from hpcdist.host import ownership
+from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
+from hpcdist.schedulers import base, schedulers
+from hpcdist.schedulers.base import Left
+
+# --- What the job's account has left, as `plan --balance` and `submit` show it
+
+
+class Balance(NamedTuple):
+    """What an account has left, of each unit; ``why``: why that is unknown, empty if nothing was asked."""
+
+    account: str
+    left: Sequence[Left] = ()
+    why: str = ""
+
+    def texts(self, made: Planned) -> list[str]:
+        """Return how the job stands to it, a sentence each; the reason where that is not known."""
+        if self.left:
+            return [balances.standing(left, made.cost, self.account) for left in self.left]
+        return [f"not known: {self.why}"] if self.why else []
+
+    def texts_of_all(self, costs: Sum, what: str) -> list[str]:
+        """Return how several jobs together stand to it, as `texts`."""
+        needs = ((left, costs.in_unit(left.unit)) for left in self.left)
+        found = [balances.standing_of(left, need, self.account, what) for left, need in needs]
+        return found or ([f"not known: {self.why}"] if self.why else [])
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        left = [{"left": each.amount, "total": each.total, "unit": each.unit} for each in self.left]
+        return {"account": self.account or None, "left": left, "why": self.why}
+
+
+def ask(made: Planned, runner: Runner) -> Balance:
+    """Ask the site's own command, else the batch system; for some seconds at most.
+
+    Where there is neither, or no account, there is nothing to say.
+    """
+    account, user = made.plan.request.account or "", ownership.own_name()
+    balance, scheduler = made.machine.site.balance, schedulers.get(made.plan.identity.scheduler)
+    if balance:
+        command = balances.ask(balance, account, user)
+        completed = runner.run(command)
+        if not completed.ok:
+            return Balance(account, why=f"`{command}`: {base.why(completed)}")
+        left = balances.read(balance, completed.stdout, account)
+        return Balance(account, left, "" if left else f"`{command}` shows none of it")
+    if account and (limits := scheduler.balances()):
+        return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
+    return Balance(account)
+
+
+# --- What a job may cost, as the lines that `plan`, `check` and `submit` print
 
 
 def rows(made: Planned) -> list[tuple[str, str]]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.cost.rates import number
-from hpcdist.cost.worst_case import Cost
+from hpcdist.cost.worst_case import Cost, number
 from hpcdist.host.command import Command
 from hpcdist.schedulers.base import Left
 from hpcdist.site.charges import Balance

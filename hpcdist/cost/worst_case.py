@@ -3,18 +3,120 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hpcdist.cost import rates
-from hpcdist.cost.rates import Rate, number
+from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.search.adaptive import most_trials, sizes
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.placement import with_own_nodes
+from hpcdist.plan.placement import Group, with_own_nodes
 from hpcdist.schedulers import schedulers
+from hpcdist.site.charges import Charge
 from hpcdist.site.model import Site
+from hpcdist.site.provenance import source_of
 from hpcdist.units import Walltime
+
+# --- Rates: what an hour of a job is charged, by what the job has at once
+
+_NAMES = {
+    "per_node_hour": "node-hour",
+    "per_gpu_hour": "GPU-hour",
+    "per_cpu_hour": "CPU-hour",
+    "per_gib_hour": "GiB-hour",
+}
+
+
+class Amounts(NamedTuple):
+    """What a job has at once: nodes, and the GPUs, CPUs and GiB of memory that are not others' meanwhile."""
+
+    nodes: int
+    gpus: int
+    cpus: int
+    gib: float
+
+
+class Rate(NamedTuple):
+    """How many ``unit`` an hour of a job is; ``why``: the rate that comes to most, and its source.
+
+    ``least``: the seconds that a shorter job is charged for.
+    """
+
+    per_hour: float
+    unit: str
+    why: str
+    least: int = 0
+
+
+def number(value: float) -> str:
+    """Return a number as people read it: ``1234``, ``12.5``, ``0.033``."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"  # noqa: PLR2004 - four digits
+
+
+def amounts_of(groups: Iterable[Group], site: Site, *, exclusive: bool) -> Amounts:
+    """Return what a job has at once; of nodes that it does not share, all that they have is its own."""
+    found = [_of_node(group, site, exclusive=exclusive) for group in groups]
+    return Amounts(*map(sum, zip(*found, strict=True))) if found else Amounts(0, 0, 0, 0)
+
+
+def _of_node(group: Group, site: Site, *, exclusive: bool) -> Amounts:
+    """Return what a job has of all nodes of a group."""
+    node = site.node_types.get(group.node_type or "")
+    gpus, cpus, mib = group.gpus, group.cpus, group.memory or 0
+    if node and exclusive:
+        gpus = max(gpus, node.gpus) if isinstance(node.gpus, int) else gpus
+        cpus, mib = max(cpus, node.cpus or 0), node.memory.mib if node.memory else mib
+    return Amounts(group.nodes, gpus * group.nodes, cpus * group.nodes, mib * group.nodes / 1024)
+
+
+def rate(groups: Sequence[Group], job: JobSpec, site: Site) -> Rate | None:
+    """Return what an hour of the job is charged; None where that of any of its nodes is not known."""
+    rates = [_rate_of(group, job, site) for group in groups]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(rates) or len({rate.unit for rate in known}) != 1:
+        return None
+    why = " and ".join(dict.fromkeys(rate.why for rate in known))
+    least = max(rate.least for rate in known)
+    return Rate(sum(rate.per_hour for rate in known), known[0].unit, why, least)
+
+
+def _rate_of(group: Group, job: JobSpec, site: Site) -> Rate | None:
+    charge, key = site.charge_in(group.site_partition, group.node_type)
+    amounts = amounts_of([group], site, exclusive=job.request.exclusive)
+    if charge is None or (charge.per_gib_hour and not amounts.gib):
+        return None  # memory that is not requested is charged by a default of the site
+    name, per_hour = max(_parts(charge, amounts), key=lambda part: part[1])
+    why = f"{number(getattr(charge, name))} {charge.unit} per {_NAMES[name]}"
+    for factor, what in _factors(charge, group, job, site):
+        per_hour *= factor
+        why += f", times {factor:g} for {what}"
+    least = charge.min_walltime.seconds if charge.min_walltime else 0
+    why += f", for {charge.min_walltime} at least" if least else ""
+    return Rate(per_hour, charge.unit, f"{why} ({_origin(site, f'{key}.{name}')})", least)
+
+
+def _factors(charge: Charge, group: Group, job: JobSpec, site: Site) -> Iterator[tuple[float, str]]:
+    """Yield how many times the rate such a job is charged, and why."""
+    qos, partition = job.request.qos, site.partitions.get(group.site_partition or "")
+    if (factor := charge.qos.get(qos or "", 1.0)) != 1.0:
+        yield factor, f"QOS {qos}"
+    if partition and partition.charge_factor != 1.0:
+        yield partition.charge_factor, f"partition {group.site_partition}"
+
+
+def _parts(charge: Charge, amounts: Amounts) -> Sequence[tuple[str, float]]:
+    """Return what each rate that is given comes to in an hour, by its key."""
+    counts = zip(_NAMES, amounts, strict=True)
+    return [(name, rate * count) for name, count in counts if (rate := getattr(charge, name)) is not None]
+
+
+def _origin(site: Site, key: str) -> str:
+    source = source_of(site, key)
+    page = f"; {source.where}, read {source.read}" if source else ""
+    return f"site {site.name}: {key}{page}"
+
+
+# --- The worst case
 
 
 class Cost(NamedTuple):
@@ -159,7 +261,7 @@ def most(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
     if limit is None:
         return None
     groups = with_own_nodes(job.placement, job.own_nodes).groups
-    amounts = rates.amounts_of(groups, site, exclusive=job.request.exclusive)
+    amounts = amounts_of(groups, site, exclusive=job.request.exclusive)
     restarts = job.completion.restarts
     return Cost(
         nodes=amounts.nodes,
@@ -169,7 +271,7 @@ def most(job: JobSpec, experiment: Experiment, site: Site) -> Cost | None:
         elements=_elements(job, experiment),
         attempts=restarts.max + 1 if restarts and restarts.by and restarts.on else 1,
         budget=job.sweep.budget if job.sweep else None,
-        rate=rates.rate(groups, job, site),
+        rate=rate(groups, job, site),
     )
 
 
@@ -205,3 +307,30 @@ def _limit(job: JobSpec, site: Site) -> Walltime | None:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
+
+
+# --- Limits: the most GPU-hours that a job may take, as its file or the user's config says
+
+
+def check_limit(most: float | None, cost: Cost | None, key: str = "max_gpu_hours") -> None:
+    """Check that the worst case is within so many GPU-hours, which this key of ``batch`` allows.
+
+    Raises:
+        PlanError: if it is not, or if nothing limits it; located where the limit is written.
+    """
+    path = ("batch", key)
+    if most is None:
+        return
+    if cost is None:
+        message = f"a job without a time limit may take more than {number(most)} GPU-hours"
+        raise PlanError(Problem(message, path, "set `batch.walltime`"))
+    if cost.gpu_hours > most:
+        message = f"it may take {number(cost.gpu_hours)} GPU-hours, and {number(most)} are allowed: "
+        raise PlanError(Problem(message + cost.arithmetic, path, _hint(most, cost)))
+
+
+def _hint(most: float, cost: Cost) -> str:
+    """Return the longest walltime that is allowed, if that is a minute at least."""
+    seconds = int(cost.seconds * most / cost.gpu_hours) // 60 * 60
+    shorter = f'`batch: {{walltime: "{Walltime(seconds)}"}}` is within it; else ' if seconds else ""
+    return f"{shorter}ask for fewer GPUs, or raise it"

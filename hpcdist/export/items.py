@@ -15,7 +15,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import LATEST, JobState, Status, split_id
 from hpcdist.tracking import outputs, series, trial_params
-from hpcdist.tracking.entries import Artifact, Entry
+from hpcdist.tracking.files import Artifact, Entry
 from hpcdist.tracking.series import Metrics, Points
 
 _EXACT: Final = 1 << 53

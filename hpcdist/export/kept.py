@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import outputs
-from hpcdist.tracking.entries import Artifact
+from hpcdist.tracking.files import Artifact
 from hpcdist.tracking.outputs import Output
 
 _WHY: Final = {

@@ -11,9 +11,8 @@ from typing import Any
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, ROLE, RUN_DIR, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = Origin("polyaxon")

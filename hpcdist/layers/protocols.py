@@ -15,8 +15,8 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replica import ROLES
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.model import LauncherOptions, RankVariables, Site
+from hpcdist.site.settings import Runtime
 
 
 class Topology(Model, frozen=True, kw_only=True):

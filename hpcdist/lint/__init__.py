@@ -18,8 +18,7 @@ from hpcdist.lint.prefixes import PREFIXES, misspelt_prefix
 from hpcdist.lint.site_values import constant_site_values, site_values_of
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.plan.values import Directive, Origin, Variable, Word
 from hpcdist.site.model import Site
 
 __all__ = [

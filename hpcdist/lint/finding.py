@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.documents.text_checks import MODULE_RESETS
-from hpcdist.plan.origin import Origin, joined
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word, joined
 from hpcdist.site.conditions import Library
 from hpcdist.site.fabric import Network
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hpcdist.lint import libfabric, nccl_others, others
-from hpcdist.lint.entry import GUIDE, Entry
+from hpcdist.lint import nccl_others, others
 from hpcdist.lint.kinds import (
     ANY_INTEGER,
     BOOLEAN,
     BYTES,
+    GUIDE,
     POSITIVE,
     TEXT,
     THREE,
     ByFunction,
+    Entry,
     Integer,
     Kind,
     Level,
@@ -269,9 +270,9 @@ TABLES: Final[tuple[tuple[Entry, ...], ...]] = (
     DEBUGGING,
     nccl_others.UNDOCUMENTED,
     nccl_others.PYTORCH,
-    libfabric.COMMON,
-    libfabric.CXI,
-    libfabric.EFA,
+    others.COMMON,
+    others.CXI,
+    others.EFA,
     others.OFI,
     others.RCCL_OWN,
     others.UCX,
@@ -315,9 +316,9 @@ FAMILIES: Final = (
     Family("OFI_NCCL_", "aws-ofi-nccl 1.21", others.OFI_SOURCE, all_known=True, near=3),
     Family("NCCL_", "NCCL 2.30", GUIDE, all_known=True, near=3),
     OF_RCCL,
-    Family("FI_CXI_", "libfabric 2.7", libfabric.CXI_SOURCE, all_known=True, near=3),
-    Family("FI_EFA_", "libfabric 2.7", libfabric.EFA_SOURCE, all_known=True, near=3),
-    Family("FI_", "libfabric", libfabric.SOURCE),
+    Family("FI_CXI_", "libfabric 2.7", others.CXI_SOURCE, all_known=True, near=3),
+    Family("FI_EFA_", "libfabric 2.7", others.EFA_SOURCE, all_known=True, near=3),
+    Family("FI_", "libfabric", others.SOURCE),
     Family("UCX_", "UCX", others.UCX_SOURCE),
     Family("OMPI_MCA_", "Open MPI", others.MPI_SOURCE),
     Family("CCL_", "oneCCL", others.ONECCL_SOURCE),

@@ -10,10 +10,11 @@ from hpcdist import importers
 from hpcdist.documents import fields
 from hpcdist.documents.fields import M
 from hpcdist.documents.source import read_value
-from hpcdist.documents.tree import Document, Map, Seq
+from hpcdist.documents.tree import Document, Map, Seq, lines_of
+from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean, dotted, errors_in
-from hpcdist.experiment import comments, remarks
 from hpcdist.experiment import problems as experiment_problems
+from hpcdist.experiment import remarks
 from hpcdist.experiment.launch import problems as launch_problems
 from hpcdist.experiment.misplaced import with_section
 from hpcdist.experiment.model import Experiment
@@ -22,6 +23,28 @@ from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.words import quote
+
+# --- Comments behind a command that were probably meant as its arguments
+
+_PATH: Final = ("run", "cmd")
+_COMMENTED: Final = re.compile(r"[^'\"|>\[{].*?\s(?P<comment>#[^\s#!].*)")
+
+
+def commented_arguments(document: Document) -> Iterator[Problem]:
+    """Yield a warning where YAML reads an argument as a comment: ``cmd: train.py --tag #1 --lr 0.1``.
+
+    ``#`` followed by a space does not warn.
+    """
+    place = document.place(_PATH)
+    if not (place and place.line and place.file == document.file):
+        return
+    text = "".join(lines_of(document.text)[place.line - 1 : place.line])[place.column - 1 :].rstrip()
+    if match := _COMMENTED.fullmatch(text):
+        there = Place(place.file, place.line, place.column + match.start("comment"))
+        message = f"`{match['comment']}` is a comment in YAML, not a part of the command"
+        hint = f"if it is an argument, quote the command: `cmd: {quoted(text)}`"
+        yield Problem(message, _PATH, hint, "warning", there)
+
 
 # --- Changes of an experiment file from the command line: ``--set a.b=value`` and ``-p name=value``
 
@@ -266,7 +289,7 @@ def _checked(native: Native) -> Loaded:
     placed = (with_section(problem, filled.data) for problem in invalid if problem.path not in broken)
     problems += map(filled.locate, placed)
     whole = built or fields.build(Experiment, filled.data | {"run": {"cmd": "true"}})[0]
-    problems += comments.commented_arguments(filled)
+    problems += commented_arguments(filled)
     if whole is not None:
         problems += map(filled.locate, _independent(_checks(whole), [*found, *invalid]))
     own: Sequence[TrialTexts] = ()

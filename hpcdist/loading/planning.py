@@ -21,8 +21,8 @@ from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.plan.trials import TrialTexts
+from hpcdist.plan.values import DEFAULT, Origin, Where
 from hpcdist.planner import script_advice
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.loading.planning import Planned, replanned
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.planner import container_choice
 
 _ORIGIN = Origin("rule", "hpcdist shell")

@@ -2,17 +2,154 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.nodes import faults
-from hpcdist.nodes.faults import End, NodeFaults
+from hpcdist.host import untrusted
+from hpcdist.nodes import slowness
+from hpcdist.nodes.slowness import Slowness
+from hpcdist.runs import attempt_files
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
+from hpcdist.usage.samples import NodeUse
+
+# --- What the nodes of an attempt showed when tasks on them failed: ``jobs/ID/faults/START.TRY.NODE``
+#
+# A line is ``# HOST``; ``end TIME CODE RANK LOCAL_RANK`` for each task that failed by itself; ``kernel
+# TEXT``, of the time since its first task began; ``counter NAME BEFORE AFTER``; ``gpu NUMBER TEXT``; ``tool
+# TEXT``. Others, and a line that was cut short, are left out.
+
+_MAX_BYTES: Final = 1 << 16
+_MOST_FILES: Final = 10_000
+_HOST: Final = re.compile(r"# ([A-Za-z0-9._-]{1,255})")
+_END: Final = re.compile(
+    r"end ([0-9]{1,12}(?:\.[0-9]{1,9})?) ([0-9]{1,3}) ([0-9]{1,9}) ([0-9]{1,9})", re.ASCII
+)
+_COUNTER: Final = re.compile(r"counter ([\w./-]{1,100}) ([0-9]{1,19}) ([0-9]{1,19})", re.ASCII)
+_TEXT: Final = re.compile(r"(kernel|gpu|tool) (.{1,400})")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+_XID: Final = re.compile(r"NVRM: Xid[^:]*\([^)]*\): ([0-9]{1,4})")
+_HARDWARE_XIDS: Final = frozenset(
+    (46, 48, 54, 56, 57, 58, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 122, 123, 136, 140, 143, 149, 154)
+)
+"""Of NVIDIA's catalogue of Xid errors those of the GPU, its memory and links; 13, 31, 43 and 45 are mostly
+of the program."""
+
+_HARDWARE: Final = re.compile(
+    r"fallen off the bus|is lost|Unable to determine the device handle|No devices were found"
+    r"|uncorrect|EDAC .*\bUE\b|health (?:compromised|poll failed)|[Ll]ink (?:is )?[Dd]own|link DOWN|link_down"
+    r"|amdgpu.*GPU reset|wait to be retired"
+)
+_MEMORY: Final = re.compile(r"[Oo]ut of memory")
+_COUNTS: Final = {
+    "link_downed": ("the link {} went down", True),
+    "link_error_recovery": ("the link {} recovered from errors", False),
+    "symbol_error": ("symbol errors on the link {}", False),
+    "ue_count": ("uncorrectable memory errors of {}", True),
+    "ce_count": ("corrected memory errors of {}", False),
+}
+
+
+class End(NamedTuple):
+    """The end of a task that failed by itself; ``at`` is in seconds since 1970 by the clock of its node."""
+
+    at: float
+    code: int
+    rank: int
+    local_rank: int
+    host: str
+
+
+class Sign(NamedTuple):
+    """Something that a node showed; ``of_hardware``: the node, a device or a link is out of order."""
+
+    text: str
+    of_hardware: bool = False
+
+
+class NodeFaults(NamedTuple):
+    """What a node showed: its name as itself knows it, the ends of its tasks by their times, the signs."""
+
+    host: str
+    ends: tuple[End, ...]
+    signs: tuple[Sign, ...] = ()
+
+    @property
+    def of_hardware(self) -> tuple[str, ...]:
+        """What shows that the node is out of order."""
+        return tuple(sign.text for sign in self.signs if sign.of_hardware)
+
+
+def read(directory: RunDirectory, attempt: Numbered) -> tuple[NodeFaults, ...]:
+    """Return what the nodes of an attempt showed, by the time of the first failure on each."""
+    folder = directory.path / "jobs" / attempt.job / "faults"
+    name = re.compile(rf"{re.escape(attempt.name)}\.[0-9]{{1,9}}")
+    files: list[Path] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        files = [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
+    found: list[NodeFaults] = []
+    for file in sorted(files)[:_MOST_FILES]:
+        with suppress(OSError):
+            text = untrusted.read(file, _MAX_BYTES).decode("utf-8", "replace")
+            found += [node] if (node := of_text(text)) else []
+    return tuple(sorted(found, key=lambda node: node.ends[0].at))
+
+
+def of_text(text: str) -> NodeFaults | None:
+    """Return what a file has; None without the end of a task."""
+    lines = text.split("\n")[:-1]
+    host = next((match[1] for line in lines if (match := _HOST.fullmatch(line))), "")
+    ends = sorted(
+        End(float(end[1]), int(end[2]), int(end[3]), int(end[4]), host)
+        for end in map(_END.fullmatch, lines)
+        if end
+    )
+    return NodeFaults(host, (*ends,), (*dict.fromkeys(_signs(lines)),)) if ends else None
+
+
+def _signs(lines: Sequence[str]) -> Iterator[Sign]:
+    for line in lines:
+        if counter := _COUNTER.fullmatch(line):
+            yield from _of_counter(counter[1], int(counter[3]) - int(counter[2]))
+        elif text := _TEXT.fullmatch(line):
+            yield _READERS[text[1]](_CONTROL.sub(" ", text[2]).strip())
+
+
+def _of_counter(name: str, more: int) -> Iterator[Sign]:
+    place, _, count = name.rpartition("/")
+    if more > 0 and count in _COUNTS:
+        text, of_hardware = _COUNTS[count]
+        times = "once" if more == 1 else f"{more} times"
+        yield Sign(f"{text.format(place)}: {times}", of_hardware)
+
+
+def _of_kernel(text: str) -> Sign:
+    message = text.partition("] ")[2] or text
+    xid = _XID.search(message)
+    of_hardware = int(xid[1]) in _HARDWARE_XIDS if xid else bool(_HARDWARE.search(message))
+    return Sign(f"kernel: {message}", of_hardware and not _MEMORY.search(message))
+
+
+def _of_gpu(text: str) -> Sign:
+    return Sign(f"GPU {text}", bool(_HARDWARE.search(text)))
+
+
+def _of_tool(text: str) -> Sign:
+    return Sign(text, bool(_HARDWARE.search(text)))
+
+
+_READERS: Final[dict[str, Callable[[str], Sign]]] = {"kernel": _of_kernel, "gpu": _of_gpu, "tool": _of_tool}
+
+
+# --- Which task of an attempt failed first, how long before the next, and what the nodes showed then
 
 _FIRST: Final = re.compile(r"([0-9]{1,3}) ([0-9]{1,9}|\?) ([A-Za-z0-9._-]{1,255})(?: (.*))?")
-_MAX_BYTES: Final = 1 << 16
 _SIGNS: Final = 3
 
 
@@ -58,7 +195,7 @@ class Failure(NamedTuple):
 
 def of_attempt(directory: RunDirectory, attempt: Numbered) -> Failure | None:
     """Return the first failure of an attempt; None if no task has failed by itself."""
-    nodes = faults.read(directory, attempt)
+    nodes = read(directory, attempt)
     ends = sorted(end for node in nodes for end in node.ends)
     with suppress(OSError):
         name = f"jobs/{attempt.job}/failure.{attempt.name}"
@@ -79,3 +216,45 @@ def of_attempt(directory: RunDirectory, attempt: Numbered) -> Failure | None:
 def _shown(node: NodeFaults) -> str:
     more = f" and {len(node.signs) - _SIGNS} more" if len(node.signs) > _SIGNS else ""
     return f"{node.host}: {', '.join(sign.text for sign in node.signs[:_SIGNS])}{more}"
+
+
+# --- What is known of the nodes of a run: its first failure, and who is slower than its peers
+
+_LONG: Final = 600
+"""Seconds: of a shorter attempt nobody asks which rank is slow, if it cannot be told."""
+
+_MOST: Final = 20
+"""Attempts that are looked at for a failure."""
+
+_TOLD_TO_END: Final = frozenset({"timeout", "preempt", "terminated"})
+"""Why attempts ended whose tasks did not fail: they ended after a signal."""
+
+
+class Findings(NamedTuple):
+    """The first failure of the last attempt that has one, and who was slow in the last attempt."""
+
+    failure: Failure | None = None
+    slowness: Slowness | None = None
+
+    def sentences(self, attempts: Iterable[Attempt]) -> dict[str, str]:
+        """Return a sentence for each by its title; what a program could record, only after a long attempt.
+
+        ``attempts``: those of the run.
+        """
+        found = {"first failure": self.failure.text} if self.failure else {}
+        one = self.slowness
+        if one and (one.by or any((attempt.elapsed or 0) >= _LONG for attempt in attempts)):
+            found["slow" if one.slow else "ranks"] = one.text
+        return found
+
+
+def of_attempts(directory: RunDirectory, attempts: Sequence[Numbered], uses: Iterable[NodeUse]) -> Findings:
+    """Return what is known of the nodes of these attempts, which are in the order of their starts."""
+    if not attempts:
+        return Findings()
+    last = attempts[: -_MOST - 1 : -1]
+    ended = (one for one in last if attempt_files.why(directory, one) not in _TOLD_TO_END)
+    found = (of_attempt(directory, attempt) for attempt in ended)
+    failure = next(filter(None, found), None)
+    slow = slowness.of_attempt(directory, directory.plan(), attempts[-1], uses)
+    return Findings(failure, slow)

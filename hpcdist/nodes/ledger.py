@@ -14,16 +14,96 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, MsgspecError, Struct, field
 from msgspec.structs import astuple, replace
 
 from hpcdist.host import untrusted
-from hpcdist.nodes.evidence import Evidence, Kind
 from hpcdist.schedulers.accounting import Host, Moment
 from hpcdist.schedulers.job import LATEST
+
+# --- Evidence against nodes: what one attempt of a run showed of one of them
+
+Kind = Literal["lost", "failed", "slow"]
+
+
+class Evidence(NamedTuple):
+    """One observation against a node.
+
+    ``at``: when, in seconds since 1970 by the clock of the job's first node, which writes the run's event
+    log; what reads it takes a time ahead of its own clock as now. ``node``: its name as the batch system
+    names it, with its domain if that has one. ``kind``: ``lost`` where the batch system or the kernel reports
+    that the node or a device of it is out of order (node down, Xid, ECC, a dead link); ``failed`` where the
+    first task to fail ran on it, and nothing shows why; ``slow`` where it was slower than its peers.
+    ``attempt``: the number of the run's attempt, 0 for the first. ``text``: a sentence of one line, with the
+    numbers.
+    """
+
+    at: float
+    site: str
+    node: str
+    kind: Kind
+    run: str
+    attempt: int
+    text: str
+
+
+# --- The law of suspicion: how much the evidence against a node weighs, and how that decays
+#
+# A node's suspicion is the sum, over its evidence, of WEIGHT x 2 ** (-AGE / HALF_LIFE); it is suspect from
+# THRESHOLD on. Of several losses within an hour, as where a node with many jobs goes down, the first
+# counts. So one loss makes a node suspect for a week, and two failures do that are at most a week apart: a
+# week leaves time to repair a node, and one that fails again within it was not repaired.
+# ``templates/runtime/supervisor/nodes.py`` computes the same inside a run.
+
+HALF_LIFE: Final = 7 * 86400.0
+"""Seconds."""
+
+THRESHOLD: Final = 0.5
+WEIGHTS: Final[Mapping[Kind, float]] = {"lost": 1.0, "failed": 1 / 3, "slow": 1 / 3}
+_ONE_LOSS: Final = 3600.0
+
+
+class Node(NamedTuple):
+    """A node of a site, how much it is suspected, and the evidence, the newest first."""
+
+    site: str
+    name: str
+    suspicion: float
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether jobs should do without it."""
+        return self.suspicion >= THRESHOLD
+
+
+def of(evidence: Iterable[Evidence], now: float) -> float:
+    """Return the suspicion of one node; evidence of the future is taken as of now."""
+    total, loss = 0.0, float("-inf")
+    for one in sorted(evidence, key=lambda one: one.at):
+        if one.kind == "lost":
+            if one.at - loss < _ONE_LOSS:
+                continue
+            loss = one.at
+        total += WEIGHTS[one.kind] * 2 ** (-max(0.0, now - one.at) / HALF_LIFE)
+    return total
+
+
+def nodes(evidence: Iterable[Evidence], now: float) -> list[Node]:
+    """Return the nodes that this is against, the most suspect first."""
+    found: dict[tuple[str, str], list[Evidence]] = {}
+    for one in evidence:
+        found.setdefault((one.site, one.node), []).append(one)
+    known = [
+        Node(*key, of(own, now), tuple(sorted(own, key=lambda one: -one.at))) for key, own in found.items()
+    ]
+    return sorted(known, key=lambda node: (-node.suspicion, node.site, node.name))
+
+
+# --- The ledger of nodes
 
 _MAX_BYTES: Final = 1 << 26
 _MAX_TEXT: Final = 500

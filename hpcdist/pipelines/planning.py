@@ -16,7 +16,7 @@ from hpcdist.experiment import writing
 from hpcdist.experiment.model import Experiment
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.pipelines import reading, references
+from hpcdist.pipelines import model, reading
 from hpcdist.pipelines.model import Operation, Pipeline
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
@@ -171,12 +171,12 @@ def _filled(
     params = dict(pipeline.params)
     document, options = operation.document, operation.options
     if not operation.is_inline:
-        filled = references.filled(operation.params, outputs, params)
+        filled = model.filled(operation.params, outputs, params)
         return document, options._replace(params=tuple((key, _text(filled, key)) for key in filled))
     own = document.data.get("params") or {}
     others = {key: value for key, value in params.items() if key not in own}
     data = document.data.mapped(
-        lambda key, value: references.filled(value, outputs, params if key == "params" else others)
+        lambda key, value: model.filled(value, outputs, params if key == "params" else others)
     )
     return document._replace(data=data), options
 

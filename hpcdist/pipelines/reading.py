@@ -15,7 +15,7 @@ from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean,
 from hpcdist.importers import Step
 from hpcdist.loading import named_files, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.pipelines import references
+from hpcdist.pipelines import model
 from hpcdist.pipelines.model import CONDITIONS, Need, Operation, Pipeline
 from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
@@ -193,7 +193,7 @@ def _put_needs(one: Map, new: Map, condition: str) -> None:
     for at, name in enumerate(listed if isinstance(listed, Seq) else [listed]):
         place = listed.place_of(at) if isinstance(listed, Seq) else one.value_places.get("dependencies")
         needs.add(f"{condition}:{name}", place)
-    for where, name in references.operations(new) if condition != "afterok" else ():
+    for where, name in model.operations(new) if condition != "afterok" else ():
         if f"{condition}:{name}" not in needs:
             needs.add(f"{condition}:{name}", Document(new, "").place(where))
     if needs:
@@ -260,7 +260,7 @@ def needs_of(body: Map, rest: Map, path: Path, others: Sequence[str]) -> tuple[l
             problems.append(Problem(message, where, "name each operation once"))
         else:
             found[other] = (where, Need(other, str(condition)))
-    for where, other in references.operations(rest, path):
+    for where, other in model.operations(rest, path):
         if other not in others:
             problems.append(_no_operation(other, body, others, where))
         else:
@@ -395,7 +395,7 @@ class _Reading:
         own_needs, problems = needs_of(body, rest, path, [one for one in known if one != name])
         self.problems += problems
         needs = {need.operation: need._replace(place=self.document.place(where)) for where, need in own_needs}
-        self.problems += references.problems(rest, path)
+        self.problems += model.problems(rest, path)
         self.problems += self._unused(path, name, needs, rest)
         own = self.options._replace(params=(), settings=tuple(self._settings(name)))
         place = self.document.place((*path, "name"))
@@ -434,7 +434,7 @@ class _Reading:
         return Map()
 
     def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
-        used = {other for _, other in references.operations(rest)}
+        used = {other for _, other in model.operations(rest)}
         for other, need in needs.items():
             if other not in used and need.condition == "afterok":
                 message = f"{name} waits for {other}, and uses none of its outputs"
@@ -458,7 +458,7 @@ class _Reading:
     def _unused_params(self, found: Sequence[Operation]) -> Iterator[Problem]:
         """Yield a warning for each param of the pipeline that no operation uses."""
         taken = (one.document.data if one.is_inline else one.params for one in found)
-        used = {name for data in taken for name in references.params(data)}
+        used = {name for data in taken for name in model.params(data)}
         for name in self.params:
             if name not in used:
                 hint = f"write `{{{{ params.{name} }}}}` where it belongs, or remove it"

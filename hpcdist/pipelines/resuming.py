@@ -12,7 +12,7 @@ from functools import partial
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Planned
-from hpcdist.pipelines import looking, references, store
+from hpcdist.pipelines import looking, model, store
 from hpcdist.pipelines.looking import Node
 from hpcdist.pipelines.planning import ending_orphans
 from hpcdist.pipelines.store import Stored
@@ -67,9 +67,9 @@ def with_outputs(run: Run, changes: Changes) -> Changes:
         raise ConfigError(Problem(message, hint=hint))
 
     def filled(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        if wrong := [*references.problems([text for _, text in pairs])]:
+        if wrong := [*model.problems([text for _, text in pairs])]:
             raise ConfigError(*(problem._replace(path=()) for problem in wrong))
-        return tuple((key, str(references.filled(text, outputs, {}))) for key, text in pairs)
+        return tuple((key, str(model.filled(text, outputs, {}))) for key, text in pairs)
 
     return changes._replace(params=filled(changes.params), settings=filled(changes.settings))
 

@@ -1,10 +1,8 @@
 """Everything decided: experiment, site and placement as one frozen value, each part with its origin.
 
 model placement    the plan and its pieces; which task runs where
-values origin    directives, variables, words; where each was decided
+values    directives, variables, words; where each was decided
 placeholders    texts that bash fills in for a job, and `hpcdist plan` before it
-steps    what runs beside the program
-rehearsal    what a rehearsal of restarts does to its run
 trials    what each trial of a search has of its own
 devices fabric_variables    which devices a task's GPUs are; what the fabric of a site sets for such a job
 folding    a placement as people read it

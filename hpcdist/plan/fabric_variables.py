@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import resolve_settings
 from hpcdist.site.model import Site

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
 from hpcdist.experiment.tracking import Tracking
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.rehearsal import Rehearsal
-from hpcdist.plan.steps import Step
 from hpcdist.plan.trials import Sweep
-from hpcdist.plan.values import TASK_WRAPPER, Directive, Variable, Word
+from hpcdist.plan.values import TASK_WRAPPER, Directive, Origin, Variable, Word
 from hpcdist.site.conditions import JobFacts, Library
-from hpcdist.site.dialects.lsf import Lsf
-from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import RankVariables
+from hpcdist.site.settings import Lsf, Sge
 from hpcdist.units import Walltime
+
+# --- A step of a job beside its program: what the script runs before it, beside it or after it
+
+Place = Literal["job", "node", "last_node", "own_node"]
+"""Where it runs: where the script runs; else on each node of the tasks, on the last, or on one without."""
+
+
+class Step(Model, frozen=True, kw_only=True):
+    """One command, when and where it runs."""
+
+    time: Literal["before", "beside", "after"]
+    on: Place
+    command: str
+    origin: Origin
+
+
+# --- What a rehearsal of restarts does to its run
+
+End = Literal["notice", "write", "node", "rank"]
+ENDS: tuple[End, ...] = get_args(End)
+
+
+class Rehearsal(Model, frozen=True, kw_only=True):
+    """How a rehearsal ends the attempts of a run: ``hpcdist rehearse`` plans it, and no key of a file.
+
+    ``ends``: what ends each attempt but the last: ``notice`` the signal before a time limit, ``write`` KILL
+    to a rank of the first node while a checkpoint is written, ``node`` KILL to all ranks of a node, ``rank``
+    KILL to a rank of another node. ``seed``: of their moments. ``nodes``: those of the real run.
+    ``node_mtbf_hours``: the mean time between failures of a node, where it is known.
+    """
+
+    ends: tuple[End, ...]
+    seed: int
+    nodes: int
+    node_mtbf_hours: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The seed and the ends, as the script reads them."""
+        return " ".join((str(self.seed), *self.ends))
+
+
+# --- The plan
 
 
 class Identity(Model, frozen=True, kw_only=True):

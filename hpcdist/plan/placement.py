@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
-from hpcdist.plan.origin import DEFAULT, Origin
+from hpcdist.plan.values import DEFAULT, Origin
 from hpcdist.site.affinity import cpus_next_to
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 
 
 class Pack(Model, frozen=True):

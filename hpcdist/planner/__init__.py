@@ -1,7 +1,7 @@
 """The planner: pure functions that turn an experiment and a site into a plan.
 
-make_plan job_spec budget request accounts restarts    the stages in their order
-pools node_parts gpu_types gpu_shares node_sizes own_nodes placement feasibility    where tasks run
+make_plan job_spec budget request restarts    the stages in their order
+pools gpus node_sizes placement feasibility    where tasks run
 alternatives selection    the choice among these places, and what would fit
 launcher_choice container_choice steps visibility    how tasks are started
 advice node_launches script_advice    warnings

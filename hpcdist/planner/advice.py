@@ -23,11 +23,11 @@ from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
-from hpcdist.planner import container_choice, gpu_shares, node_launches
+from hpcdist.planner import container_choice, gpus, node_launches
 from hpcdist.planner.feasibility import REPLICAS
-from hpcdist.planner.gpu_types import KEY, gpu_label_of, gpu_type_advice
+from hpcdist.planner.gpus import KEY, gpu_label_of, gpu_type_advice
 from hpcdist.planner.launcher_choice import LaunchChoice
-from hpcdist.planner.node_parts import why_no_memory
+from hpcdist.planner.node_sizes import why_no_memory
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.visibility import advice as about_devices
 from hpcdist.schedulers import schedulers
@@ -384,7 +384,7 @@ def _unused(
     if job.request.qos not in site.qos:
         yield from dict.fromkeys(_limits_of_another_qos(groups, site, job))
     yield from (found for replica, group in groups for found in gpu_type_advice(replica, group, site))
-    yield from dict.fromkeys(found for kind in groups for found in gpu_shares.advice(*kind, site, job))
+    yield from dict.fromkeys(found for kind in groups for found in gpus.advice(*kind, site, job))
     yield from dict.fromkeys(_memory(groups, site, job))
 
 

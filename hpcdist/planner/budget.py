@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
-from hpcdist.cost.limits import check_limit
-from hpcdist.cost.rates import amounts_of
-from hpcdist.cost.worst_case import Cost
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hpcdist.cost.worst_case import Cost, amounts_of, check_limit
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
+from hpcdist.site.conditions import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 
-_PATH = ("batch", "budget")
+# --- The account that pays for a job: whether the site requires one, and has such ones for such a job
+
+_PATH: Final = ("batch", "account")
+
+
+def account_of(experiment: Experiment, site: Site) -> str | None:
+    """Return the account that pays for the job.
+
+    Raises:
+        PlanError: where the site wants one, or another.
+    """
+    account, rule = experiment.batch.account, site.account
+    hint = rule.hint or "write `batch: {account: NAME}` or `--set batch.account=NAME`"
+    if account is None and rule.required:
+        always = f"`sites: {{{site.name}: {{account: NAME}}}}` in ~/.config/hpcdist/config.yml"
+        message = f"site {site.name} requires an account"
+        raise PlanError(Problem(message, _PATH, f"{hint}; for all experiments {always}"))
+    if account is not None and rule.pattern and not re.fullmatch(rule.pattern, account):
+        message = f"site {site.name} has no accounts like {account!r} ({rule.pattern})"
+        raise PlanError(Problem(message, _PATH, rule.hint or ""))
+    return account
+
+
+def advice(experiment: Experiment, site: Site, job: JobFacts) -> Iterator[Problem]:
+    """Yield what the account's name must be for such a job, as errors or warnings."""
+    account = experiment.batch.account
+    for rule in site.account.broken_rules(account, job) if account else ():
+        jobs = f" for {', '.join(rule.words)}" if rule.words else ""
+        number = "no" if rule.refuse else "few"
+        message = f"site {site.name} has {number} accounts like {account!r}{jobs} ({rule.pattern})"
+        yield Problem(message, _PATH, rule.hint, "error" if rule.refuse else "warning")
+
+
+def must_suit(experiment: Experiment, site: Site, job: JobFacts) -> None:
+    """Check the account.
+
+    Raises:
+        PlanError: where the site has none of such a name for such a job.
+    """
+    if errors := [one for one in advice(experiment, site, job) if one.severity == "error"]:
+        raise PlanError(*errors)
+
+
+# --- The GPU-hours that a job may take at most, and those that the experiment allows
+
+_BUDGET_PATH = ("batch", "budget")
 
 
 def cost_of(placement: Placement, site: Site, walltime: Walltime | None, *, exclusive: bool) -> int | None:
@@ -31,7 +79,7 @@ def check_packed(experiment: Experiment, gpus: int, walltime: Walltime | None) -
         most = gpus * walltime.seconds / 3600
         message = f"the packed trials may take {most:.4g} GPU-hours, more than the budget of {hours:g}"
         hint = "lower `hptuning.concurrency` or `batch.walltime`, or raise it"
-        raise PlanError(Problem(message, _PATH, hint))
+        raise PlanError(Problem(message, _BUDGET_PATH, hint))
 
 
 def check_whole(experiment: Experiment, cost: Cost | None) -> None:
@@ -61,13 +109,13 @@ def budget_of(experiment: Experiment, cost: int | None) -> int | None:
         return None
     if cost is None:
         message = "a trial without a time limit may take any number of GPU-hours"
-        raise PlanError(Problem(message, _PATH, "set `batch.walltime`"))
+        raise PlanError(Problem(message, _BUDGET_PATH, "set `batch.walltime`"))
     if not cost:
         raise PlanError(_NO_GPUS)
     if cost > hours * 3600:
         message = f"one trial may take {cost / 3600:.4g} GPU-hours, more than the budget of {hours:g}"
-        raise PlanError(Problem(message, _PATH, "raise it, or shorten `batch.walltime`"))
+        raise PlanError(Problem(message, _BUDGET_PATH, "raise it, or shorten `batch.walltime`"))
     return int(hours * 3600)
 
 
-_NO_GPUS = Problem("the job has no GPUs, and takes no GPU-hours", _PATH, "remove it")
+_NO_GPUS = Problem("the job has no GPUs, and takes no GPU-hours", _BUDGET_PATH, "remove it")

@@ -12,7 +12,7 @@ from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment import image as images
 from hpcdist.experiment.launch.line import UserLaunch
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.containers import containers, site_words
+from hpcdist.layers.containers import containers, plain
 from hpcdist.layers.protocols import (
     ContainerRuntime,
     FetchesImages,
@@ -21,9 +21,8 @@ from hpcdist.layers.protocols import (
     StartsEntrypoints,
 )
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Where, Word
 from hpcdist.planner.steps import uses_local_disk
 from hpcdist.site.conditions import ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
@@ -193,7 +192,7 @@ def words(job: PreparedJob, site: Site) -> Iterator[Word]:
             yield Word(text=text, origin=Origin("site", site.name, f"{job.container.key}.prefix"))
         key = Origin("site", site.name, f"{job.container.key}.library_path")
         yield from _library_path(site.container.library_path, key)
-        own = tuple(site_words.variables(job, site.container))
+        own = tuple(plain.variables(job, site.container))
         if own:
             # env sets them inside, whatever the runtime and the image do with variables.
             yield Word(text="env", origin=Origin("site", site.name, f"{job.container.key}.env"))

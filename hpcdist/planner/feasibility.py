@@ -11,9 +11,9 @@ from hpcdist.errors import Path, Problem
 from hpcdist.experiment.node_counts import ANY_NODES, NODES, PER_NODE, NodeCounts
 from hpcdist.experiment.replica import Block, Replica
 from hpcdist.layers.protocols import Topology
-from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Group, Placement, Row, with_own_nodes
-from hpcdist.planner.gpu_shares import over_share
+from hpcdist.plan.values import Origin, Where
+from hpcdist.planner.gpus import over_share
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need, Pool, Shortfall, need_of, with_memory

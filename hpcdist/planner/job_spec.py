@@ -29,10 +29,9 @@ from hpcdist.plan.model import (
     Request,
     Restarts,
 )
-from hpcdist.plan.origin import DEFAULT, Origin, Where, joined
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import DEFAULT, Origin, Where, Word, joined
 from hpcdist.planner import container_choice
 from hpcdist.planner.budget import budget_of, cost_of
 from hpcdist.planner.launcher_choice import (
@@ -43,12 +42,11 @@ from hpcdist.planner.launcher_choice import (
     own_arguments,
     pmi_of,
 )
-from hpcdist.planner.own_nodes import own_nodes_of
 from hpcdist.planner.placement import beside_gpus
 from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import gpus_of, request_of, whole_nodes
 from hpcdist.planner.restarts import origins_of, restarts_of
-from hpcdist.planner.steps import steps_of
+from hpcdist.planner.steps import own_nodes_of, steps_of
 from hpcdist.planner.visibility import binding_words, gpu_visibility, visible_by
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site

@@ -17,9 +17,8 @@ from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AbbreviatingLauncher, Framework, Launcher, Topology
 from hpcdist.plan.model import Container
-from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Where, Word
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import active_groups
 from hpcdist.site.model import Site

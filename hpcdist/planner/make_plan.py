@@ -13,9 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpcdist import lint
-from hpcdist.cost.limits import check_limit
-from hpcdist.cost.rates import amounts_of
-from hpcdist.cost.worst_case import most
+from hpcdist.cost.worst_case import amounts_of, check_limit, most
 from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.errors import Path, PlanError, Problem, independent, warning
 from hpcdist.errors import located as with_places
@@ -26,12 +24,11 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
 from hpcdist.plan.model import Environment, JobSpec, Plan, PreparedJob, RoleLaunch, extended
-from hpcdist.plan.origin import DEFAULT, Origin, Where
 from hpcdist.plan.placeholders import JOB_ID, template
 from hpcdist.plan.placement import Placement, Row, of_role, with_own_nodes
 from hpcdist.plan.trials import Pack, Sweep
-from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Variable, Word
-from hpcdist.planner import accounts, budget, container_choice, restarts
+from hpcdist.plan.values import DEFAULT, PROGRAM, TASK_WRAPPER, Origin, Variable, Where, Word
+from hpcdist.planner import budget, container_choice, restarts
 from hpcdist.planner.advice import advice
 from hpcdist.planner.budget import check_packed
 from hpcdist.planner.job_spec import job_spec
@@ -371,7 +368,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
         lambda: launcher_of(experiment, site, asked),
         lambda: select(experiment, site, walltime, where, asked),
         lambda: container_choice.container_of(experiment, site, asked.launch) if alike else None,
-        lambda: accounts.account_of(experiment, site),
+        lambda: budget.account_of(experiment, site),
     )
     if not alike:
         site, key = container_choice.in_its_partition(site, placement)
@@ -387,7 +384,7 @@ def make_plan(experiment: Experiment, site: Site, where: Where) -> Plan:
     job = msgspec.structs.replace(job, gpus=msgspec.structs.replace(job.gpus, reserved=reserved))
     notes = (
         *advice(experiment, site, trial, choice),
-        *accounts.advice(experiment, site, job.facts),
+        *budget.advice(experiment, site, job.facts),
         *about_packing(trial, experiment, site),
         *restarts.advice(trial, experiment, site),
         *choice.framework.advice(trial, experiment, site),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
 from hpcdist.experiment.replica import Replica
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.schedulers import schedulers
 from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Site

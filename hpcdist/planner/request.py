@@ -10,10 +10,9 @@ from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange, SignalSpec
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Request, Restarts
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.values import Word
-from hpcdist.planner import accounts
+from hpcdist.plan.values import Origin, Word
+from hpcdist.planner import budget
 from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
 from hpcdist.schedulers import schedulers
@@ -32,7 +31,7 @@ def request_of(
         PlanError: where the partitions have different QOS, the account is none for such a job, or nodes
             cannot be excluded.
     """
-    accounts.must_suit(experiment, site, job)
+    budget.must_suit(experiment, site, job)
     batch, (gpus, _) = experiment.batch, gpus_of(site, placement)
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
     return Request(

@@ -13,8 +13,8 @@ from hpcdist.experiment.restart import Restart
 from hpcdist.experiment.restart import of_packed as restart_problems
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Completion, JobSpec, Restarts
-from hpcdist.plan.origin import Origin, Where
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Origin, Where
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime

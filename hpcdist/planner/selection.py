@@ -20,13 +20,13 @@ from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.node_counts import NodeCounts
 from hpcdist.experiment.replica import Block, Replica
-from hpcdist.plan.origin import Where
 from hpcdist.plan.placement import Group, Placement
+from hpcdist.plan.values import Where
 from hpcdist.planner.feasibility import PlacementRequest, Refusal, nearness, refusals_in, try_placement
-from hpcdist.planner.gpu_types import gpu_type_of, is_model, pools_of_type
+from hpcdist.planner.gpus import gpu_type_of, is_model, pools_of_type
 from hpcdist.planner.launcher_choice import LaunchRequest
-from hpcdist.planner.own_nodes import own_nodes_of
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools, unlisted
+from hpcdist.planner.steps import own_nodes_of
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 

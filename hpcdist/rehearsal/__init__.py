@@ -5,6 +5,5 @@ observed    what its script recorded of each attempt
 checkpoints    when checkpoints were written, how long that took, and which are written over in place
 steps    the steps that its program tracked
 resuming    whether an attempt went on where the one before had got to
-intervals    how often to save: the formula of Young and Daly
 judging    what all this comes to; the problems that it shows
 """

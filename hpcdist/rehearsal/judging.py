@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.plan.model import Restarts
-from hpcdist.rehearsal import checkpoints, intervals, resuming
+from hpcdist.rehearsal import checkpoints, observed, resuming
 from hpcdist.rehearsal.checkpoints import Write, Written
-from hpcdist.rehearsal.intervals import Mtbf
-from hpcdist.rehearsal.observed import Attempt
+from hpcdist.rehearsal.observed import Attempt, Mtbf
 from hpcdist.rehearsal.resuming import Resumption
 from hpcdist.rehearsal.steps import Steps
 
@@ -251,7 +250,7 @@ def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf)
         write_bytes=max((write.bytes for write in writes), default=None),
         save_seconds=save[1].ended - save[0] if save else None,
         notice=_notice(longest, save),
-        interval=None if longest is None else intervals.interval(longest, mtbf.of_job(nodes)),
+        interval=None if longest is None else observed.interval(longest, mtbf.of_job(nodes)),
         mtbf=mtbf,
         nodes=nodes,
     )

@@ -11,11 +11,10 @@ import msgspec
 from hpcdist.errors import ConfigError, PlanError, Problem
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.restart import Restart
-from hpcdist.layers.frameworks import horovod_section
+from hpcdist.layers.frameworks import horovod
 from hpcdist.layers.frameworks.plain import section_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
-from hpcdist.plan.model import Restarts
-from hpcdist.plan.rehearsal import End, Rehearsal
+from hpcdist.plan.model import End, Rehearsal, Restarts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.units import Walltime
 
@@ -154,7 +153,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
         yield "environment.replicas.n_ps", "1"
     if real.experiment.batch.nodes:
         yield "batch.nodes", str(nodes)
-    elastic = section_of(horovod_section.Section, real.experiment, "horovod").elastic
+    elastic = section_of(horovod.Section, real.experiment, "horovod").elastic
     for key in ("min_np", "max_np") if real.plan.completion.elastic else ():
         if number := getattr(elastic, key):
             least = number * (workers + others) // (section.n_workers + others)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import files, polyaxon
-from hpcdist.tracking.entries import Losses
+from hpcdist.tracking.files import Losses
 
 
 class Step(NamedTuple):

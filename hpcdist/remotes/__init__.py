@@ -4,7 +4,7 @@ A remote is a runner of commands there, plus a mirror: the run directory here ha
 for its outputs, which are fetched, and its code.
 
 connection failures    one connection of ssh for all sessions; why it fails, as sentences
-channel program answers    one round trip: what is sent to the shell there, and what comes back
+channel program    one round trip: what is sent to the shell there, and what comes back
 runner    commands run there, a submission once at most
 sending submitting    a new run goes there
 looking mirror    states and small files come back

@@ -2,18 +2,180 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem
-from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import answers, failures, program
-from hpcdist.remotes.answers import Incomplete, Malformed, Section
+from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.remotes import failures, program
 from hpcdist.remotes.connection import Connection
 from hpcdist.remotes.failures import Unreachable
+
+# --- What a remote has answered: sections behind a random word, whatever its login shell prints before
+
+_NOT_FOUND: Final = 127
+"""The exit code of a shell for a program that is not there."""
+
+_KILLED: Final = 137
+"""The exit code of a command that was killed there, as after its time."""
+
+_MOST: Final = 1 << 20
+"""Sections of one answer."""
+
+_NUMBER: Final = "[0-9]{1,18}"
+_CODE: Final = "[0-9]{1,3}|void"
+_HEADS: Final = {
+    "now": "[0-9]{1,10}|%s",  # a date without %s prints it
+    "file": f"(?:{_NUMBER} ){{4}}[^\\0\\n]+",
+    "gone": f"(?:{_NUMBER})?",
+    "claimed": f"(?:{_NUMBER})?",
+    "answer": f"{_NUMBER} (?:{_CODE})?",
+    "errors": _NUMBER,
+    "err": _CODE,
+    "folder": r"[0-9]{1,9} /[^\0]*",
+}
+"""The words of the heads of sections, as ``templates/remote.sh`` prints them."""
+
+_ANY: Final = r"[^\0]*"
+
+
+class Section(NamedTuple):
+    """One section: its kind, the words of its head, and its contents."""
+
+    kind: str
+    words: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The contents as text."""
+        return self.data.decode("utf-8", "backslashreplace")
+
+    @property
+    def run(self) -> int:
+        """The number of the run of which this is; -1 where the head has none."""
+        number = self.words.partition(" ")[0]
+        return int(number) if number else -1
+
+
+class Incomplete(ValueError):  # noqa: N818 - what it is
+    """The answer has no beginning or no end: ``began`` is whether the program ran at all."""
+
+    def __init__(self, printed: bytes, *, began: bool) -> None:
+        super().__init__("incomplete answer")
+        self.printed = printed.decode("utf-8", "backslashreplace")
+        self.began = began
+
+
+class Malformed(ValueError):  # noqa: N818 - what it is
+    """The answer has another form than what was asked for."""
+
+
+def read(output: bytes, mark: str, order: str = _ANY) -> list[Section]:
+    """Return the sections between the beginning and the end.
+
+    ``order``: a pattern of the kinds of all sections, each with a space behind it.
+
+    Raises:
+        Incomplete: if the beginning or the end is missing.
+        Malformed: if a head or the order is another one; with the first that is.
+    """
+    sections = _read(output, mark)
+    kinds = "".join(f"{section.kind} " for section in sections)
+    if not re.fullmatch(order, kinds):
+        raise Malformed(kinds.strip())
+    return sections
+
+
+def _read(output: bytes, mark: str) -> list[Section]:
+    begin = f"\n{mark} begin\n".encode()
+    _, found, rest = (b"\n" + output).partition(begin)
+    if not found:
+        raise Incomplete(output, began=False)
+    sections: list[Section] = []
+    for section in _sections(b"\n" + rest, f"\n{mark} ".encode()):
+        if section.kind == "end":
+            return sections
+        if len(sections) >= _MOST:
+            raise Malformed(f"more than {_MOST} sections")
+        sections.append(section)
+    raise Incomplete(output, began=True)
+
+
+def _sections(rest: bytes, mark: bytes) -> Iterator[Section]:
+    """Yield each section; one of a file has the length that its head names."""
+    position = rest.find(mark)
+    while position >= 0:
+        end = rest.find(b"\n", position + len(mark))
+        if end < 0:
+            return
+        kind, _, words = rest[position + len(mark) : end].decode("utf-8", "surrogateescape").partition(" ")
+        if not re.fullmatch(_HEADS.get(kind, _ANY), words):
+            raise Malformed(f"{kind} {words}")
+        start = end + 1
+        position = rest.find(mark, end if kind != "file" else start + _length(words))
+        if kind == "file" and position != start + _length(words):
+            return
+        yield Section(kind, words, rest[start : position if position >= 0 else len(rest)])
+
+
+def _length(words: str) -> int:
+    """Return the bytes of a file's part: its head is the run, the offset, the length, the size, the name."""
+    return int(words.split(" ", 3)[2])
+
+
+COMPLETED: Final = "out err "
+"""The order of the sections of one command."""
+
+
+def completed(sections: Sequence[Section], commands: Sequence[Command]) -> list[Completed]:
+    """Return the results of these commands, each of which printed ``COMPLETED``."""
+    texts = [section for section in sections if section.kind in {"out", "err"}]
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return [
+        completed_one(command, out.text, int(err.words), err.text)
+        for command, (out, err) in zip(commands, pairs, strict=True)
+    ]
+
+
+def completed_one(command: Command, out: str, code: int, err: str) -> Completed:
+    """Return the result of a command; one that was killed there counts as one that had no more time."""
+    return Completed(command, code, out, err, timed_out=code == _KILLED, missing=code == _NOT_FOUND)
+
+
+class Answers(NamedTuple):
+    """A runner that has answers already; other commands are run by the runner below it."""
+
+    known: Sequence[Completed]
+    runner: Runner
+
+    def run(self, command: Command) -> Completed:
+        """Return the answer to the command, or to one that asked for more jobs besides."""
+        for done in self.known:
+            if covers(done.command, command):
+                return done._replace(command=command)
+        return self.runner.run(command)
+
+
+def covers(known: Command, asked: Command) -> bool:
+    """Return whether the answer to one command has that to another, which names fewer jobs."""
+    return _fixed(known) == _fixed(asked) and _words(asked) <= _words(known)
+
+
+def _fixed(command: Command) -> tuple[str, frozenset[str]]:
+    """Return the program and its options: ``-M CLUSTER`` names other jobs by the same numbers."""
+    return command.argv[0], frozenset(word for word in command.argv if word.startswith("-"))
+
+
+def _words(command: Command) -> frozenset[str]:
+    return frozenset(part for word in command.argv for part in word.split(","))
+
+
+# --- One round trip
 
 _PAUSES: Final = (0.5, 2.0, 5.0)
 """Seconds before a request is sent again whose answer was cut off."""
@@ -42,7 +204,7 @@ class Channel(NamedTuple):
         """Run these lines there and return what they printed; the data follow them on stdin.
 
         A session that ssh lost is begun again, so what the lines do must be done once at most by itself.
-        ``order``: as `answers.read`; ``needs``: as `program.request`; ``most``: bytes of the answer.
+        ``order``: as `read`; ``needs``: as `program.request`; ``most``: bytes of the answer.
 
         Raises:
             Unreachable: if no complete answer in this order came.
@@ -52,7 +214,7 @@ class Channel(NamedTuple):
             sent = program.request(lines, needs)
             done, output = self._session(sent, timeout, data, most)
             try:
-                return answers.read(output, sent.mark, order)
+                return read(output, sent.mark, order)
             except Malformed as error:
                 raise self.malformed(str(error)) from error
             except Incomplete as error:

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.remotes import answers, channel, failures, mirror, program, runner
-from hpcdist.remotes.answers import Answers, Section
+from hpcdist.remotes import channel, failures, mirror, program, runner
+from hpcdist.remotes.channel import Answers, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.remotes.mirror import Seen
 from hpcdist.remotes.runner import RemoteRunner
@@ -48,7 +48,7 @@ def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids:
     for problem in _keep(_directories(runs), sections, services.now, trusted=there.trusted).problems:
         services.warn(problem._replace(severity="warning"))
     _settle(runs, sections, services)
-    return Answers(answers.completed(sections, commands), there)
+    return Answers(channel.completed(sections, commands), there)
 
 
 def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
@@ -111,7 +111,7 @@ def _asked(
     for number, run in enumerate(own):
         since = mirror.seen(run).since
         lines.append(f"({program.call('hpcdist_changed', number, run.record.there, since)})")
-    order = _ORDER.format(answers.COMPLETED, len(commands))
+    order = _ORDER.format(channel.COMPLETED, len(commands))
     most = channel.MOST + program.ROOM + len(own) * program.PART
     sections = there.channel.call(lines, _TIMEOUT, order, runner.needs(commands[:1]), most=most)
     _check_runs(there, sections, runs)
@@ -191,7 +191,7 @@ def _settle(runs: Sequence[Run], sections: Sequence[Section], services: Services
                 why = "its submission was cut off before the batch system was called"
                 services.try_update(run, phase=Phase.REFUSED, message=why)
             elif code.isdecimal():
-                done = answers.completed_one(Command(()), section.text, int(code), errors.get(number, ""))
+                done = channel.completed_one(Command(()), section.text, int(code), errors.get(number, ""))
                 _accept(run, done, services)
         elif section.kind == "claimed":  # it may make a job yet: its time begins again
             at = timestamp(services.now())

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import answers, failures, program
-from hpcdist.remotes.answers import Section
-from hpcdist.remotes.channel import Channel
+from hpcdist.remotes import channel, failures, program
+from hpcdist.remotes.channel import Channel, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.inside import line_of
@@ -24,7 +23,7 @@ _FOUND: Final = """[ -n "$(type -P "$1")" ] && exec "$@"; exec bash -lc 'exec "$
 VOID: Final = "void"
 """In place of an exit code: the submission was given up before the batch system was called."""
 
-_STARTED: Final = f"{answers.COMPLETED}|claimed |unwritten "
+_STARTED: Final = f"{channel.COMPLETED}|claimed |unwritten "
 
 
 class RemoteRunner(NamedTuple):
@@ -47,11 +46,11 @@ class RemoteRunner(NamedTuple):
         """Run the command there; without an answer, it fails with the reason."""
         try:
             sections = self.channel.call(
-                self.lines(command), command.timeout + _LATER, answers.COMPLETED, needs([command])
+                self.lines(command), command.timeout + _LATER, channel.COMPLETED, needs([command])
             )
         except Unreachable as error:
             return Completed(command, 255, stderr=str(error))
-        return answers.completed(sections, [command])[0]
+        return channel.completed(sections, [command])[0]
 
     def attach(self, command: Command, *, terminal: bool) -> int:
         """Run the command there with this process's own input, output and terminal; return its exit code.
@@ -91,7 +90,7 @@ class RemoteRunner(NamedTuple):
         if "claimed" in words:
             message = f"the batch system of {self.name} was called, and has not answered yet"
             raise SubmissionUnknown(Problem(message))
-        return answers.completed(sections, [command])[0]
+        return channel.completed(sections, [command])[0]
 
     def lines(self, command: Command) -> list[str]:
         """Return the lines of a program that run the command."""

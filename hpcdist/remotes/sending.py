@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.remotes import failures, program
-from hpcdist.remotes.answers import Section
-from hpcdist.remotes.channel import Channel
+from hpcdist.remotes.channel import Channel, Section
 from hpcdist.runs.rundir import Event, Run
 from hpcdist.words import quote, slug
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hpcdist.errors import HpcdistError, bytes_text
-from hpcdist.nodes.findings import of_attempts
+from hpcdist.nodes.failures import of_attempts
 from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
@@ -36,7 +36,7 @@ from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Metrics
 from hpcdist.units import Walltime
-from hpcdist.usage import cost, samples, used
+from hpcdist.usage import samples, used
 from hpcdist.usage.used import Used
 
 # --- The placement of a run as a map: a card a node, with the tasks on it and their GPUs
@@ -427,11 +427,11 @@ def _facts(source: _Source) -> dict[str, str]:
 
 def _used(found: Used) -> dict[str, str | None]:
     """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
-    whole, use = cost.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
+    whole, use = used.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
     charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
     return {
-        "GPU-hours charged": cost.hours_text(charged),
-        "CPU-hours": cost.hours_text(whole.cpu_seconds),
+        "GPU-hours charged": used.hours_text(charged),
+        "CPU-hours": used.hours_text(whole.cpu_seconds),
         "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
         "GPU use": None if use is None else f"{use:.0f}%",
     }

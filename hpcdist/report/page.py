@@ -22,7 +22,7 @@ from hpcdist.report.limits import Share
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, results, study, svg, table
+from hpcdist.scaling import plot, results, study, svg
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.schedulers import hostlist
@@ -63,9 +63,9 @@ def _views(found: Iterable[Sequence[tuple[Report, Member]]]) -> Iterator[StudyVi
             yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
             continue
         if result.sizes:
-            rows = [*map(table.row, result.sizes)]
-            lines = [*table.lines(result), *result.lost[:_MOST]]
-            yield StudyView(table.title(result), table.heads(result), rows, lines, result)
+            rows = [*map(results.row, result.sizes)]
+            lines = [*results.lines(result), *result.lost[:_MOST]]
+            yield StudyView(results.title(result), results.heads(result), rows, lines, result)
 
 
 def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:

@@ -15,9 +15,18 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Path, Problem, did_you_mean, unknown
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.site.model import Site
+
+# --- Nodes that a job must not get, and constraints that name nodes already
+
+_NODES: Final = re.compile(r"\b(?:h|host|hname|hostname)\s*(?:[=!]?=|:)")
+
+
+def names_nodes(constraint: str | None) -> bool:
+    """Return whether a constraint names nodes, in the words of Grid Engine, LSF or Flux."""
+    return bool(_NODES.search(constraint or ""))
+
 
 # --- A site's own way to request nodes (`directives.size`), for all batch systems: its lines, with numbers
 #

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 
 _RUN_DIRECTORY = Origin("rule", "run directory")
 

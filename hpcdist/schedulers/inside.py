@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from hpcdist.host.command import Command
 from hpcdist.schedulers.base import Nodes
 from hpcdist.words import join
+
+if TYPE_CHECKING:
+    from hpcdist.plan.values import Directive
+
+
+# --- Directives as the words of a command that waits for an allocation
+
+
+def options(directives: Iterable[Directive], but: Collection[str] = ()) -> Iterator[str]:
+    """Yield the words of directives on a command line, without those with the flags ``but``.
+
+    Only ``-pe`` of Grid Engine takes two words as its value.
+    """
+    for directive in directives:
+        flag, _, name = directive.flag.partition(" ")
+        value = f"{name}={directive.value}" if name else directive.value
+        if directive.flag in but:
+            continue
+        if value is None:
+            yield flag
+        elif flag.startswith("--"):
+            yield f"{flag}={value}"
+        else:
+            yield from (flag, *(value.split(" ") if flag == "-pe" else (value,)))
+
+
+# --- Commands on the nodes of a job that runs, where the batch system starts none
 
 
 def line_of(words: Sequence[str]) -> str:

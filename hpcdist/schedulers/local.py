@@ -20,8 +20,7 @@ from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import JobSpec, Plan, PreparedJob
-    from hpcdist.plan.origin import Origin
-    from hpcdist.plan.values import Directive
+    from hpcdist.plan.values import Directive, Origin
     from hpcdist.schedulers.base import ShellRequest
     from hpcdist.site.model import Site
 

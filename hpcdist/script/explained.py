@@ -10,9 +10,8 @@ import msgspec
 
 from hpcdist.plan.folding import counted, kind_of, span
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Row
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.words import quote
 

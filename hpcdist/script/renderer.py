@@ -27,8 +27,7 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, of_role
 from hpcdist.plan.values import PROGRAM, Word
 from hpcdist.script import runtime
-from hpcdist.script.exports import NAME, WIDTH, Exports
-from hpcdist.script.lines import header, one_line
+from hpcdist.script.exports import NAME, WIDTH, Exports, header, one_line
 from hpcdist.script.places import Places
 from hpcdist.script.starting import RESOURCES, Starting, text_of
 from hpcdist.words import Raw, numbered, quote

@@ -12,8 +12,7 @@ from hpcdist.experiment.launch.bash_words import pieces, unquoted
 from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
-from hpcdist.script.exports import WIDTH
-from hpcdist.script.lines import end_of, on_few_lines, one_line
+from hpcdist.script.exports import WIDTH, end_of, on_few_lines, one_line
 from hpcdist.words import Raw, quote
 
 # --- The user's command as it stands in a task: its shell becomes the program, wherever that means the same

@@ -10,17 +10,13 @@ from typing import Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path
-from hpcdist.site.accounts import Account
-from hpcdist.site.charges import Balance, Charge
+from hpcdist.site.charges import Account, Balance, Charge
 from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
-from hpcdist.site.dialects.container import Runtime
-from hpcdist.site.dialects.lsf import Lsf
-from hpcdist.site.dialects.pbs import Pbs
-from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
 from hpcdist.site.measured import Measured
 from hpcdist.site.nodes import Gpus, NodeType, Partition, Qos
 from hpcdist.site.published import Published
+from hpcdist.site.settings import Lsf, Pbs, Runtime, Sge
 from hpcdist.units import Memory, Walltime
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.site.charges import Charge
 from hpcdist.site.conditions import Library
-from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.fabric import Network
+from hpcdist.site.settings import Runtime
 from hpcdist.units import Memory, Walltime
 
 VisibleBy = Literal["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"]

@@ -9,11 +9,10 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
-from hpcdist.site import charges, fabric, measured, published
-from hpcdist.site.accounts import AccountRule
+from hpcdist.site import charges, fabric, measured, published, settings
 from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
+from hpcdist.site.charges import AccountRule
 from hpcdist.site.conditions import ConditionalText, text_of
-from hpcdist.site.dialects import container
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import NodeType, Partition
 
@@ -42,7 +41,7 @@ def problems_of(site: Site) -> Iterator[Problem]:
     yield from published.problems_of(site.published, site.unpublished)
     yield from measured.problems_of(site.measured)
     for base, runtime in site.containers():
-        yield from container.problems_of(runtime, base)
+        yield from settings.problems_of(runtime, base)
     yield from _charge_problems(site)
     for key, pattern in site.detect.env.items():
         yield from _pattern_problems(pattern, ("detect", "env", key))

@@ -19,7 +19,7 @@ from hpcdist.runs import (
     control,
     elements,
     endings,
-    job_files,
+    requests,
     rundir,
     standing,
     stopping,
@@ -232,7 +232,7 @@ def _is_edited(run: Run) -> bool:
 def _added(run: Run, jobs: Sequence[Planned], services: Services, *, goes_on: bool) -> Run:
     """Return the run with a record and the files for each of these jobs, which are not submitted yet."""
     first = len(run.jobs) + 1
-    for name, text in job_files.texts(
+    for name, text in requests.texts(
         jobs, RunDirectory(Path(run.record.there or run.directory.path), first)
     ).items():
         run.directory.write(name, text)

@@ -19,8 +19,8 @@ from hpcdist.experiment.batch import Mail
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, dependency_problems
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement, Row
+from hpcdist.plan.values import Origin
 from hpcdist.schedulers.base import Query, Scheduler, Submission
 from hpcdist.schedulers.installations import Installation
 from hpcdist.schedulers.job import Job, JobState, Status

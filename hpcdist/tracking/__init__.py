@@ -4,7 +4,6 @@ files    which files there are: one a process, by job, attempt and rank
 polyaxon    the files of Polyaxon's own client
 written    metrics in files that programs write anyway
 pytorch_profile    those of traces of PyTorch's profiler
-entries    their lines: one a call of `hpcdist_tracking`
 points    the points of one series
 series    the values of each metric, in one line over all attempts
 reached    how far each attempt got, by the ends of its files

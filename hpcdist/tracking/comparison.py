@@ -11,7 +11,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, polyaxon, series, trial_params
-from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
+from hpcdist.tracking.files import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
 
 

@@ -15,8 +15,7 @@ from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import series
-from hpcdist.tracking.entries import Artifact
-from hpcdist.tracking.files import FOLDER
+from hpcdist.tracking.files import FOLDER, Artifact
 from hpcdist.tracking.series import Metrics
 
 _BESIDE: Final = Path("..", FOLDER)

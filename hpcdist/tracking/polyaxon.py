@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.host import untrusted
-from hpcdist.tracking.entries import Artifact, Entry, Losses, unread
+from hpcdist.tracking.files import Artifact, Entry, Losses, unread
 
 _MOST_BYTES: Final = 1 << 26
 _LONGEST: Final = 1 << 16

@@ -16,8 +16,7 @@ from hpcdist.runs import events, logs, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, polyaxon, written
-from hpcdist.tracking.entries import Entry, Losses, unread
-from hpcdist.tracking.files import Recorded
+from hpcdist.tracking.files import Entry, Losses, Recorded, unread
 from hpcdist.tracking.points import Points, add, in_line
 
 # --- Metrics that the experiment's ``tracking`` finds in the output of a run

@@ -27,7 +27,7 @@ from hpcdist.host import untrusted
 from hpcdist.runs import events, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import pytorch_profile
-from hpcdist.tracking.entries import Artifact, Entry
+from hpcdist.tracking.files import Artifact, Entry
 
 # --- Scalars in TensorBoard's event files, ``events.out.tfevents.*`` (extra ``tensorboard``)
 #

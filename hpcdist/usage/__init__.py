@@ -2,5 +2,4 @@
 
 samples    the use of GPUs and CPUs that each node sampled
 used    all of it
-cost    queue time, elapsed time, GPU-hours, CPU time and memory of each start of a job
 """

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.cost import balances
-from hpcdist.cost.rates import Rate
-from hpcdist.cost.worst_case import Cost
+from hpcdist.cost.worst_case import Cost, Rate
 from hpcdist.documents import fields
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.base import Left

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.cost.rates import Rate, number
-from hpcdist.cost.worst_case import Cost, Sum, worst_case
+from hpcdist.cost.worst_case import Cost, Rate, Sum, number, worst_case
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources

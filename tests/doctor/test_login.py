@@ -21,9 +21,9 @@ from hpcdist.host.shell import Shell
 from hpcdist.schedulers.base import LibraryStatus
 from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.schedulers.surveyors import Answers
-from hpcdist.site.dialects.container import Runtime
 from hpcdist.site.fabric import Fabric, Network, Setting
 from hpcdist.site.model import LauncherOptions, Site
+from hpcdist.site.settings import Runtime
 from hpcdist.site.survey import FailedCommand, NodeKind, Survey
 from hpcdist.testing import TIMED_OUT, Answer, FakeShell, failed
 from tests.doctor.hosts import GOOD, host

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents.tables import columns
 from hpcdist.errors import ConfigError, Place
+from hpcdist.loading.named_files import columns
 from tests.wording import Wording
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.plan.origin import DEFAULT
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import DEFAULT, Directive
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, RESERVED, SHORT
 from hpcdist.schedulers.header import directive_text

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host import lines
+from hpcdist.nodes import known
 
 APPEND = """
 import sys
 from pathlib import Path
 from hpcdist.host import lines
 for number in range(50):
-    lines.append(Path(sys.argv[1]), [f"{sys.argv[2] * 500} {number}"], 0o660)
+    known.append(Path(sys.argv[1]), [f"{sys.argv[2] * 500} {number}"], 0o660)
 """
 
 
@@ -34,8 +34,8 @@ def test_processes_at_once_write_whole_lines(tmp_path: Path) -> None:
 def test_a_line_after_a_half_one_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
     file.write_text('\n{"node": "n1"}\n{"nod')
-    lines.append(file, ["one", "two"], 0o600)
-    lines.append(file, [], 0o600)
+    known.append(file, ["one", "two"], 0o600)
+    known.append(file, [], 0o600)
     assert [*filter(None, file.read_text().split("\n"))] == ['{"node": "n1"}', '{"nod', "one", "two"]
 
 
@@ -43,5 +43,5 @@ def test_a_full_disk_and_a_link_are_errors(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     for file, code in ((Path("/dev/full"), errno.ENOSPC), (tmp_path / "link", errno.ELOOP)):
         with pytest.raises(OSError, match=r"\[Errno") as caught:
-            lines.append(file, ["one"], 0o600)
+            known.append(file, ["one"], 0o600)
         assert caught.value.errno == code

@@ -16,7 +16,7 @@ from hpcdist.errors import ConfigError, errors_in
 from hpcdist.experiment.launch.options import HOROVOD, TABLES
 from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.layers.frameworks.horovod_section import KNOBS
+from hpcdist.layers.frameworks.horovod import KNOBS
 from hpcdist.loading.load import load_experiment
 from hpcdist.plan.placeholders import OUTPUTS
 from tests.importers.remarks import errors_of

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from hpcdist.layers import polyaxon_variables
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from tests.experiments import experiment
 from tests.plans import planned
 from tests.sites import site

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.lint import LintContext, findings, summarized, versions_of
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 
 OFF = Word(text="--network=disable_rdzv_get", origin=Origin("site", "x", "fabric.together.0"))
 OTHER = Word(text="--network=single_node_vni", origin=Origin("key", "batch.directives"))

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from hpcdist.lint import PREFIXES, LintContext, findings, versions_of
-from hpcdist.lint.entry import Entry
+from hpcdist.lint.kinds import Entry
 from hpcdist.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.plan.fabric_variables import text_of
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site

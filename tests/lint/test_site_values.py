@@ -7,8 +7,7 @@ import pytest
 from hpcdist.lint import LintContext, constant_site_values, findings
 from hpcdist.lint.finding import SiteValue
 from hpcdist.lint.site_values import site_values_of
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import JobFacts
 from tests.sites import shipped_site
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from hpcdist.lint import LintContext, findings
 from hpcdist.lint.kinds import Integer, read
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import Library
 from tests.wording import Wording
 

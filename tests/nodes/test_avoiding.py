@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
-from hpcdist.nodes import suspicion
-from hpcdist.nodes.avoiding import avoiding
-from hpcdist.nodes.evidence import Evidence
-from hpcdist.nodes.suspicion import Node
+from hpcdist.nodes import ledger
+from hpcdist.nodes.ledger import Evidence, Node
+from hpcdist.nodes.suspects import avoiding
 
 NOW = 1.8e9
 PBS = "a job of PBS can name the nodes that it gets, and none that it must not get"
@@ -43,7 +42,7 @@ def lost(count: int) -> list[Node]:
     """So many nodes that were lost, the last one longest ago, and one that is not suspect."""
     days = {**{f"n{number}": number / 10 for number in range(count)}, "fine": 30}
     found = [Evidence(NOW - each * 86400, "toy", name, "lost", "a-1", 0, "") for name, each in days.items()]
-    return suspicion.nodes(found, NOW)
+    return ledger.nodes(found, NOW)
 
 
 def excluded(planned: Planned, count: int = 10) -> tuple[list[str], int, str]:

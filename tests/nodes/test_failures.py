@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.nodes import failures, faults, shown
-from hpcdist.nodes.evidence import Evidence
-from hpcdist.nodes.faults import End, NodeFaults, Sign
+from hpcdist.nodes import failures, taking_up
+from hpcdist.nodes.failures import End, NodeFaults, Sign
+from hpcdist.nodes.ledger import Evidence
 from hpcdist.runs.events import Event
 from tests.nodes.records import ATTEMPT, BEGAN, record_all, run
 
@@ -46,7 +46,7 @@ def write(folder: Path, node: int, text: str) -> None:
 
 
 def test_what_a_node_showed() -> None:
-    assert faults.of_text(TEXT) == NODE
+    assert failures.of_text(TEXT) == NODE
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_what_a_node_showed() -> None:
     ],
 )
 def test_a_line_that_was_cut_short_or_is_none_is_left_out(more: str) -> None:
-    assert faults.of_text(TEXT + more) == NODE
+    assert failures.of_text(TEXT + more) == NODE
 
 
 def test_control_characters_of_the_kernel_are_not_shown() -> None:
-    node = faults.of_text("# n1\nend 1.5 1 0 0\nkernel [1.2] \x1b[31mlink_down\x07\n")
+    node = failures.of_text("# n1\nend 1.5 1 0 0\nkernel [1.2] \x1b[31mlink_down\x07\n")
     assert node is not None
     assert node.signs == (Sign("kernel:  [31mlink_down", of_hardware=True),)
 
 
 @pytest.mark.parametrize("text", ["", "# n1\n", "end 1 1 0", "kernel [1.2] link_down\n"])
 def test_without_the_end_of_a_task_there_is_nothing(text: str) -> None:
-    assert faults.of_text(text) is None
+    assert failures.of_text(text) is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_without_the_end_of_a_task_there_is_nothing(text: str) -> None:
     ],
 )
 def test_what_is_of_the_hardware(message: str, *, of_hardware: bool) -> None:
-    node = faults.of_text(f"end 1 1 0 0\nkernel [ 1.25] {message}\n")
+    node = failures.of_text(f"end 1 1 0 0\nkernel [ 1.25] {message}\n")
     assert node == NodeFaults("", (End(1.0, 1, 0, 0, ""),), (Sign(f"kernel: {message}", of_hardware),))
 
 
@@ -143,8 +143,8 @@ def test_evidence_is_of_attempts_that_are_over(tmp_path: Path) -> None:
     directory = run(tmp_path)
     write(tmp_path, 1, TEXT)
     record_all(directory, 8, lambda rank, step: (step, step, {"step_time": 2.0 if rank == 5 else 1.0}))
-    assert [*shown.evidence(directory, [STARTED], RUN)] == []
-    lost, slow = shown.evidence(directory, [STARTED, ENDED], RUN)
+    assert [*taking_up.evidence(directory, [STARTED], RUN)] == []
+    lost, slow = taking_up.evidence(directory, [STARTED, ENDED], RUN)
     assert lost == RUN._replace(at=BEGAN + 0.25, node="n1.site", text="; ".join(NODE.of_hardware[:3]))
     assert slow._replace(text="") == RUN._replace(at=BEGAN + 39, node="n1.site", kind="slow")
     assert slow.text.startswith("rank 5 on n1 is slower than its peers by 100%")
@@ -155,7 +155,7 @@ def test_a_failure_by_the_program_is_no_evidence(tmp_path: Path) -> None:
     write(
         tmp_path, 1, "# n1\nend 1795460001.5 1 5 1\nkernel [1.5] NVRM: Xid (PCI:0000:3b:00): 31, MMU Fault\n"
     )
-    assert [*shown.evidence(directory, [STARTED, ENDED], RUN)] == []
+    assert [*taking_up.evidence(directory, [STARTED, ENDED], RUN)] == []
 
 
 def test_where_many_nodes_are_slow_none_is_blamed(tmp_path: Path) -> None:
@@ -166,4 +166,4 @@ def test_where_many_nodes_are_slow_none_is_blamed(tmp_path: Path) -> None:
         lambda rank, step: (step, step, {"step_time": 2.0 if 4 <= rank < 8 else 1.0}),
         per_node=2,
     )
-    assert [*shown.evidence(directory, [STARTED, ENDED], RUN)] == []
+    assert [*taking_up.evidence(directory, [STARTED, ENDED], RUN)] == []

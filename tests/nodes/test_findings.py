@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.nodes import findings
+from hpcdist.nodes import failures
 from hpcdist.runs.rundir import RunDirectory
 from tests.nodes.records import ATTEMPT
 
@@ -28,5 +28,5 @@ def test_an_attempt_that_was_told_to_end_has_no_first_failure(
     (tmp_path / "jobs" / ATTEMPT.job / f"failure.{ATTEMPT.name}").write_text("75 0 n1\n")
     (tmp_path / "attempts").mkdir()
     (tmp_path / "attempts" / f"{ATTEMPT.number}.why").write_text(f"{why}\n")
-    found = findings.of_attempts(RunDirectory(tmp_path), [ATTEMPT], ())
+    found = failures.of_attempts(RunDirectory(tmp_path), [ATTEMPT], ())
     assert (found.failure is not None) == has_failed

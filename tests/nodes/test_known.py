@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from hpcdist.errors import warning
 from hpcdist.nodes import known, ledger
-from hpcdist.nodes.evidence import Evidence
-from hpcdist.nodes.ledger import Forgotten, Ledger
+from hpcdist.nodes.ledger import Evidence, Forgotten, Ledger
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
 

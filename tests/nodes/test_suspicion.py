@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.nodes import suspicion
-from hpcdist.nodes.evidence import Evidence, Kind
-from hpcdist.nodes.suspicion import THRESHOLD, Node
+from hpcdist.nodes import ledger
+from hpcdist.nodes.ledger import THRESHOLD, Evidence, Kind, Node
 
 NOW = 1.8e9
 DAY = 86400.0
@@ -38,25 +37,25 @@ def against(node: str, kind: Kind, days: float) -> Evidence:
     ],
 )
 def test_who_is_suspect(evidence: list[tuple[Kind, float]], *, is_suspect: bool) -> None:
-    found = suspicion.of([against("n1", *one) for one in evidence], NOW)
+    found = ledger.of([against("n1", *one) for one in evidence], NOW)
     assert (found >= THRESHOLD) is is_suspect
 
 
 @given(st.lists(EVIDENCE), st.floats(0, 365))
 def test_suspicion_decays_by_half_in_a_week(evidence: list[Evidence], days: float) -> None:
-    now = suspicion.of(evidence, NOW)
-    assert suspicion.of(evidence, NOW + days * DAY) == pytest.approx(now * 2 ** (-days / 7))
+    now = ledger.of(evidence, NOW)
+    assert ledger.of(evidence, NOW + days * DAY) == pytest.approx(now * 2 ** (-days / 7))
 
 
 @given(st.lists(EVIDENCE), EVIDENCE)
 def test_more_evidence_never_weighs_less_than_half(evidence: list[Evidence], one: Evidence) -> None:
     """A loss may take the place of a later one within an hour, which a day's decay does not halve."""
-    assert suspicion.of([*evidence, one], NOW) >= suspicion.of(evidence, NOW) / 2
+    assert ledger.of([*evidence, one], NOW) >= ledger.of(evidence, NOW) / 2
 
 
 def test_the_most_suspect_nodes_come_first() -> None:
     one, two, other = against("n1", "failed", 1), against("n2", "lost", 9), against("n2", "lost", 2)
-    found = suspicion.nodes([one, two, other], NOW)
+    found = ledger.nodes([one, two, other], NOW)
     assert found == [
         Node("toy", "n2", 2 ** (-9 / 7) + 2 ** (-2 / 7), (other, two)),
         Node("toy", "n1", 1 / 3 * 2 ** (-1 / 7), (one,)),

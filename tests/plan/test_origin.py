@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.plan.origin import DEFAULT, Origin, joined
+from hpcdist.plan.values import DEFAULT, Origin, joined
 
 GROUP = Origin("site", "lumi", "fabric.together.0", "both or none")
 

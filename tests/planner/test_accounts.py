@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.site.accounts import Account, AccountRule
+from hpcdist.site.charges import Account, AccountRule
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of

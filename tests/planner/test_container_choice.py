@@ -7,7 +7,7 @@ import pytest
 from hpcdist.documents import fields
 from hpcdist.errors import PlanError
 from hpcdist.loading.sites import problems_in
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site

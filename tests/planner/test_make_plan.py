@@ -16,9 +16,8 @@ from hpcdist.experiment.batch_specs import (
     WaitCondition,
 )
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.trials import Sweep
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import DEFAULT, Origin, Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import environment, resources, where

@@ -13,8 +13,8 @@ from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.trials import Pack
+from hpcdist.plan.values import Origin
 from hpcdist.site.model import Directives, Site
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, TESTBED, changed, planned, warnings_of, words

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hpcdist.experiment.node_counts import ANY_NODES
-from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group, Placement, Row, Task
+from hpcdist.plan.values import DEFAULT, Origin
 from hpcdist.planner.node_sizes import ReplicaGroup, node_sizes
 from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import UNLIMITED, Need, Pool

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.values import Origin
 from hpcdist.planner.launcher_choice import launch_request
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site

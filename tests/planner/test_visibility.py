@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hpcdist.errors import PlanError
 from hpcdist.plan.devices import devices
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place
 from hpcdist.site.model import LauncherOptions

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hpcdist.plan.model import Restarts
-from hpcdist.plan.rehearsal import ENDS, Rehearsal
+from hpcdist.plan.model import ENDS, Rehearsal, Restarts
 from hpcdist.rehearsal.observed import Attempt, Ending, File, Look
 
 PLAN = Restarts(

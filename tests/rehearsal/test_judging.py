@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.rehearsal.intervals import Mtbf
 from hpcdist.rehearsal.judging import Report, judge
-from hpcdist.rehearsal.observed import Attempt
+from hpcdist.rehearsal.observed import Attempt, Mtbf
 from hpcdist.rehearsal.resuming import Resumption
 from tests.rehearsal.made import PLAN, attempt, file, whole
 

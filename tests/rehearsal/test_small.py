@@ -10,7 +10,7 @@ import yaml
 
 from hpcdist.errors import ConfigError, PlanError
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.plan.rehearsal import ENDS, Rehearsal
+from hpcdist.plan.model import ENDS, Rehearsal
 from hpcdist.rehearsal import small
 from hpcdist.rehearsal.small import Small
 from hpcdist.runs.rundir import RunDirectory

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import answers, program
-from hpcdist.remotes.answers import Answers, Incomplete, Section
+from hpcdist.remotes import channel, program
+from hpcdist.remotes.channel import Answers, Incomplete, Section
 from hpcdist.testing import FakeShell
 from tests.tiers import examples
 
@@ -35,7 +35,7 @@ def answered(
         check=False,
         timeout=60,
     )
-    return answers.read(b"Welcome\n" + done.stdout, sent.mark)
+    return channel.read(b"Welcome\n" + done.stdout, sent.mark)
 
 
 @examples(25)
@@ -43,7 +43,7 @@ def answered(
 def test_any_words_reach_the_command_unchanged(words: list[str]) -> None:
     asked = Command(("printf", "%s\\0", *words, "end"))
     sections = answered(program.command(asked), "hpcdist_run hpcdist_command")
-    [done] = answers.completed(sections, [asked])
+    [done] = channel.completed(sections, [asked])
     assert (done.returncode, done.stdout) == (0, "".join(f"{word}\0" for word in (*words, "end")))
 
 
@@ -58,7 +58,7 @@ def test_a_command_has_its_environment_its_folder_and_its_answer(shell: str, tmp
     )
     given = {"SBATCH_X": "bad", "SLURM_CONF": "/etc/x"}
     sections = answered(program.command(asked), "hpcdist_run hpcdist_command", shell=shell, env=given)
-    [done] = answers.completed(sections, [asked])
+    [done] = channel.completed(sections, [asked])
     assert done == (asked, 7, f"none /etc/x it's C {tmp_path}\n", "oops", False, False)
 
 
@@ -68,7 +68,7 @@ def test_what_follows_the_program_is_left_for_it() -> None:
 
 def test_a_program_that_is_not_found_is_missing() -> None:
     asked = Command(("no-such-program",))
-    [done] = answers.completed(answered(program.command(asked), "hpcdist_run hpcdist_command"), [asked])
+    [done] = channel.completed(answered(program.command(asked), "hpcdist_run hpcdist_command"), [asked])
     assert (done.missing, done.returncode) == (True, 127)
 
 
@@ -84,7 +84,7 @@ def test_a_submission_is_made_once_by_many_that_try(tmp_path: Path) -> None:
         process.communicate(one.text.encode())[0] for process, one in zip(started, requests, strict=True)
     ]
     found = [
-        answers.completed(answers.read(text, one.mark), [asked])[0]
+        channel.completed(channel.read(text, one.mark), [asked])[0]
         for text, one in zip(outputs, requests, strict=True)
     ]
     assert {done.stdout for done in found} == {"42\n"}
@@ -115,7 +115,7 @@ def test_a_login_shell_is_tried_where_a_program_is_not_found(tmp_path: Path) -> 
     done = subprocess.run(
         ["sh", "-c", sent.line], input=sent.text.encode(), env=environment, capture_output=True, check=True
     )
-    assert answers.completed(answers.read(done.stdout, sent.mark), [asked])[0].stdout == "queue\n"
+    assert channel.completed(channel.read(done.stdout, sent.mark), [asked])[0].stdout == "queue\n"
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_a_file_may_hold_anything_and_a_part_of_an_answer_is_none(noise: bytes, 
     mark = "hpcdist-0"
     head = f"\n{mark} begin\n\n{mark} now 7\n\n{mark} file 0 3 {len(data)} 99 logs/a b\n".encode()
     whole = noise + head + data + f"\n{mark} end\n".encode()
-    assert answers.read(whole, mark) == [
+    assert channel.read(whole, mark) == [
         Section("now", "7", b""),
         Section("file", f"0 3 {len(data)} 99 logs/a b", data),
     ]
     for size in range(len(noise), len(whole) - 1, 7):
         with pytest.raises(Incomplete):
-            answers.read(whole[:size], mark)
+            channel.read(whole[:size], mark)
 
 
 def test_an_answer_about_more_jobs_serves() -> None:
@@ -164,7 +164,7 @@ def test_an_answer_of_another_cluster_or_with_other_options_does_not_serve(other
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_command_is_killed_after_its_time_and_counts_as_one_without_an_answer(shell: str) -> None:
     asked = Command(("sh", "-c", "echo begun; sleep 60"), timeout=0.5)
-    [done] = answers.completed(
+    [done] = channel.completed(
         answered(program.command(asked), "hpcdist_run hpcdist_command", shell=shell), [asked]
     )
     assert (done.stdout, done.returncode, done.timed_out) == ("begun\n", 137, True)
@@ -207,7 +207,7 @@ def test_a_long_program_goes_on_in_a_login_shell_and_leaves_its_input(tmp_path: 
         capture_output=True,
         check=True,
     )
-    assert answers.read(done.stdout, sent.mark) == [Section("out", "", b"rest\n")]
+    assert channel.read(done.stdout, sent.mark) == [Section("out", "", b"rest\n")]
 
 
 def archive(folder: Path, token: str) -> bytes:
@@ -233,7 +233,7 @@ def test_files_that_are_sent_again_beside_a_request_that_hangs_arrive_whole(tmp_
         time.sleep(0.01)
     assert [one.kind for one in answered(line, data=data)] == ["received"]
     output = first.communicate()[0]
-    assert [one.kind for one in answers.read(output, sent.mark)] == ["unwritten"]
+    assert [one.kind for one in channel.read(output, sent.mark)] == ["unwritten"]
     assert (tmp_path / "run" / "job.sh").stat().st_size == 100_000
     assert [one.kind for one in answered(line, data=data)] == ["received"]
     other = program.call("hpcdist_receive", tmp_path, "run", "t2")

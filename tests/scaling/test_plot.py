@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from hpcdist.scaling import plot, png, results, svg
+from hpcdist.scaling import plot, results, svg
 from hpcdist.scaling.plot import Dot, Drawing, Line, Text
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Member
@@ -32,7 +32,7 @@ def drawn(result: Result) -> ET.Element:
 
 
 def image(*shown: plot.Mark) -> Image.Image:
-    return Image.open(BytesIO(png.write(Drawing("", shown))))
+    return Image.open(BytesIO(plot.write(Drawing("", shown))))
 
 
 def ink(*shown: plot.Mark) -> tuple[int, int, int, int] | None:
@@ -69,7 +69,7 @@ def test_a_hostile_name_is_no_markup(tmp_path: Path) -> None:
 @pytest.mark.extended
 def test_the_same_plot_as_png(tmp_path: Path) -> None:
     shown = marks(results.result(STUDY, made.study(tmp_path, SPEEDS)))
-    read = Image.open(BytesIO(png.write(shown)))
+    read = Image.open(BytesIO(plot.write(shown)))
     assert (read.format, read.mode, read.size) == ("PNG", "RGB", (2 * plot.WIDTH, 2 * plot.HEIGHT))
     for mark in shown.marks:
         if isinstance(mark, Dot):
@@ -96,4 +96,4 @@ def test_a_dashed_line_of_a_png_has_gaps_of_one_length() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_any_name_can_be_drawn(tmp_path: Path, name: str) -> None:
     found = [(made.run(tmp_path, Member(STUDY, 1, 1), {name: [5.0]}), Member(STUDY, 1, 1))]
-    assert png.write(marks(results.result(STUDY, found, name))).startswith(b"\x89PNG")
+    assert plot.write(marks(results.result(STUDY, found, name))).startswith(b"\x89PNG")

@@ -9,8 +9,8 @@ import pytest
 from hpcdist.cost.worst_case import Cost
 from hpcdist.errors import PlanError
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
-from hpcdist.scaling import size_costs
-from hpcdist.scaling.size_costs import SizeCost
+from hpcdist.scaling import sizes
+from hpcdist.scaling.sizes import SizeCost
 from tests.wording import Wording
 
 EXPERIMENT = """version: 1
@@ -28,18 +28,18 @@ def cost(nodes: int, seconds: int | None = 3600) -> SizeCost:
 
 def test_the_most_is_allowed_and_more_is_refused(wording: Wording) -> None:
     found = [cost(1), cost(2)]
-    assert size_costs.total(size.gpu_hours for size in found) == 24
-    size_costs.check(found, None)
-    size_costs.check(found, 24)
+    assert sizes.total(size.gpu_hours for size in found) == 24
+    sizes.check(found, None)
+    sizes.check(found, 24)
     with pytest.raises(PlanError) as caught:
-        size_costs.check(found, 23.9)
+        sizes.check(found, 23.9)
     wording(str(caught.value))
 
 
 def test_without_a_time_limit_there_is_no_most(wording: Wording) -> None:
-    size_costs.check([cost(1), cost(2, None)], None)
+    sizes.check([cost(1), cost(2, None)], None)
     with pytest.raises(PlanError) as caught:
-        size_costs.check([cost(1), cost(2, None)], 1e9)
+        sizes.check([cost(1), cost(2, None)], 1e9)
     wording(str(caught.value))
 
 
@@ -49,5 +49,5 @@ def test_every_attempt_counts_whatever_begins_it(by: str, tmp_path: Path) -> Non
     file.write_text(EXPERIMENT.replace("BY", by))
     made = plan_experiment(ExperimentOptions(str(file), site="perlmutter"), environment={})
     assert made.cost is not None
-    [found] = size_costs.of_plans([made], 2)
+    [found] = sizes.of_plans([made], 2)
     assert (found.each, found.node_hours) == (made.cost, 2 * made.cost.node_hours)

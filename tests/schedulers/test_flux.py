@@ -16,9 +16,8 @@ from hpcdist.experiment.batch_specs import dependency_problems
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
 from hpcdist.plan.placement import Group
-from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import HEADER

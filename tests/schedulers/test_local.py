@@ -16,7 +16,7 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Completed
 from hpcdist.host.shell import Shell
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.runs import control
 from hpcdist.runs.control import Services, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory

@@ -12,16 +12,15 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
-from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.lsf import LSF, REASONS, Bhist, Bjobs, status
 from hpcdist.schedulers.lsf.directives import HEADER, hours_and_minutes, mail_flags
-from hpcdist.site.dialects.lsf import Lsf
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import Gpus
+from hpcdist.site.settings import Lsf
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 from tests.wording import Wording

@@ -9,8 +9,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.pbs import PBS

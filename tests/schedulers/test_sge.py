@@ -14,16 +14,15 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
-from hpcdist.plan.values import Directive, Variable, Word
+from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.sge import SGE, Qacct, Qstat, state
 from hpcdist.schedulers.sge.directives import HEADER
-from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import NodeType
+from hpcdist.site.settings import Sge
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from hpcdist.units import Walltime
 from tests.wording import Wording

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import ShellRequest, Submission
 

@@ -7,12 +7,11 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive, Word
+from hpcdist.plan.values import Directive, Origin, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.sge import SGE
-from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Directives, Site
+from hpcdist.site.settings import Sge
 from tests.sites import shipped_site
 from tests.wording import Wording
 

@@ -10,8 +10,7 @@ from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.experiment.batch import Mail
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT, Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.plan.origin import DEFAULT
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import DEFAULT, Variable
 from hpcdist.script.exports import Exports
 from hpcdist.testing.contract import altered
 from tests.plans import planned

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from hpcdist.experiment.launch.setup_lines import with_start
 from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Task
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import DEFAULT, Variable, Word
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.renderer import render, render_setup

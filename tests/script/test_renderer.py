@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from hpcdist.errors import RenderError
 from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import DEFAULT, Variable
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.script.renderer import render

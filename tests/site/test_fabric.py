@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hpcdist.documents import fields
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import (

@@ -8,8 +8,7 @@ import pytest
 
 from hpcdist.cli.site.sites_init import HostFacts, site_text
 from hpcdist.errors import PlanError
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.site.model import Site
 from hpcdist.site.survey import PartitionInfo, Survey
 from tests.experiments import environment, resources

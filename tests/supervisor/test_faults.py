@@ -18,8 +18,7 @@ from supervisor.job import Job, Row
 from supervisor.start import Start
 
 from hpcdist.nodes import failures
-from hpcdist.nodes.failures import Failure
-from hpcdist.nodes.faults import End, NodeFaults, Sign
+from hpcdist.nodes.failures import End, Failure, NodeFaults, Sign
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
 from tests.processes import holders

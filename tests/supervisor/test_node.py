@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 from supervisor import node
 
-from hpcdist.nodes import faults
-from hpcdist.nodes.faults import Sign
+from hpcdist.nodes import failures
+from hpcdist.nodes.failures import Sign
 from hpcdist.usage import samples
 from tests.processes import holders
 from tests.pythons import python_of
@@ -208,7 +208,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def signs(text: str) -> tuple[Sign, ...]:
-    found = faults.of_text(text)
+    found = failures.of_text(text)
     assert found
     assert found.host == "named-by-the-supervisor"
     assert [end[1:4] for end in found.ends] == [(1, 6, 0), (137, 7, 1)]

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from supervisor import nodes
 from supervisor.events import Event
 
-from hpcdist.nodes import suspicion
-from hpcdist.nodes.evidence import Evidence, Kind
-from hpcdist.nodes.suspicion import THRESHOLD
+from hpcdist.nodes import ledger
+from hpcdist.nodes.ledger import THRESHOLD, Evidence, Kind
 from tests.tiers import examples
 
 NOW = 1_800_000_000
@@ -36,7 +35,7 @@ EVENTS = st.tuples(st.sampled_from(sorted(KINDS)), st.integers(-DAY, 30 * DAY), 
 def test_the_law_is_that_of_the_ledger(events: list[tuple[str, int, str]]) -> None:
     events.sort(key=lambda event: -event[1])  # as a log is written
     evidence = [Evidence(NOW - age, "s", node, KINDS[what], "r", 0, "") for what, age, node in events]
-    known = {node.name: node.suspicion for node in suspicion.nodes(evidence, NOW)}
+    known = {node.name: node.suspicion for node in ledger.nodes(evidence, NOW)}
     assume(all(abs(each - THRESHOLD) > 1e-9 for each in known.values()))
     assert sorted(suspects(*events)) == sorted(node for node, each in known.items() if each >= THRESHOLD)
 

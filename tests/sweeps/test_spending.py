@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.trials import Pack, Sweep
+from hpcdist.plan.values import Origin
 from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Event
 from hpcdist.runs.services import Services

@@ -15,8 +15,8 @@ from hpcdist.schedulers.installations import SLURM
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import Slurm
 from hpcdist.schedulers.slurm.queries import Squeue
-from hpcdist.site.dialects.sge import Sge
 from hpcdist.site.model import Site
+from hpcdist.site.settings import Sge
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, contract, failed
 from hpcdist.testing.contract import altered
 

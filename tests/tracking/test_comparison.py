@@ -17,7 +17,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.script.trial_table import table
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
-from hpcdist.tracking.entries import Artifact
+from hpcdist.tracking.files import Artifact
 from tests.tracking.test_series import line, wrote
 from tests.wording import Wording
 

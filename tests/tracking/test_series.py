@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
-from hpcdist.tracking.entries import Entry, Reader
+from hpcdist.tracking.files import Entry, Reader
 from hpcdist.tracking.series import Key, Metrics, Points
 
 AT: Final = 1.8e9

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.runs.stored_plan import Nodes, StoredPlan
-from hpcdist.usage.cost import Consumption
 from hpcdist.usage.samples import GpuUse, NodeUse
-from hpcdist.usage.used import Advice, advice
+from hpcdist.usage.used import Advice, Consumption, advice
 from tests.wording import Wording
 
 GIB = 1 << 30

@@ -8,7 +8,7 @@ from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState
-from hpcdist.usage.cost import Consumption, starts, total
+from hpcdist.usage.used import Consumption, starts, total
 
 PLAN = StoredPlan(gpus=4)
 USAGE = Usage(None, JobState.COMPLETED, 90, 100, 200, 0, (), 5, 9, 150.0, 2, 8)

@@ -11,7 +11,7 @@ from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import planned_as_submitted
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.script import explained
 from hpcdist.site.model import Site, Source
 from hpcdist.site.provenance import source_of

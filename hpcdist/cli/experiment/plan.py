@@ -19,7 +19,7 @@ from hpcdist.plan.folding import Gap, counted, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
 from hpcdist.plan.trials import Pack, Sweep
-from hpcdist.planner.node_parts import part_of_node
+from hpcdist.planner.node_sizes import part_of_node
 from hpcdist.planner.request import whole_nodes
 from hpcdist.schedulers import schedulers
 
@@ -195,12 +195,12 @@ def _check_here(options: ExperimentOptions) -> None:
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
     """Print what the batch system and the site answer about the job, in place of its map."""
-    from hpcdist.cli import balances  # with what starts processes, which a plan does not need
+    from hpcdist.cli import costs
     from hpcdist.cli.experiment import when as asked
     from hpcdist.cli.jobs import runs
 
     services = runs.services()
-    standing = balances.ask(made, services.runner) if balance else None
+    standing = costs.ask(made, services.runner) if balance else None
     starts = [*asked.starts(made, services)] if when else []
     if json:
         data = costs.as_data(made)

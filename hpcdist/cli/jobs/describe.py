@@ -14,8 +14,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.nodes.failures import Failure
-from hpcdist.nodes.findings import Findings, of_attempts
+from hpcdist.nodes.failures import Failure, Findings, of_attempts
 from hpcdist.remotes import here
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
@@ -27,8 +26,7 @@ from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import reached
 from hpcdist.tracking.reached import Reached
-from hpcdist.usage.cost import hours, hours_text
-from hpcdist.usage.used import of_run
+from hpcdist.usage.used import hours, hours_text, of_run
 
 # --- The attempts of a run as `describe` shows them: a line each, and for JSON
 

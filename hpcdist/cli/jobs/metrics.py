@@ -26,7 +26,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series, thinning
-from hpcdist.tracking.entries import Entry, Losses, Reader
+from hpcdist.tracking.files import Entry, Losses, Reader
 from hpcdist.tracking.series import Key, Points
 
 _BARS: Final = "▁▂▃▄▅▆▇█"

@@ -14,7 +14,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned, remote_or_here
-from hpcdist.cost.rates import number
+from hpcdist.cost.worst_case import number
 from hpcdist.documents.tree import Document
 from hpcdist.loading import machine
 from hpcdist.loading.machine import Here

@@ -15,7 +15,7 @@ from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import experiment_options, json_option, runs_dir_option
 from hpcdist.errors import ExitCode
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.rehearsal import intervals, judging, observed, small, steps
+from hpcdist.rehearsal import judging, observed, small, steps
 from hpcdist.runs import finding, requests
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
@@ -114,7 +114,7 @@ def _report(run: Run, mtbf: float | None) -> judging.Report:
     plan = small.stored(run.directory)
     of_site = plan.rehearsal.node_mtbf_hours if plan.rehearsal else None
     attempts = observed.read(run.directory)
-    return judging.judge(attempts, steps.read(run.directory), plan, intervals.choose(mtbf, of_site))
+    return judging.judge(attempts, steps.read(run.directory), plan, observed.choose(mtbf, of_site))
 
 
 def _as_json(run: Run, report: judging.Report) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _as_json(run: Run, report: judging.Report) -> dict[str, Any]:
         "save_seconds": report.save_seconds,
         "recommended_notice_seconds": report.notice,
         "recommended_interval_seconds": report.interval,
-        "formula": intervals.FORMULA,
+        "formula": observed.FORMULA,
         "nodes": report.nodes,
         "node_mtbf_hours": report.mtbf.node_hours,
         "node_mtbf_source": report.mtbf.source,

@@ -8,7 +8,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
-from hpcdist.rehearsal import intervals
+from hpcdist.rehearsal import observed
 from hpcdist.rehearsal.judging import Report, Row
 from hpcdist.rehearsal.resuming import Resumption
 from hpcdist.runs.rundir import Run
@@ -75,5 +75,5 @@ def _lines(report: Report) -> list[tuple[str, str]]:
             "recommended interval",
             f"{spans.clock(report.interval)} between checkpoints, on {nodes}",
         ),
-        ("", f"by the formula of {intervals.FORMULA}; {hours}"),
+        ("", f"by the formula of {observed.FORMULA}; {hours}"),
     ]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from hpcdist.cli import balances, show
+from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs, scale_study
 from hpcdist.cli.jobs.report import write as write_file
 from hpcdist.cli.jobs.scale_study import Asked
@@ -23,11 +23,11 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
 from hpcdist.runs.rundir import Run
-from hpcdist.scaling import plot, png, results, size_costs, study, svg, table
+from hpcdist.scaling import plot, results, sizes, study, svg
 from hpcdist.scaling.fits import Fit
 from hpcdist.scaling.measured import Measured
 from hpcdist.scaling.results import Result, Size
-from hpcdist.scaling.size_costs import SizeCost
+from hpcdist.scaling.sizes import SizeCost
 from hpcdist.scaling.study import MOST, Found, Ranks
 from hpcdist.units import Walltime
 
@@ -52,14 +52,14 @@ def print_plan(found: Sequence[SizeCost]) -> None:
             for size in found
         ],
     )
-    gpu_hours, node_hours = (_hours(size_costs.total(hours)) for hours in _columns(found))
+    gpu_hours, node_hours = (_hours(sizes.total(hours)) for hours in _columns(found))
     runs = sum(size.runs for size in found)
     attempts = max((size.each.attempts for size in found if size.each), default=1)
     each = f" of up to {attempts} attempts each" if attempts > 1 else ""
     click.echo(
         f"{runs} run{'s' * (runs > 1)}{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours"
     )
-    if charge := size_costs.charged(found).lines.get("charge"):
+    if charge := sizes.charged(found).lines.get("charge"):
         click.echo(f"charge: {charge}")
 
 
@@ -82,7 +82,7 @@ def plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
             "runs": size.runs,
             "gpu_hours": size.gpu_hours,
             "node_hours": size.node_hours,
-            "charge": size.each and size_costs.charged([size]).charge,
+            "charge": size.each and sizes.charged([size]).charge,
             "unit": size.each.rate.unit if size.each and size.each.rate else None,
         }
         for size in found
@@ -91,10 +91,10 @@ def plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
 
 def print_result(result: Result) -> None:
     """Print a study: a row for each size, the laws, and what is missing."""
-    click.echo(one_line(table.title(result)))
+    click.echo(one_line(results.title(result)))
     if result.sizes:
-        show.table(table.heads(result), map(table.row, result.sizes))
-        for line in table.lines(result):
+        show.table(results.heads(result), map(results.row, result.sizes))
+        for line in results.lines(result):
             click.echo(line)
     for text in islice(result.lost, _MOST):
         note(text)
@@ -180,12 +180,12 @@ def check(file: Path, *, is_shown: bool) -> None:
 
     Raises:
         UsageError: if there will be no report.
-        ConfigError: as `png.font`, or if there is no such folder, or it is not writable.
+        ConfigError: as `plot.font`, or if there is no such folder, or it is not writable.
     """
     if not is_shown:
         raise click.UsageError("--plot is of a report; give --wait or --report as well.")
     if _is_png(file):
-        png.font()
+        plot.font()
     folder = file.absolute().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         why = "is not writable" if folder.is_dir() else "does not exist"
@@ -196,11 +196,11 @@ def write(file: Path, result: Result) -> None:
     """Write the plot, if anything was measured.
 
     Raises:
-        ConfigError: if it cannot be written, or as `png.font`.
+        ConfigError: if it cannot be written, or as `plot.font`.
     """
     drawing = plot.drawing(result)
     if drawing:
-        write_file(file, png.write(drawing) if _is_png(file) else svg.write(drawing).encode())
+        write_file(file, plot.write(drawing) if _is_png(file) else svg.write(drawing).encode())
         note(f"{file} shows it{'' if _is_png(file) else '; open it in a browser'}")
     else:
         note(f"{file} is not written: nothing was measured yet")
@@ -311,18 +311,18 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     scale_study.check_kind(options)
     planned = scale_study.planned(options, nodes, param, runs_dir, saves=not dry_run)
     _print_problems([made for _, made in planned])
-    found = size_costs.of_plans([made for _, made in planned], repeat)
+    found = sizes.of_plans([made for _, made in planned], repeat)
     if not json:
         print_plan(found)
-    size_costs.check(found, most)
+    sizes.check(found, most)
     if dry_run:
         show.as_json({"plan": plan_data(found)}) if json else None
         return
     members = scale_study.submit_all(planned, asked, runs_dir, _quiet if json else _print_line)
     first = members[0].run
     if not json:
-        for text in balances.ask(planned[0][1], runs.services().runner).texts_of_all(
-            size_costs.charged(found), "the study"
+        for text in costs.ask(planned[0][1], runs.services().runner).texts_of_all(
+            sizes.charged(found), "the study"
         ):
             note(f"balance: {text}")
     if not waiting:

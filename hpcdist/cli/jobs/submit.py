@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli import balances, costs, show
+from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.jobs.wait import print_reasons, wait
@@ -143,7 +143,7 @@ def _further(name: str, made: Planned) -> list[tuple[str, str]]:
 
 def _note_balance(made: Planned, services: Services) -> None:
     """Print what the account has left, now that the job is submitted: whatever happens here, it stays so."""
-    for text in balances.ask(made, services.runner).texts(made):
+    for text in costs.ask(made, services.runner).texts(made):
         note(f"balance: {text}")
 
 

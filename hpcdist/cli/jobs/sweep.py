@@ -22,7 +22,7 @@ from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import trial_params
-from hpcdist.usage.cost import hours, hours_text
+from hpcdist.usage.used import hours, hours_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress

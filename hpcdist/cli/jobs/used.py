@@ -10,9 +10,8 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
 from hpcdist.usage import samples
-from hpcdist.usage.cost import Consumption, hours, hours_text, total
 from hpcdist.usage.samples import NodeUse
-from hpcdist.usage.used import Used
+from hpcdist.usage.used import Consumption, Used, hours, hours_text, total
 
 HEADS: Final = ("queued", "elapsed", "GPU-hours", "CPU-hours", "CPUs busy", "memory")
 """The heads of `cells`."""

@@ -48,7 +48,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.nodes import suspects, taking_up
-from hpcdist.nodes.evidence import Evidence
+from hpcdist.nodes.ledger import Evidence
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs, requests
 from hpcdist.runs.control import SubmitRequest

@@ -20,8 +20,7 @@ from hpcdist.host import resources
 from hpcdist.lint import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import JobFacts, text_of
 from hpcdist.site.fabric import variable_names
 from hpcdist.site.model import Site

@@ -17,8 +17,7 @@ from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.host import ownership
 from hpcdist.nodes import suspects
 from hpcdist.nodes.known import Known
-from hpcdist.nodes.ledger import Forgotten
-from hpcdist.nodes.suspicion import Node
+from hpcdist.nodes.ledger import Forgotten, Node
 
 _HEADS: Final = ("node", "site", "suspicion", "lost", "failed", "slow", "last", "run", "why")
 _LEAST: Final = 0.01

@@ -21,8 +21,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.fabric_variables import of_fabric
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site import provenance
 from hpcdist.site.conditions import ConditionalText, JobFacts, applying, text_of

@@ -3,6 +3,6 @@
 model    the section ``hptuning``: Polyaxon's keys
 spaces    the values that one param may have: lists, ranges and distributions
 trials    the trials of a grid, a random search, and a list
-hyperband adaptive    how many trials each round of hyperband has, and which
+adaptive    how many trials each round of hyperband has, and which
 problems    what keeps a search from having trials
 """

@@ -8,7 +8,7 @@ from typing import Final
 
 from hpcdist.errors import Key, Path, Problem
 from hpcdist.experiment.search import adaptive, spaces
-from hpcdist.experiment.search.hyperband import LEAST_ETA, MOST_AMOUNT, MOST_ETA
+from hpcdist.experiment.search.adaptive import LEAST_ETA, MOST_AMOUNT, MOST_ETA
 from hpcdist.experiment.search.model import Policy, Search
 from hpcdist.experiment.search.trials import trials
 from hpcdist.words import VARIABLE_NAME

@@ -14,7 +14,7 @@ from hpcdist.errors import Problem, ServiceError
 from hpcdist.export import kept
 from hpcdist.export.items import Item
 from hpcdist.export.mlflow import form
-from hpcdist.tracking.entries import Artifact
+from hpcdist.tracking.files import Artifact
 
 TAG: Final = "hpcdist.run"
 """The tag of runs and versions that has an item's key."""

@@ -12,7 +12,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import param_name
+from hpcdist.importers.searches import param_name
 
 TYPES: Final = {
     "string": "str", "str": "str", "integer": "int", "int": "int", "float": "float", "double": "float",

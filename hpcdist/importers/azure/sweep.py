@@ -14,8 +14,7 @@ from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
 from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import put_bayes, refused_space
-from hpcdist.importers.search_policies import put_early_termination
+from hpcdist.importers.searches import put_bayes, put_early_termination, refused_space
 
 _BOUNDS: Final = {"low": "min_value", "high": "max_value"}
 _MOMENTS: Final = {"loc": "mu", "scale": "sigma"}

@@ -14,9 +14,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
 from hpcdist.importers import Imported, Step
 from hpcdist.importers.gradient import ci
-from hpcdist.importers.gradient.fields import common_fields
-from hpcdist.importers.gradient.mpi import put_mpi
-from hpcdist.importers.gradient.options import (
+from hpcdist.importers.gradient.fields import (
     BUILDS,
     COUNTS,
     FLAGS,
@@ -30,7 +28,9 @@ from hpcdist.importers.gradient.options import (
     SEARCH,
     SECRETS,
     SINGLE,
+    common_fields,
 )
+from hpcdist.importers.gradient.mpi import put_mpi
 from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
 from hpcdist.importers.reading import Reading, one_of
 

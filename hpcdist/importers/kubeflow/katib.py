@@ -19,8 +19,7 @@ from hpcdist.importers.kubeflow import katib_algorithm
 from hpcdist.importers.kubeflow.katib_algorithm import number
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import param_name, refused_space
-from hpcdist.importers.search_policies import put_medianstop, put_stop
+from hpcdist.importers.searches import param_name, put_medianstop, put_stop, refused_space
 
 # --- The parameters and the objective of a Katib experiment, as the section ``hptuning``
 #

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from hpcdist.documents import scalars
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.experiment.search.hyperband import brackets, is_possible
+from hpcdist.experiment.search.adaptive import brackets, is_possible
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import put_bayes
+from hpcdist.importers.searches import put_bayes
 
 _AT_ONCE: Final = 3  # Katib's default
 _ETA: Final = 3.0  # Katib's default

@@ -28,7 +28,7 @@ from hpcdist.importers.kubeflow.roles import (
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
-from hpcdist.layers.frameworks.horovod_section import KNOBS
+from hpcdist.layers.frameworks.horovod import KNOBS
 
 # --- The options of horovodrun in an MPIJob, as the settings of Horovod
 

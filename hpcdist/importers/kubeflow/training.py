@@ -19,7 +19,7 @@ from hpcdist.importers.kubeflow.roles import (
     roles,
     whole,
 )
-from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
+from hpcdist.importers.launch_lines import refuse_launch_per_replica
 from hpcdist.importers.reading import Reading
 
 _ORDER: Final = ("master", "worker", "ps", "evaluator")

@@ -10,7 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hpcdist.errors import Path
+from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.launch.options import COUNTS, HOROVOD, MPI, TORCH
+from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME, quote
 
 # --- The words of one simple command of bash, and the values of those that the file alone determines
@@ -398,3 +401,23 @@ def _program_text(program: str, command: str) -> str:
         return rest.strip()
     module = first in ("-m", "--module")
     return f"python -u -m {rest.strip()}" if module else f"python -u {command}"
+
+
+# --- Refuses launches that hpcdist runs once, in files whose system runs them in every replica
+
+
+def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Path, *, advice: str) -> bool:
+    """Refuse such a launch if there are several replicas; return whether it was refused.
+
+    ``advice`` is the hint; ``{program}`` in it is the launcher, ``{framework}`` what it would start.
+    """
+    launch = user_launch(command)
+    if total == 1 or launch is None or launch.runs != "once":
+        return False
+    framework = "horovod" if launch.program == "horovodrun" else "mpi"
+    hint = advice.format(program=launch.program, framework=framework)
+    if launch.program == "deepspeed":
+        hint = "write torchrun instead, which runs in each replica"
+    why = f"hpcdist runs a command with {launch.program} once, on the first node, and not in {total} replicas"
+    read.refuse(*path, why=why, hint=hint)
+    return True

@@ -9,8 +9,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers.polyaxon_v1.text import Input
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.search_params import put_bayes
-from hpcdist.importers.search_policies import of_polyaxon
+from hpcdist.importers.searches import of_polyaxon, put_bayes
 
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""

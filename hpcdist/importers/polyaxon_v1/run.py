@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers import container, launch_lines
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
-from hpcdist.importers.launch_lines.single_launch import refuse_launch_per_replica
+from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, refuse_launch_per_replica
 from hpcdist.importers.polyaxon import PIPELINES, contexts
 from hpcdist.importers.polyaxon_v1.init import read_init
 from hpcdist.importers.polyaxon_v1.roles import (

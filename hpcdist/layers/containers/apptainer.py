@@ -17,12 +17,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.image import Image, refused
-from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args, mounted
+from hpcdist.layers.containers.plain import Plain, args, mounted
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
-from hpcdist.site.dialects.container import Runtime
+from hpcdist.plan.values import Origin, Word
+from hpcdist.site.settings import Runtime
 
 _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
 """The options that bind the driver's libraries; devices, and so Intel's GPUs, are visible without one."""

@@ -17,14 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.experiment.image import Image
-from hpcdist.layers.containers.enroot import Enroot, beginning_with_a_folder
-from hpcdist.layers.containers.pyxis import PYXIS, names
-from hpcdist.layers.containers.site_words import RUN_FOLDER, args
+from hpcdist.layers.containers.plain import RUN_FOLDER, args
+from hpcdist.layers.containers.pyxis import PYXIS, Enroot, beginning_with_a_folder, names
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.conditions import ConditionalText, text_of
-from hpcdist.site.dialects.container import Runtime
+from hpcdist.site.settings import Runtime
 from hpcdist.words import in_double_quotes, quote
 
 _DRIVER: Final = "NVIDIA_VISIBLE_DEVICES"

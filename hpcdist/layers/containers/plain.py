@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from hpcdist.plan.model import Container, Environment, JobSpec
-from hpcdist.plan.values import Word
-from hpcdist.site.dialects.container import Runtime
+from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.values import Origin, Word
+from hpcdist.site.conditions import applying
+from hpcdist.site.settings import Runtime
+
+# --- The words that a site file gives its container runtime, and the programs inside
+
+
+def args(job: JobSpec, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``args``, and ``gpu_args`` where the job has GPUs."""
+    for key, texts in (("args", runtime.args), ("gpu_args", runtime.gpu_args if job.gpus.library else ())):
+        for text, notes in applying(texts, job.facts):
+            yield Word(
+                text=text, origin=Origin("site", job.identity.site, f"{_section(job)}.{key}", notes=notes)
+            )
+
+
+def variables(job: PreparedJob, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``NAME=VALUE`` of ``env``, but for what the experiment or its framework sets."""
+    given = {variable.name for variable in job.environment.variables if variable.origin.kind != "site"}
+    for name, value in runtime.env.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if name not in given:
+            yield Word(
+                text=f"{name}={text}", origin=Origin("site", job.identity.site, f"{_section(job)}.env.{name}")
+            )
+
+
+RUN_FOLDER: Final = "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"
+"""The mount of the run directory, which a script that is submitted by hand may not have."""
+
+
+def mounted(option: str, bind: Word) -> Word:
+    """Return the option that mounts a folder; there may be no run directory."""
+    text = f'{option}"{bind.text}"'
+    return Word.raw(f"${{HPCDIST_RUN_DIR:+{text}}}" if bind.text == RUN_FOLDER else text, bind.origin)
+
+
+def options(job: PreparedJob, container: Container, runtime: Runtime) -> Iterator[Word]:
+    """Yield ``--env=NAME=VALUE`` for them where the runtime itself starts the image's entrypoint."""
+    for word in variables(job, runtime) if container.entrypoint else ():
+        yield Word(text=f"--env={word.text}", origin=word.origin)
+
+
+def _section(job: JobSpec) -> str:
+    return job.container.key if job.container else "container"
+
+
+# --- Plain
 
 
 class Plain:

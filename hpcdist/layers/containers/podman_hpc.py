@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.image import Image, refused
-from hpcdist.layers.containers.plain import Plain
-from hpcdist.layers.containers.site_words import args, mounted, options
+from hpcdist.layers.containers.plain import Plain, args, mounted, options
 from hpcdist.plan.model import Container, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
-from hpcdist.site.dialects.container import Runtime
+from hpcdist.plan.values import Origin, Word
+from hpcdist.site.settings import Runtime
 
 _ORIGIN: Final = Origin("container", "podman-hpc")
 _FAMILIES: Final = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD", "POLYAXON")

@@ -16,13 +16,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hpcdist.experiment.image import read
-from hpcdist.layers.containers.enroot import Enroot
-from hpcdist.layers.containers.site_words import RUN_FOLDER, args
+from hpcdist.experiment.image import Image, read, refused
+from hpcdist.layers.containers.plain import RUN_FOLDER, args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
-from hpcdist.site.dialects.container import Runtime
+from hpcdist.plan.values import Origin, Variable, Word
+from hpcdist.site.settings import Runtime
+
+# --- Enroot: the names that it has for images, for the runtimes on top of it
+
+
+class Enroot:
+    """A runtime whose images enroot fetches: those of registries, and files in its own format."""
+
+    name = "enroot"
+    program = ""
+    launchers: frozenset[str] = frozenset({"srun"})
+
+    def image(self, image: Image) -> str:
+        """Return the image as enroot names it: ``REGISTRY#NAME``; a file begins with ``.`` or ``/``.
+
+        Raises:
+            PlanError: for another format, or a digest, which enroot's names have no place for.
+        """
+        if image.form == "file" and image.text.endswith((".sqsh", ".squashfs")):
+            return beginning_with_a_folder(image.text)
+        if image.form != "registry":
+            hint = "write a registry's image, or a file that `enroot import -o x.sqsh docker://...` made"
+            raise refused(image, self.name, hint)
+        if "@" in image.text:
+            raise refused(image, self.name, "write its tag (NAME:TAG)")
+        return image.text.replace("/", "#", 1) if image.host else image.text
+
+
+def beginning_with_a_folder(path: str) -> str:
+    """Return a path that no name of an image can be taken for."""
+    return path if path.startswith((".", "/")) else f"./{path}"
+
+
+# --- Pyxis
 
 _ORIGIN: Final = Origin("container", "pyxis")
 

@@ -13,8 +13,7 @@ from hpcdist.errors import Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.pytorch import TorchLibrary
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import GPUS, HEAD_ADDRESS, PORT, RANK, SIZE, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = Origin("framework", "jax")

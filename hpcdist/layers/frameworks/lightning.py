@@ -16,9 +16,8 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import filled
 from hpcdist.layers.frameworks.pytorch import TorchLibrary, environment
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import GPUS, JOB_ID, LOCAL_SIZE, NODE, NODES, RANK, SIZE, Template, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = Origin("framework", "lightning")

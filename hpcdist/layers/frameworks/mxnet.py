@@ -13,9 +13,8 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, one_process
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import ADDRESS, HEAD_ADDRESS, INDEX, PORT, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 _ORIGIN = Origin("framework", "mxnet")

@@ -9,9 +9,8 @@ from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import Template
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import Site
 
 

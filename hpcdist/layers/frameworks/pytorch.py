@@ -18,7 +18,6 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import (
     ADDRESS,
     HEAD_ADDRESS,
@@ -34,7 +33,7 @@ from hpcdist.plan.placeholders import (
     Template,
     template,
 )
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import Site
 
 # --- Options of torchrun that a site or an experiment adds

@@ -18,9 +18,8 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, template
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Memory
 

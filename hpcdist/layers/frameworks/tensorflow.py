@@ -15,9 +15,8 @@ from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 

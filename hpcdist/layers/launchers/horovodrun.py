@@ -10,8 +10,7 @@ from typing import Final
 from hpcdist.layers.launchers.mpirun import MPIRUN
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _GLOO: Final = RankVariables(rank="HOROVOD_RANK", size="HOROVOD_SIZE", local_rank="HOROVOD_LOCAL_RANK")

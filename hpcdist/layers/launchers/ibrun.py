@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.layers.launchers.plain import Plain
+from hpcdist.layers.launchers.plain import Plain, tasks_on_each_node
 from hpcdist.plan.model import PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN: Final = Origin("launcher", "ibrun")

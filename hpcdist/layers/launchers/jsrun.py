@@ -19,9 +19,8 @@ from typing import NamedTuple
 from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Row
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN = Origin("launcher", "jsrun")

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers.plain import Plain
 from hpcdist.plan.model import PreparedJob, RemoteShell
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import LauncherOptions, RankVariables
 
 _ORIGIN = Origin("launcher", "mpirun")

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of, with_reports
-from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.layers.launchers.plain import Plain
+from hpcdist.layers.launchers.plain import Plain, cpus_of_tasks, origin_of, tasks_on_each_node, with_reports
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.affinity import format_cpu_list
 from hpcdist.site.model import LauncherOptions, RankVariables
 

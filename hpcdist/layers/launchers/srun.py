@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem, warning
-from hpcdist.layers.launchers.binding import cpus_of_tasks, origin_of, with_reports
-from hpcdist.layers.launchers.plain import Plain
+from hpcdist.layers.launchers.plain import Plain, cpus_of_tasks, origin_of, with_reports
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.affinity import cpu_mask
 from hpcdist.site.model import LauncherOptions, RankVariables
 

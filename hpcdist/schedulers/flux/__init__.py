@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers import base, installations
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, Times, plain_id
 from hpcdist.schedulers.inside import line_of
@@ -19,8 +19,7 @@ from hpcdist.schedulers.job import Job, JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.origin import Origin
-    from hpcdist.plan.values import Directive
+    from hpcdist.plan.values import Directive, Origin
     from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
 
@@ -123,16 +122,14 @@ class Flux(Scheduler):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; only an answer that is nothing else is read."""
         if completed.missing:
-            raise SchedulerError(answers.missing("flux"))
+            raise SchedulerError(base.missing("flux"))
         job_id = plain_id(completed.stdout.strip())
         if completed.ok and job_id:
             return job_id
         message = completed.stderr.strip() or completed.stdout.strip()
         if completed.stdout.strip() or not _is_refusal(completed):
-            raise SubmissionUnknown(
-                f"flux batch did not say whether the job exists: {answers.why(completed)}"
-            )
-        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=answers.hint(message, _HINTS)))
+            raise SubmissionUnknown(f"flux batch did not say whether the job exists: {base.why(completed)}")
+        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=base.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""
@@ -167,7 +164,7 @@ class Flux(Scheduler):
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
-        from hpcdist.schedulers.shells import options  # where somebody wants one
+        from hpcdist.schedulers.inside import options
 
         token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
         words = ("flux", "alloc", token, *options(request.directives))

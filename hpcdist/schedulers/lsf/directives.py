@@ -14,9 +14,8 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.batch_specs import ArraySpec, AwaitedJob, Dependency, SignalSpec, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     Pair,

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import DirectiveSyntax, Pair, forbidden_directives, further_directives
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site

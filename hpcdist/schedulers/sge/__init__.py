@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET  # a parser of the standard library, on 
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
+from hpcdist.schedulers import base, installations
 from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
@@ -21,8 +21,7 @@ from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.origin import Origin
-    from hpcdist.plan.values import Directive
+    from hpcdist.plan.values import Directive, Origin
     from hpcdist.schedulers.base import Accounting, ShellRequest
     from hpcdist.site.model import Site
 
@@ -474,15 +473,15 @@ class GridEngine(Scheduler):
         Only an answer that is nothing else is read: in others a number may be anything.
         """
         if completed.missing:
-            raise SchedulerError(answers.missing("qsub"))
+            raise SchedulerError(base.missing("qsub"))
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         if completed.ok and (answer := next(filter(None, found), None)):
             return answer[1]
         message = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {base.why(completed)}")
         raise SchedulerError(
-            Problem(f"Grid Engine refused the job: {message}", hint=answers.hint(message, _HINTS))
+            Problem(f"Grid Engine refused the job: {message}", hint=base.hint(message, _HINTS))
         )
 
     def find(self) -> Iterator[Command]:
@@ -515,7 +514,7 @@ class GridEngine(Scheduler):
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
-        from hpcdist.schedulers.shells import options  # where somebody wants one
+        from hpcdist.schedulers.inside import options
 
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")

@@ -15,9 +15,8 @@ from typing import Final
 from hpcdist.errors import PlanError, Problem, warning
 from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Group
-from hpcdist.plan.values import Directive
+from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     Pair,
@@ -25,8 +24,8 @@ from hpcdist.schedulers.directives import (
     forbidden_directives,
     further_directives,
     is_requested_by_user,
+    names_nodes,
 )
-from hpcdist.schedulers.exclusion import names_nodes
 from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 

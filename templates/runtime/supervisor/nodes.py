@@ -14,7 +14,7 @@ _MOST = 8
 def suspects(events: Iterable[Event], now: float) -> List[str]:
     """Return the nodes that a run's own events make suspect, the most suspect first, and eight at most.
 
-    The law is that of `hpcdist.nodes.suspicion`, by which a blame is a failure.
+    The law is that of `hpcdist.nodes.ledger`, by which a blame is a failure.
     """
     found: Dict[str, float] = {}
     losses: Dict[str, int] = {}

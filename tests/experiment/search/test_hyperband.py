@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.experiment.search.hyperband import brackets
+from hpcdist.experiment.search.adaptive import brackets
 
 BRACKETS: list[tuple[float, float, list[list[tuple[int, float]]]]] = [
     (

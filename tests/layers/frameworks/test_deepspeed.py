@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.tasks import told

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
-from hpcdist.layers.frameworks.horovod import HOROVOD
-from hpcdist.layers.frameworks.horovod_section import KNOBS
+from hpcdist.layers.frameworks.horovod import HOROVOD, KNOBS
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, planned
 from tests.tasks import told

@@ -3,9 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, PORT, RANK, SIZE, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.tasks import DEVICES, told

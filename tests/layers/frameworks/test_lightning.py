@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, JOB_ID, PORT, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, warnings_of, words
 from tests.sites import site_named

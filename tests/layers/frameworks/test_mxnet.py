@@ -3,9 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcdist.plan import placeholders
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placeholders import HEAD_ADDRESS, template
-from hpcdist.plan.values import Variable
+from hpcdist.plan.values import Origin, Variable
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.sites import site

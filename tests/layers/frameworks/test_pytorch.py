@@ -10,8 +10,7 @@ import pytest
 from hpcdist.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Torchrun
 from tests.experiments import environment, experiment, resources

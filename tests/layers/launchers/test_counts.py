@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.layers.launchers.counts import tasks_on_each_node
-from hpcdist.plan.origin import DEFAULT
+from hpcdist.layers.launchers.plain import tasks_on_each_node
+from hpcdist.plan.values import DEFAULT
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place
 from hpcdist.planner.pools import Need

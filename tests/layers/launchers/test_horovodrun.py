@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from hpcdist.layers.launchers.mpirun import MPIRUN
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words

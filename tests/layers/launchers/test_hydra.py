@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words
 from tests.sites import site

@@ -9,9 +9,8 @@ import pytest
 
 from hpcdist.errors import PlanError
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import Origin
 from hpcdist.plan.placement import Task
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.model import LauncherOptions, RankVariables
 from hpcdist.site.problems import problems_of

@@ -14,9 +14,8 @@ from hpcdist.cli.experiment.plan import records
 from hpcdist.errors import PlanError
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
-from hpcdist.plan.origin import DEFAULT
 from hpcdist.plan.placement import Placement
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import DEFAULT, Word
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import by_node, place
 from hpcdist.planner.pools import Need

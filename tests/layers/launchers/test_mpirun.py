@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.origin import Origin
+from hpcdist.plan.values import Origin
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, WRAPPED, planned, words

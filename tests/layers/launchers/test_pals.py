@@ -5,8 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.origin import Origin
-from hpcdist.plan.values import Word
+from hpcdist.plan.values import Origin, Word
 from tests.experiments import environment, resources
 from tests.plans import TESTBED, WRAPPED, planned
 from tests.sites import shipped_site, site
