@@ -12,7 +12,7 @@ from hpcdist.cli.messages import print_problems
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import Place, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.host import resources, xdg
+from hpcdist.host import ownership, resources
 from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Here, Machine
 from hpcdist.loading.planning import (
@@ -155,7 +155,7 @@ def runs_here() -> Path:
     Raises:
         ConfigError: as there.
     """
-    return xdg.expanded(os.environ.get("HPCDIST_RUNS_DIR") or "runs").absolute()
+    return ownership.expanded(os.environ.get("HPCDIST_RUNS_DIR") or "runs").absolute()
 
 
 def machine_of(

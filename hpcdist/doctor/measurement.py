@@ -12,7 +12,7 @@ from hpcdist import __version__
 from hpcdist.doctor import pairing
 from hpcdist.doctor.finding import Finding, Status
 from hpcdist.doctor.pairing import Pair
-from hpcdist.site.measured import Measured
+from hpcdist.site.published import Measured
 
 SLOW: Final = 0.75
 """Less than this share of what was measured before is a warning."""

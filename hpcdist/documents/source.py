@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
-from hpcdist.documents import scalars
+from hpcdist.documents import tree
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.documents.yaml_errors import explain, split_at_comma, template_at
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
@@ -175,12 +175,12 @@ class Composer:
     def _scalar(self, event: Any) -> Node:
         place = self._place(event)
         text = _joined_surrogates(event.value)
-        value: scalars.Plain = text
+        value: tree.Plain = text
         try:
             if event.tag is not None:
-                value = scalars.resolve_as(text, self._tag(event, ("str", "int", "float", "bool", "null")))
+                value = tree.resolve_as(text, self._tag(event, ("str", "int", "float", "bool", "null")))
             elif event.implicit[0]:
-                value = scalars.resolve(text)
+                value = tree.resolve(text)
         except ValueError as error:
             self._add_problem(place, str(error))
         if _UNPASSABLE.search(text):
@@ -421,7 +421,7 @@ def read_value(text: str, place: Place) -> object:
         text.encode()
         begin = text.lstrip()
         is_yaml = begin[:1] in ("[", "{", '"', "'") and not begin.startswith(("{{", "{%"))
-        return _at(_only_value("value: " + text, place.file), place) if is_yaml else scalars.resolve(text)
+        return _at(_only_value("value: " + text, place.file), place) if is_yaml else tree.resolve(text)
     except ConfigError as error:
         problems = (Problem(item.message, hint=item.hint, place=place) for item in error.problems)
         raise ConfigError(*problems) from None

@@ -10,7 +10,6 @@ log_files    the job's own log files
 restart    after which ends the program is started again
 repository    the repository that a job's code is cloned from
 problems remarks    errors, keys without effect, and arguments that YAML reads as comments
-misplaced    keys outside their section
 search    searches over params, and their trials
 launch    commands that start processes themselves
 writing    an experiment as YAML

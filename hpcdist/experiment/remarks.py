@@ -6,11 +6,58 @@ The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import cache, reduce
+from typing import Any, Final
 
+from hpcdist.documents import fields
 from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.documents.tree import value_at
+from hpcdist.errors import ALL_KNOWN, Key, Path, Problem, dotted
 from hpcdist.experiment.model import Build, Environment, Experiment, Logging, ReplicaEntry
+
+# --- Keys that are written outside their section, as where a file lost its indentation
+
+_UNMISTAKABLE: Final = ((), ("run",), ("build",), ("batch",), ("environment",))
+"""Sections whose keys mean the same everywhere; `seed` or `name` of an inner one may be meant otherwise."""
+
+_sections = cache(lambda: fields.sections_of(Experiment))
+
+
+def is_below(section: str, key: str) -> bool:
+    """Whether an experiment has this key in a section of this name at its top."""
+    return _sections().get(key, ())[:1] == (section,)
+
+
+def section_for(key: str, value: object) -> Path | None:
+    """Return the section of an experiment that takes this key with this value, None if no section does.
+
+    That of the keys at the top of the file is empty.
+    """
+    section = () if key in fields.key_names(Experiment) else _sections().get(key)
+    if section is None or value is None:
+        return None
+    nested: dict[str, Any] = reduce(lambda below, step: {str(step): below}, reversed(section), {key: value})
+    _, problems = fields.build(Experiment, {"run": {"cmd": "true"}} | nested)
+    whole = (*section, key)
+    return None if any(problem.path[: len(whole)] == whole for problem in problems) else section
+
+
+def with_section(problem: Problem, data: Mapping[str, Any]) -> Problem:
+    """Return the problem of an unknown key with where it belongs, if that is clear and no key here is close.
+
+    ``data``: that of the file, in which the key stands.
+    """
+    key = problem.path[-1] if problem.path else None
+    if not isinstance(key, Key) or not problem.hint.startswith(ALL_KNOWN):
+        return problem
+    section = section_for(key, value_at(data, problem.path))
+    if section not in _UNMISTAKABLE:
+        return problem
+    home = f"`{dotted((*section, key))}`" if section else f"`{key}` at the top of the file"
+    return problem._replace(hint=f"write {home}")
+
+
+# --- Remarks
 
 _SCHEDULING: Final = (
     "is for Kubernetes and has no effect on a batch machine",
@@ -87,7 +134,7 @@ UNUSED: Final[Mapping[type[Model], Mapping[str, tuple[str, str]]]] = {
 
 def remarks(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning for every key that is set and has no effect."""
-    for path, section in _sections(experiment):
+    for path, section in _remarks_sections(experiment):
         for key, (message, hint) in UNUSED[type(section)].items():
             if getattr(section, key) and not (experiment.batch.code == "git" and key in _FETCHED):
                 yield Problem(f"{key!r} {message}", (*path, key), hint, "warning")
@@ -96,7 +143,7 @@ def remarks(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(message, ("backend",), "remove it", "warning")
 
 
-def _sections(experiment: Experiment) -> Iterator[tuple[Path, Model]]:
+def _remarks_sections(experiment: Experiment) -> Iterator[tuple[Path, Model]]:
     environment = experiment.environment
     yield (), experiment
     yield ("logging",), experiment.logging

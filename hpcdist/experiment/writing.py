@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from hpcdist.documents.fields import Model
-from hpcdist.documents.scalars import resolve
+from hpcdist.documents.tree import resolve
 from hpcdist.errors import Path
 from hpcdist.experiment.model import Experiment
 

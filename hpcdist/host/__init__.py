@@ -3,5 +3,5 @@
 command shell    a command and its result; the only module that starts processes
 untrusted ownership locks    files and folders that other users may write to; locks, and appended lines
 alarm    a bound in time
-xdg resources    the user's folders; shipped templates and site files
+resources    the user's folders; shipped templates and site files
 """

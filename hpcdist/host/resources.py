@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.host import ownership, untrusted
-from hpcdist.host.xdg import user_folder
+from hpcdist.host.ownership import user_folder
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

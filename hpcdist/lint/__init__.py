@@ -13,9 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hpcdist.lint.finding import Finding, LintContext, summarized, versions_of
-from hpcdist.lint.prefixes import PREFIXES, misspelt_prefix
-from hpcdist.lint.site_values import constant_site_values, site_values_of
+from hpcdist.lint.finding import (
+    PREFIXES,
+    Finding,
+    LintContext,
+    constant_site_values,
+    misspelt_prefix,
+    site_values_of,
+    summarized,
+    versions_of,
+)
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive, Origin, Variable, Word

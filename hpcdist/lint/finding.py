@@ -7,9 +7,38 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.documents.text_checks import MODULE_RESETS
+from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Origin, Variable, Word, joined
-from hpcdist.site.conditions import Library
-from hpcdist.site.fabric import Network
+from hpcdist.site.conditions import JobFacts, Library
+from hpcdist.site.fabric import Network, ResolvedSetting, resolve_settings
+from hpcdist.site.model import Site
+from hpcdist.spelling import closest
+
+# --- How the names begin that the lint knows, and beginnings that are most likely misspelt ones
+
+PREFIXES: Final = (
+    "NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_", "UCX_", "OMPI_MCA_", "PRTE_MCA_",
+    "PMIX_MCA_", "CCL_", "RDMAV_", "HOROVOD_",
+)  # fmt: skip
+"""The prefixes of the variables that the lint knows."""
+
+_MISSPELT: Final = ("NCCL_", "HOROVOD_")
+"""The others are short, or two words."""
+
+
+def misspelt_prefix(name: str) -> str | None:
+    """Return the prefix that the first word of a name misspells; None for a good one, and for another word.
+
+    One letter too few or too many; HCCL_ and MCCL_ are the prefixes of other libraries.
+    """
+    begin, underscore, _ = name.partition("_")
+    if not underscore or name.startswith(PREFIXES):
+        return None
+    near = [prefix for prefix in _MISSPELT if len(prefix) != len(begin) + 1]
+    return next((prefix for prefix in near if closest(begin, [prefix[:-1]], 1)), None)
+
+
+# --- A finding of the lint, and what variables are checked against
 
 Severity = Literal["note", "warning", "error"]
 
@@ -116,3 +145,41 @@ def versions_of(modules: Iterable[str]) -> dict[str, tuple[int, ...]]:
             loaded.append(module)
     found = (_MODULE.match(module) for module in loaded)
     return {match[1].lower(): tuple(map(int, match[2].split("."))) for match in found if match}
+
+
+# --- The values that a site file sets for a job, and the values of users that differ from them
+
+
+def site_values_of(site: Site, job: JobFacts) -> dict[str, SiteValue]:
+    """Return the values that the site always sets: none that depends on a file being there."""
+    items = (item for item in resolve_settings(site.fabric, job) if item.found is None and item.links is None)
+    return {item.name: _site_value(item, site) for item in items}
+
+
+def constant_site_values(site: Site, jobs: Iterable[JobFacts]) -> dict[str, SiteValue]:
+    """Return the values that the site sets equally for all these jobs."""
+    first, *others = (site_values_of(site, job) for job in jobs)
+    return {name: item for name, item in first.items() if all(other.get(name) == item for other in others)}
+
+
+def _site_value(item: ResolvedSetting, site: Site) -> SiteValue:
+    why = site.fabric.known.get(item.name, item.why)
+    return SiteValue(text_of(item.value), site.name, why, _source(item.key, site))
+
+
+def _source(key: str, site: Site) -> str:
+    """Return the source of a key of the site file: that of its longest documented prefix."""
+    sources = {prefix: source.where for source in reversed(site.sources) for prefix in source.of}
+    fitting = [prefix for prefix in sources if f"{key}.".startswith(f"{prefix}.")]
+    return sources[max(fitting, key=len)] if fitting else f"site {site.name}: {key}"
+
+
+def differing_values(values: Mapping[str, Variable], context: LintContext) -> Iterator[Finding]:
+    """Yield the user's values that differ from the site's."""
+    for name, variable in values.items():
+        own = context.site_values.get(name)
+        if own is None or variable.origin.kind in ("site", "default"):
+            continue
+        if variable.value.strip().lower() != own.value.lower():
+            happens = f"site {own.site} sets it to {own.value}" + (f": {own.why}" if own.why else "")
+            yield finding_on(variable, happens, "remove it, unless you know better", own.source)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.lint import nccl_others, others
+from hpcdist.lint.finding import misspelt_prefix
 from hpcdist.lint.kinds import (
     ANY_INTEGER,
     BOOLEAN,
@@ -23,7 +24,6 @@ from hpcdist.lint.kinds import (
     OneOf,
     Shape,
 )
-from hpcdist.lint.prefixes import misspelt_prefix
 from hpcdist.spelling import closest
 
 # --- NCCL's documented variables of the section "Debugging": work-arounds, not for scripts that are kept

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.lint.finding import Finding, LintContext, finding_on
+from hpcdist.lint.finding import Finding, LintContext, differing_values, finding_on
 from hpcdist.lint.kinds import GUIDE, Entry, parts, read
 from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled, with_prefix
 from hpcdist.lint.nccl_others import MISTAKEN, OTHER_READERS, VENDORS
 from hpcdist.lint.others import CXI_SOURCE, MPI_SOURCE, OFI_SOURCE, SOURCE, UCX_SOURCE
-from hpcdist.lint.site_values import differing_values
 from hpcdist.plan.values import Variable, Word
 
 # --- Rules about combinations of variables, and of variables with scheduler and launcher options

@@ -16,12 +16,12 @@ from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean,
 from hpcdist.experiment import problems as experiment_problems
 from hpcdist.experiment import remarks
 from hpcdist.experiment.launch import problems as launch_problems
-from hpcdist.experiment.misplaced import with_section
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.remarks import with_section
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
-from hpcdist.plan.trials import TrialTexts
+from hpcdist.plan.model import TrialTexts
 from hpcdist.words import quote
 
 # --- Comments behind a command that were probably meant as its arguments

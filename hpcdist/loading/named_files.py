@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist import importers
-from hpcdist.documents import scalars, source
+from hpcdist.documents import source, tree
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host import untrusted
@@ -65,7 +65,7 @@ def _typed(column: Seq) -> Seq:
 
 def _number(cell: str) -> Any:
     try:
-        value = scalars.resolve(cell.strip())
+        value = tree.resolve(cell.strip())
     except ValueError:
         return None
     return value if isinstance(value, (int, float)) else None

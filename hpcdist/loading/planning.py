@@ -20,10 +20,9 @@ from hpcdist.loading import command_lines, load, machine, preferences, recogniti
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
-from hpcdist.plan.model import Plan
-from hpcdist.plan.trials import TrialTexts
+from hpcdist.plan.model import Plan, TrialTexts
 from hpcdist.plan.values import DEFAULT, Origin, Where
-from hpcdist.planner import script_advice
+from hpcdist.planner import node_launches
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site
 from hpcdist.words import slug
@@ -286,15 +285,15 @@ def _unknown_sites(
 
 def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
     """Yield warnings from the scripts in the folder of the experiment file that the command runs, or they."""
-    scripts = [*script_advice.scripts_of(plan.identity.command)] if file != "-" else []
+    scripts = [*node_launches.scripts_of(plan.identity.command)] if file != "-" else []
     for script in scripts:  # it grows
         try:
             with untrusted.open_regular((FilePath(file).parent / script).resolve()) as stream:
-                head = stream.read(script_advice.MOST).decode("utf-8", "replace")
+                head = stream.read(node_launches.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue
-        yield from map(warning, script_advice.advice(plan, script, head))
-        inner = script_advice.scripts_of(head) if not script.endswith(".py") else ()
+        yield from map(warning, node_launches.script_advice(plan, script, head))
+        inner = node_launches.scripts_of(head) if not script.endswith(".py") else ()
         new = dict.fromkeys(one for one in inner if one not in scripts)
         scripts += [*new][: max(0, 20 - len(scripts))]  # enough for any that people write
 

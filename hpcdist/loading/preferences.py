@@ -23,7 +23,7 @@ from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
 from hpcdist.errors import Path as Keys
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.problems import MOST_GPU_HOURS
-from hpcdist.host.xdg import user_folder
+from hpcdist.host.ownership import user_folder
 from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site

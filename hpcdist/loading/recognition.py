@@ -12,8 +12,8 @@ from hpcdist import importers
 from hpcdist.documents import fields, source
 from hpcdist.documents.tree import Document, Map
 from hpcdist.errors import ConfigError, Key, Place, Problem, comma_list, dotted
-from hpcdist.experiment.misplaced import is_below, section_for
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.remarks import is_below, section_for
 from hpcdist.importers import other_files, polyaxon
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.spelling import closest

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem, SchedulerError, located, span_text, warning
-from hpcdist.host import xdg
+from hpcdist.host import ownership
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.loading.preferences import Preferences
@@ -122,7 +122,7 @@ def read(runs_dir: Path, own: Preferences | None = None) -> Known:
     own = own or preferences.read(os.environ)
     shared = own.config.nodes_ledger
     with located(lambda problem: problem._replace(place=own.place("nodes_ledger"))):
-        file = xdg.expanded(shared) if shared else None
+        file = ownership.expanded(shared) if shared else None
     return known.read(runs_dir, file, time.time())
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from hpcdist.documents.fields import Model
 from hpcdist.plan.placement import Group, Placement, Shape, Task
-from hpcdist.site.affinity import format_cpu_list
+from hpcdist.site.nodes import format_cpu_list
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents.fields import Model
 from hpcdist.plan.values import DEFAULT, Origin
-from hpcdist.site.affinity import cpus_next_to
+from hpcdist.site.nodes import cpus_next_to
 
 
 class Task(Model, frozen=True, kw_only=True):

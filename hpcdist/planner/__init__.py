@@ -4,5 +4,5 @@ make_plan job_spec budget request restarts    the stages in their order
 pools gpus node_sizes placement feasibility    where tasks run
 alternatives selection    the choice among these places, and what would fit
 launcher_choice container_choice steps visibility    how tasks are started
-advice node_launches script_advice    warnings
+advice node_launches    warnings
 """

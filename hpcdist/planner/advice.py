@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean, warning
 from hpcdist.experiment.launch.bash_words import SimpleCommand, assignments, simple_commands, unquoted
-from hpcdist.experiment.launch.hosts import hosts_in
 from hpcdist.experiment.launch.line import MPI, UNSPECIFIED, UserLaunch
-from hpcdist.experiment.launch.options import Option
+from hpcdist.experiment.launch.options import Option, hosts_in
 from hpcdist.experiment.launch.problems import hostfile_option
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.node_counts import NodeCounts

@@ -14,9 +14,8 @@ from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
 from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.planner.node_sizes import Piece, ReplicaGroup, node_sizes, pieces
 from hpcdist.planner.pools import Pool
-from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Site
-from hpcdist.site.nodes import NodeType
+from hpcdist.site.nodes import NodeType, cpus_of_each_gpu
 
 
 def place(

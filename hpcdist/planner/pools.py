@@ -11,9 +11,8 @@ from hpcdist.documents.fields import Model
 from hpcdist.experiment.replica import Replica
 from hpcdist.plan.values import Origin
 from hpcdist.schedulers import schedulers
-from hpcdist.site.affinity import cpus_of_each_gpu
 from hpcdist.site.model import Site
-from hpcdist.site.nodes import NodeType, Partition, PerGpu
+from hpcdist.site.nodes import NodeType, Partition, PerGpu, cpus_of_each_gpu
 
 UNLIMITED = 1_000_000_000
 

@@ -13,7 +13,7 @@ from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.loading import preferences
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.loading.preferences import RemoteMachine
-from hpcdist.planner import script_advice
+from hpcdist.planner import node_launches
 from hpcdist.remotes import machines, sending
 from hpcdist.remotes.machines import Remote
 from hpcdist.remotes.runner import RemoteRunner
@@ -113,7 +113,7 @@ def check_code(made: Planned, target: Target) -> None:
     """
     if (made.experiment.batch.code or "here") != "here":
         return
-    scripts = script_advice.scripts_of(made.plan.identity.command)
+    scripts = node_launches.scripts_of(made.plan.identity.command)
     folders = (Path.cwd(), target.folder)
     if script := next((one for one in scripts if any((folder / one).is_file() for folder in folders)), ""):
         message = f"{script} is in this folder, which {target.name} does not have"

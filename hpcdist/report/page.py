@@ -22,7 +22,7 @@ from hpcdist.report.limits import Share
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, results, study, svg
+from hpcdist.scaling import plot, results, study
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.schedulers import hostlist
@@ -196,7 +196,7 @@ def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) ->
 
     def drawn(result: Result) -> Markup:
         drawing = plot.drawing(result._replace(metric=cut(result.metric)))
-        return Markup(svg.write(drawing) if drawing else "")  # noqa: S704 - it escapes texts
+        return Markup(plot.write_svg(drawing) if drawing else "")  # noqa: S704 - it escapes texts
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),

@@ -34,7 +34,7 @@ from msgspec import MsgspecError
 
 from hpcdist import words
 from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import ownership, untrusted, xdg
+from hpcdist.host import ownership, untrusted
 from hpcdist.host.ownership import Trust, trust_none
 from hpcdist.runs import events, record, stored_plan
 from hpcdist.runs.events import Event
@@ -224,7 +224,7 @@ class Run(NamedTuple):
 
 def choose(option: str | None, environment: Mapping[str, str]) -> Path:
     """Return the folder of ``--runs-dir``, else $HPCDIST_RUNS_DIR, else ``./runs``; raise as `expanded`."""
-    return xdg.expanded(option or environment.get("HPCDIST_RUNS_DIR") or "runs").absolute()
+    return ownership.expanded(option or environment.get("HPCDIST_RUNS_DIR") or "runs").absolute()
 
 
 def create(runs_dir: Path, name: str, *, above: int = 0, trusts: Trust = trust_none) -> RunDirectory:

@@ -5,5 +5,4 @@ study    which runs belong together, and which of them are missing
 measured results    what one run has measured; throughput, efficiency and cost of each size
 fits    laws of scalability, fitted to the throughput of several sizes
 plot    throughput by nodes, as marks on a sheet
-svg    a plot as SVG
 """

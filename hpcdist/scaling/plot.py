@@ -11,6 +11,7 @@ from functools import partial
 from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from xml.sax.saxutils import escape
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.scaling import fits
@@ -242,3 +243,39 @@ def _dashes(points: tuple[Point, ...]) -> Iterator[tuple[Point, Point]]:
                 start, end = ((x1 + (x2 - x1) * share, y1 + (y2 - y1) * share) for share in shares)
                 yield start, end
         begun += length
+
+
+# --- A plot as SVG, in the colour of the text around it
+
+
+def write_svg(drawing: Drawing) -> str:
+    """Return the plot; it has no scripts, and asks for no other file."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    lines = (
+        f'{head} font-family="sans-serif" font-size="13" fill="currentColor" stroke-width="1.5">',
+        f"<title>{escape(drawing.title)}</title>",
+        *map(_svg_mark, drawing.marks),
+        "</svg>\n",
+    )
+    return "\n".join(lines)
+
+
+def _svg_mark(mark: Mark) -> str:
+    if isinstance(mark, Line):
+        style = ' stroke-dasharray="6 4"' * mark.is_dashed + ' opacity="0.15"' * mark.is_faint
+        style = f'stroke="{mark.colour or "currentColor"}"{style}'
+        return _line(mark.points, style) if len(mark.points) == 2 else _svg_curve(mark.points, style)  # noqa: PLR2004
+    x, y = mark.at
+    if isinstance(mark, Dot):
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{mark.colour}"/>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{mark.anchor}">{escape(mark.text)}</text>'
+
+
+def _line(points: Sequence[Point], style: str) -> str:
+    (x1, y1), (x2, y2) = points
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
+
+
+def _svg_curve(points: Sequence[Point], style: str) -> str:
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{places}" fill="none" {style}/>'

@@ -13,9 +13,8 @@ from hpcdist.errors import Path
 from hpcdist.site.charges import Account, Balance, Charge
 from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
 from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
-from hpcdist.site.measured import Measured
 from hpcdist.site.nodes import Gpus, NodeType, Partition, Qos
-from hpcdist.site.published import Published
+from hpcdist.site.published import Measured, Published
 from hpcdist.site.settings import Lsf, Pbs, Runtime, Sge
 from hpcdist.units import Memory, Walltime
 

@@ -9,12 +9,11 @@ from typing import Final
 
 from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
-from hpcdist.site import charges, fabric, measured, published, settings
-from hpcdist.site.affinity import cpus_of_each_gpu, parse_cpu_list
+from hpcdist.site import charges, fabric, published, settings
 from hpcdist.site.charges import AccountRule
 from hpcdist.site.conditions import ConditionalText, text_of
 from hpcdist.site.model import Site
-from hpcdist.site.nodes import NodeType, Partition
+from hpcdist.site.nodes import NodeType, Partition, cpus_of_each_gpu, parse_cpu_list
 
 _SUFFIX: Final = re.compile(r"[A-Za-z0-9._-]*")
 
@@ -39,7 +38,7 @@ def problems_of(site: Site) -> Iterator[Problem]:
     yield from _condition_problems(site)
     yield from fabric.problems_of(site.fabric)
     yield from published.problems_of(site.published, site.unpublished)
-    yield from measured.problems_of(site.measured)
+    yield from published.measured_problems(site.measured)
     for base, runtime in site.containers():
         yield from settings.problems_of(runtime, base)
     yield from _charge_problems(site)

@@ -10,7 +10,7 @@ from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.measurement import Measurement
 from hpcdist.doctor.pairing import Pair
 from hpcdist.errors import ConfigError
-from hpcdist.site.measured import Measured
+from hpcdist.site.published import Measured
 
 NODES = ("n1", "n2", "n3", "n4")
 REPORT = "report it to the centre with these numbers, and run without it until then"

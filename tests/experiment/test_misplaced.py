@@ -6,8 +6,8 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.errors import Key, Problem
-from hpcdist.experiment.misplaced import section_for, with_section
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.remarks import section_for, with_section
 from tests.wording import Wording
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.plan.values import DEFAULT, Directive
+from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, RESERVED, SHORT
-from hpcdist.schedulers.header import directive_text
 from hpcdist.schedulers.node_requests import node_requests
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources

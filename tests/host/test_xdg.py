@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.host import resources
-from hpcdist.host.xdg import expanded, user_folder
+from hpcdist.host.ownership import expanded, user_folder
 from hpcdist.loading import preferences
 from tests.cli.conftest import Result, run_real
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.lint import LintContext, constant_site_values, findings
-from hpcdist.lint.finding import SiteValue
-from hpcdist.lint.site_values import site_values_of
+from hpcdist.lint.finding import SiteValue, site_values_of
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import JobFacts
 from tests.sites import shipped_site

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.planner.script_advice import advice, scripts_of
+from hpcdist.planner.node_launches import script_advice, scripts_of
 from tests.experiments import environment, resources
 from tests.plans import planned
 from tests.wording import Wording
@@ -20,7 +20,7 @@ CONNECTED = 'torchrun --nnodes=8 --node_rank="$HPCDIST_RANK" --rdzv_endpoint="$H
 
 def said(text: str, workers: int = 1, **data: Any) -> list[str]:
     plan = planned(**data, environment=environment(workers, each=resources(cpu=4, gpu=4)))
-    return list(advice(plan, "t.py", text))
+    return list(script_advice(plan, "t.py", text))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_one_process_with_several_gpus(wording: Wording) -> None:
 
 def test_a_shell_script_that_launches(wording: Wording) -> None:
     plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=4, gpu=4)))
-    wording(advice(plan, "run.sh", "set -e\nmpirun -np 8 python t.py\n"))
+    wording(script_advice(plan, "run.sh", "set -e\nmpirun -np 8 python t.py\n"))
     for text in (CONNECTED, "python t.py", "# mpirun x", "torchrun $ARGS t.py"):
-        assert list(advice(plan, "run.sh", text)) == []
+        assert list(script_advice(plan, "run.sh", text)) == []
     alone = planned(environment=environment(each=resources(cpu=4)))
-    assert list(advice(alone, "run.sh", "mpirun -np 4 python t.py")) == []
+    assert list(script_advice(alone, "run.sh", "mpirun -np 4 python t.py")) == []
 
 
 ALONE = (
@@ -122,12 +122,12 @@ def test_a_shell_script_in_which_each_task_trains_alone(text: str, data: dict[st
     plan = planned(
         **data, run={"cmd": "bash run.sh"}, environment=environment(1, each=resources(cpu=4, gpu=4))
     )
-    assert len(list(advice(plan, "run.sh", text))) == 1
+    assert len(list(script_advice(plan, "run.sh", text))) == 1
 
 
 def test_what_a_script_that_trains_alone_should_say(wording: Wording) -> None:
     plan = planned(framework="mpi", environment=environment(1, each=resources(cpu=4, gpu=4)))
-    wording([*advice(plan, "run.sh", ALONE[0]), *advice(plan, "run.sh", ALONE[5])])
+    wording([*script_advice(plan, "run.sh", ALONE[0]), *script_advice(plan, "run.sh", ALONE[5])])
 
 
 def test_a_shell_script_with_a_launch_under_torchrun(wording: Wording) -> None:
@@ -137,7 +137,7 @@ def test_a_shell_script_with_a_launch_under_torchrun(wording: Wording) -> None:
         "run": {"cmd": "bash run.sh"},
     }
     plan = planned(**data, environment=environment(1, each=resources(cpu=4, gpu=4)))
-    wording([*advice(plan, "run.sh", CONNECTED), *advice(plan, "run.sh", "mpirun python t.py")])
+    wording([*script_advice(plan, "run.sh", CONNECTED), *script_advice(plan, "run.sh", "mpirun python t.py")])
 
 
 TRAINS = (

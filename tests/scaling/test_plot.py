@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from hpcdist.scaling import plot, results, svg
+from hpcdist.scaling import plot, results
 from hpcdist.scaling.plot import Dot, Drawing, Line, Text
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Member
@@ -28,7 +28,7 @@ def marks(result: Result) -> Drawing:
 
 
 def drawn(result: Result) -> ET.Element:
-    return ET.fromstring(svg.write(marks(result)))  # noqa: S314 - our own
+    return ET.fromstring(plot.write_svg(marks(result)))  # noqa: S314 - our own
 
 
 def image(*shown: plot.Mark) -> Image.Image:

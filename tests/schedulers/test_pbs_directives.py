@@ -11,7 +11,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.planner.make_plan import make_plan
-from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.directives import HEADER, array, dependency, mail_points
 from hpcdist.site.model import Site

@@ -16,7 +16,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
-from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.sge import SGE, Qacct, Qstat, state
 from hpcdist.schedulers.sge.directives import HEADER

@@ -12,7 +12,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.schedulers.base import Submission
-from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.schedulers.slurm.directives import HEADER

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.site.affinity import cpu_mask, cpus_next_to, cpus_of_each_gpu, format_cpu_list, parse_cpu_list
+from hpcdist.site.nodes import cpu_mask, cpus_next_to, cpus_of_each_gpu, format_cpu_list, parse_cpu_list
 
 LUMI = ("49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47")
 LUMI_MASKS = [

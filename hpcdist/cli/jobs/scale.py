@@ -23,7 +23,7 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import states
 from hpcdist.runs.rundir import Run
-from hpcdist.scaling import plot, results, sizes, study, svg
+from hpcdist.scaling import plot, results, sizes, study
 from hpcdist.scaling.fits import Fit
 from hpcdist.scaling.measured import Measured
 from hpcdist.scaling.results import Result, Size
@@ -200,7 +200,7 @@ def write(file: Path, result: Result) -> None:
     """
     drawing = plot.drawing(result)
     if drawing:
-        write_file(file, plot.write(drawing) if _is_png(file) else svg.write(drawing).encode())
+        write_file(file, plot.write(drawing) if _is_png(file) else plot.write_svg(drawing).encode())
         note(f"{file} shows it{'' if _is_png(file) else '; open it in a browser'}")
     else:
         note(f"{file} is not written: nothing was measured yet")

@@ -12,7 +12,7 @@ from hpcdist.doctor.finding import Finding
 from hpcdist.doctor.measurement import Measurement
 from hpcdist.host import resources
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.site.measured import Measured
+from hpcdist.site.published import Measured
 
 KINDS: Final = ("mpi", "torch")
 _LAUNCH: Final = "\n# Start the tasks.\n"  # templates/job/launch.sh.j2: what is behind it starts them

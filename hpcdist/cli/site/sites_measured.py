@@ -19,8 +19,8 @@ from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import ownership, resources, untrusted
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.site.measured import Measured, problems_of
 from hpcdist.site.model import Site
+from hpcdist.site.published import Measured, measured_problems
 
 _DOCTOR: Final = "doctor"
 """The name of the job, in templates/doctor.yml."""
@@ -40,7 +40,7 @@ def write(name: str, site_path: tuple[str, ...], runs_dir: Path) -> str:
     text = source.read_text(file)
     site = _site(source.parse(text, str(file)))
     run, found = _last(runs_dir, site.name)
-    if problems := [*problems_of(found)]:
+    if problems := [*measured_problems(found)]:
         raise ConfigError(
             *(one._replace(message=f"{run} measured: {one.message}", hint="") for one in problems)
         )

@@ -18,16 +18,16 @@ from hpcdist.experiment.launch.bash_words import (
     known_values,
     unquoted,
 )
-from hpcdist.experiment.launch.hosts import (
+from hpcdist.experiment.launch.line import UserLaunch, launches_of
+from hpcdist.experiment.launch.options import (
     FOREIGN_HOSTFILES,
     HOSTFILE,
+    Option,
     foreign_hostfiles,
     hosts_in,
     is_foreign,
     with_hostfile,
 )
-from hpcdist.experiment.launch.line import UserLaunch, launches_of
-from hpcdist.experiment.launch.options import Option
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import Run
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from hpcdist.documents import scalars
+from hpcdist.documents import tree
 from hpcdist.errors import did_you_mean
 from hpcdist.experiment.search.model import Numbers, Space
 
@@ -129,7 +129,7 @@ def _amounts(kind: str, given: Numbers) -> _Amounts:
 
 
 def _number(text: str) -> float:
-    value = scalars.resolve(text.strip())
+    value = tree.resolve(text.strip())
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{text!r} is not a number")  # noqa: TRY004 - of a text in a file
     return value

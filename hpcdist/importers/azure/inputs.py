@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents import scalars
+from hpcdist.documents import tree
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
@@ -267,7 +267,7 @@ def _is_reference(value: object) -> bool:
 def _scalar(text: str) -> object:
     """Return the YAML value of a word; the word itself, if it is a number with too many digits."""
     try:
-        return scalars.resolve(text)
+        return tree.resolve(text)
     except ValueError:
         return text
 

@@ -22,17 +22,15 @@ from hpcdist.importers.kubeflow.roles import (
     Part,
     Role,
     in_folder,
-    put_command,
-    put_variables,
-    refuse_pod_names,
-    whole,
-)
-from hpcdist.importers.kubeflow.training import (
     one_pod,
     only_one,
     parts_of,
+    put_command,
     put_replicas,
+    put_variables,
+    refuse_pod_names,
     replicas_of,
+    whole,
     with_master,
     worker_first,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from hpcdist.documents import scalars
+from hpcdist.documents import tree
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.experiment.search.adaptive import brackets, is_possible
@@ -199,7 +199,7 @@ def number(read: Reading, path: Path, *, needed: bool = False) -> float | None:
         if needed:
             read.refuse(*path[:-1], why=f"{path[-1]!r} is missing", hint=_NUMBER)
         return None
-    value = scalars.resolve(str(text).strip())
+    value = tree.resolve(str(text).strip())
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         read.refuse(*path, why=f"{text!r} is not a number", hint=_NUMBER)
         return None

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from hpcdist.documents import fields
 from hpcdist.errors import Problem, did_you_mean, dotted
 from hpcdist.experiment import own_commands
-from hpcdist.experiment.misplaced import section_for
 from hpcdist.experiment.model import Experiment, Replicas
+from hpcdist.experiment.remarks import section_for
 from hpcdist.experiment.replica import Replica, blocks
 from hpcdist.layers.frameworks.plain import PLAIN
 from hpcdist.layers.protocols import Framework

@@ -14,8 +14,8 @@ from typing import Final
 from hpcdist.layers.launchers.plain import Plain, cpus_of_tasks, origin_of, tasks_on_each_node, with_reports
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Word
-from hpcdist.site.affinity import format_cpu_list
 from hpcdist.site.model import LauncherOptions, RankVariables
+from hpcdist.site.nodes import format_cpu_list
 
 _ORIGIN: Final = Origin("launcher", "pals")
 

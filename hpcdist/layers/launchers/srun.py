@@ -16,8 +16,8 @@ from hpcdist.layers.launchers.plain import Plain, cpus_of_tasks, origin_of, with
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Origin, Word
-from hpcdist.site.affinity import cpu_mask
 from hpcdist.site.model import LauncherOptions, RankVariables
+from hpcdist.site.nodes import cpu_mask
 
 _ORIGIN = Origin("launcher", "srun")
 

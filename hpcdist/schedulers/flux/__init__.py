@@ -100,8 +100,8 @@ class Flux(Scheduler):
 
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield the ``#flux:`` lines with their origins."""
+        from hpcdist.schedulers.directives import header
         from hpcdist.schedulers.flux.directives import HEADER
-        from hpcdist.schedulers.header import header
 
         return header(HEADER, plan, run_dir)
 

@@ -18,13 +18,14 @@ from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
+    HeaderSyntax,
     embedded_directives,
+    escaped,
     forbidden_directives,
     further_directives,
     options,
 )
 from hpcdist.schedulers.flux.queries import plain_id
-from hpcdist.schedulers.header import HeaderSyntax, escaped
 from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]

@@ -347,7 +347,7 @@ class Lsf(Scheduler):
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.directives import header
         from hpcdist.schedulers.lsf.directives import HEADER
 
         by_stdin = plan.request.lsf.submit == "stdin"

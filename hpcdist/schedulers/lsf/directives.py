@@ -18,12 +18,12 @@ from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
+    HeaderSyntax,
     Pair,
     embedded_directives,
     forbidden_directives,
     further_directives,
 )
-from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 
 # --- Arrays, dependencies, signals, mail and time as bsub writes them

@@ -498,7 +498,7 @@ class Pbs(Scheduler):
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.directives import header
         from hpcdist.schedulers.pbs.directives import HEADER
 
         return header(HEADER, plan, run_dir)

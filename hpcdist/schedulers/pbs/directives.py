@@ -15,8 +15,13 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Directive, Origin
-from hpcdist.schedulers.directives import DirectiveSyntax, Pair, forbidden_directives, further_directives
-from hpcdist.schedulers.header import HeaderSyntax
+from hpcdist.schedulers.directives import (
+    DirectiveSyntax,
+    HeaderSyntax,
+    Pair,
+    forbidden_directives,
+    further_directives,
+)
 from hpcdist.site.model import Site
 
 # --- What qsub takes behind its options, and what it takes in silence and reads as something else

@@ -444,7 +444,7 @@ class GridEngine(Scheduler):
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.directives import header
         from hpcdist.schedulers.sge.directives import HEADER
 
         return header(HEADER, plan, run_dir)

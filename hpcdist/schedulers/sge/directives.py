@@ -19,6 +19,7 @@ from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
+    HeaderSyntax,
     Pair,
     embedded_directives,
     forbidden_directives,
@@ -26,7 +27,6 @@ from hpcdist.schedulers.directives import (
     is_requested_by_user,
     names_nodes,
 )
-from hpcdist.schedulers.header import HeaderSyntax
 from hpcdist.site.model import Site
 
 # --- How many slots a job asks for on each host, and which parallel environment gives them so

@@ -141,7 +141,7 @@ class Slurm(Scheduler):
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.header import header
+        from hpcdist.schedulers.directives import header
         from hpcdist.schedulers.slurm.directives import HEADER
 
         return header(HEADER, plan, run_dir)

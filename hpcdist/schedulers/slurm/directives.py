@@ -14,8 +14,13 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers.directives import DirectiveSyntax, forbidden_directives, further_directives, options
-from hpcdist.schedulers.header import HeaderSyntax
+from hpcdist.schedulers.directives import (
+    DirectiveSyntax,
+    HeaderSyntax,
+    forbidden_directives,
+    further_directives,
+    options,
+)
 from hpcdist.site.model import Site
 
 Line = tuple[str, str | None, str]

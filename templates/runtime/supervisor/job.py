@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The search whose trials the job runs (`hpcdist.plan.trials.Sweep`)."""
+    """The search whose trials the job runs (`hpcdist.plan.model.Sweep`)."""
 
     max_failures: Optional[int]
     budget: Optional[int]  # GPU-seconds

@@ -10,8 +10,8 @@ import pytest
 from hpcdist.cli.experiment.plan import records
 from hpcdist.documents import fields
 from hpcdist.plan.model import Plan
-from hpcdist.site.affinity import parse_cpu_list
 from hpcdist.site.model import Site
+from hpcdist.site.nodes import parse_cpu_list
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment, resources
 from tests.plans import planned, words

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.schedulers.header import directive_text
+from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.slurm.directives import HEADER
 from tests.experiments import environment, resources
 from tests.plans import WRAPPED, planned, words
