@@ -15,7 +15,7 @@ from hpcdist.nodes import known
 APPEND = """
 import sys
 from pathlib import Path
-from hpcdist.host import lines
+from hpcdist.nodes import known
 for number in range(50):
     known.append(Path(sys.argv[1]), [f"{sys.argv[2] * 500} {number}"], 0o660)
 """
