@@ -7,8 +7,8 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_350,
-    "files of the package": 466,
+    "lines of the package": 78_352,
+    "files of the package": 467,
     "import lines, % of those that are not blank": 8.6,
     "modules that one other imports": 81,
     "class names defined more than once": 65,

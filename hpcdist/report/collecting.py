@@ -22,9 +22,9 @@ from hpcdist.report import limits, search, text
 from hpcdist.report.curves import Series
 from hpcdist.report.limits import Limits, Share
 from hpcdist.report.search import Search
-from hpcdist.runs import attempts, job_code, logs, rundir, state
+from hpcdist.runs import attempts, code_record, logs, rundir, state
 from hpcdist.runs.attempt_files import Numbered
-from hpcdist.runs.job_code import CodeRecord
+from hpcdist.runs.code_record import CodeRecord
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
@@ -250,7 +250,7 @@ class CodeState(NamedTuple):
 
 def code_state(directory: RunDirectory, characters: int) -> CodeState | None:
     """Return it; None where there is no record."""
-    found = job_code.read(directory)
+    found = code_record.read(directory)
     if found == CodeRecord():
         return None
     facts = {

@@ -10,6 +10,6 @@ requests this_machine    a plan becomes a request for `control`; the services of
 shells    runs whose job is a shell in this terminal
 inside stacks    where to run a command beside a job; the stacks of its ranks
 address    where a notebook or a TensorBoard is
-job_code copying    what its program is made of, the files of its jobs, copies
+code_record job_code copying    what its program is made of, the files of its jobs, copies
 shareable    its files without values that look like secrets
 """

@@ -28,7 +28,7 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import finding, job_code, removing, rundir, stopping
+from hpcdist.runs import code_record, finding, removing, rundir, stopping
 from hpcdist.runs.cancelling import cancel
 from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
@@ -221,7 +221,7 @@ def submit(
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         identity = digest, request.site, request.remote
         found = find(identity, runs_dir, services, output.note)
-        there = found and Code(folder=job_code.read(found.directory).job_folder)
+        there = found and Code(folder=code_record.read(found.directory).job_folder)
         run, code = (found, there) if found and there else create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
 

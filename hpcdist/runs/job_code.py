@@ -2,58 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Final
 
-import msgspec
-from msgspec import Struct
-
-from hpcdist.code.prepare import LIMIT, RECORD, Choice, Code, prepare
+from hpcdist.code.prepare import LIMIT, Choice, Code, prepare
 from hpcdist.errors import ConfigError, Problem, located
 from hpcdist.experiment.model import Experiment
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
-from hpcdist.runs import copying
+from hpcdist.runs import code_record, copying
 from hpcdist.runs.rundir import Run, RunDirectory
-
-# --- What is recorded of the code of a run's program: ``code.json``, which `hpcdist.code` writes
-
-_MAX_BYTES: Final = 1 << 24
-
-
-class CodeRecord(Struct, frozen=True):
-    """Where the code was, its commit, and the files that differed from it; None is unknown.
-
-    ``folder``: where it was submitted. ``start``: where its jobs start, if that is a copy.
-    """
-
-    source: str | None = None
-    folder: str | None = None
-    start: str | None = None
-    commit: str | None = None
-    branch: str | None = None
-    remote: str | None = None
-    dirty: bool | None = None
-    changed: tuple[str, ...] | None = None
-    untracked: tuple[str, ...] | None = None
-
-    @property
-    def job_folder(self) -> str:
-        """Where its jobs start; empty if that is not known."""
-        return self.start or self.folder or ""
-
-
-def read(directory: RunDirectory) -> CodeRecord:
-    """Return the record of a run; all is unknown of one that is missing or damaged."""
-    try:
-        # Not msgspec.json: a name that is no UTF-8 stands there as a lone surrogate.
-        return msgspec.convert(json.loads(directory.read(RECORD, _MAX_BYTES)), CodeRecord)
-    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
-        return CodeRecord()
-
-
-# --- The code of a job, put into its run directory when it is submitted
 
 
 def prepared(
@@ -91,7 +48,7 @@ def recorded(run: Run, made: Planned, directory: RunDirectory, runner: Runner, *
         ConfigError: if there is no such code any more, or as `prepared`.
         OSError: when the copy cannot be written.
     """
-    found = read(run.directory)
+    found = code_record.read(run.directory)
     wanted = made.experiment.batch.code or "here"
     if not update and wanted == found.source and found.start:
         return copying.copy_code(run.directory, directory)

@@ -15,10 +15,10 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import (
     accounting,
+    code_record,
     control,
     elements,
     endings,
-    job_code,
     requests,
     rundir,
     standing,
@@ -189,7 +189,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             _record_resumed(new, there)
         if lifts_stop:
             stopping.withdraw(run.directory, attempts=goes_on)
-        code = job_code.read(run.directory)
+        code = code_record.read(run.directory)
         sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None
         return control.print_jobs(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.runs import job_code
-from hpcdist.runs.job_code import CodeRecord
+from hpcdist.runs import code_record
+from hpcdist.runs.code_record import CodeRecord
 from tests.runs.test_rundir import made
 
 
@@ -30,4 +30,4 @@ def test_what_is_damaged_or_missing_is_unknown(text: str | None, record: CodeRec
     run = made(tmp_path)
     if text is not None:
         run.directory.write("code.json", text)
-    assert job_code.read(run.directory) == record
+    assert code_record.read(run.directory) == record

@@ -16,7 +16,7 @@ from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
 from hpcdist.nodes.failures import Failure, Findings, of_attempts
 from hpcdist.remotes import here
-from hpcdist.runs import accounting, attempts, finding, job_code, logs, rundir, states
+from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
@@ -230,7 +230,7 @@ def _labels(directory: RunDirectory) -> dict[str, Any]:
 
 def _code(directory: RunDirectory) -> dict[str, Any]:
     """Return what the record of the code says; null where it does not."""
-    found = job_code.read(directory)
+    found = code_record.read(directory)
     return {
         "code": found.source,
         "commit": found.commit,

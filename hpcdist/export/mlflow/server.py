@@ -11,7 +11,7 @@ from hpcdist.export.items import Item
 from hpcdist.export.mlflow import client, files, form
 from hpcdist.export.mlflow.form import Point
 from hpcdist.host import ownership
-from hpcdist.runs import job_code, shareable
+from hpcdist.runs import code_record, shareable
 
 _METRICS: Final = 1000
 _PARAMS: Final = 20
@@ -181,6 +181,6 @@ def _hosts(item: Item) -> list[str]:
 
 def _code(item: Item) -> dict[str, str]:
     """Return the commit that the program was of."""
-    found = job_code.read(item.run.directory)
+    found = code_record.read(item.run.directory)
     texts = {"commit": found.commit, "branch": found.branch, "repoURL": found.remote}
     return {f"mlflow.source.git.{name}": text for name, text in texts.items() if text is not None}
