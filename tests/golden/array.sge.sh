@@ -50,9 +50,7 @@ task() {
   ulimit -S -n hard
   ulimit -S -l hard
   exec 5>&2 # where failures are told
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   trap : HUP USR1 USR2 # the program gets them, too
   over='' && trap over=1 TERM
   (exec python train.py) 5>&-

@@ -100,9 +100,7 @@ task() {
   export PET_LOCAL_ADDR=$HPCDIST_ADDRESS  # framework pytorch
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
   export PET_NODE_RANK=$HPCDIST_NODE  # framework pytorch
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   # shellcheck disable=SC2016 # what is behind expands it
   exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \
     --bind "/opt/cray:/opt/cray" --bind "/var/run/palsd:/var/run/palsd" --pwd "$PWD" --fakeroot /images/torch.sif bash \

@@ -92,9 +92,7 @@ task() {
   [[ $HPCDIST_ROLE != master ]] || export DMLC_ROLE=scheduler
   [[ $HPCDIST_ROLE != worker ]] || export DMLC_ROLE=worker
   [[ $HPCDIST_ROLE != ps ]] || export DMLC_ROLE=server DMLC_SERVER_ID=$HPCDIST_INDEX
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   exec python train.py --kv-store dist_sync
 }
 

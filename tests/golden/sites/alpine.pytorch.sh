@@ -83,9 +83,7 @@ task() {
   export LOCAL_WORLD_SIZE=$HPCDIST_LOCAL_SIZE  # framework pytorch
   export NODE_RANK=$HPCDIST_NODE  # framework pytorch
   exec 5>&2 # where failures are told
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   trap : HUP USR1 USR2 # the program gets them, too
   over='' && trap over=1 TERM
   ( exec apptainer exec --nv --bind "$PWD:$PWD" ${HPCDIST_RUN_DIR:+--bind "$HPCDIST_RUN_DIR:$HPCDIST_RUN_DIR"} \

@@ -72,9 +72,7 @@ task() {
   ulimit -S -n hard
   ulimit -S -l hard
   if [[ -n ${SCRATCH:-} ]]; then export TMPDIR="$SCRATCH/tmp"; mkdir -p "$TMPDIR"; fi  # site derecho: task_setup
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   exec python train.py
 }
 

@@ -76,9 +76,7 @@ task() {
   export TORCHELASTIC_ERROR_FILE="$HPCDIST_RUN_DIR/logs/torchrun-$HPCDIST_JOB_ID.$HPCDIST_NODE.json"  # framework pytorch
   export PET_NODE_RANK=$HPCDIST_NODE  # framework pytorch
   exec 5>&2 # where failures are told
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   type torchrun >/dev/null 2>&1 || fail "there is no torchrun; load its module, or activate the environment that has it"
   trap : HUP USR1 USR2 # the program gets them, too
   over='' && trap over=1 TERM

@@ -40,9 +40,7 @@ task() {
   # Raise the soft limits of open files and pinned memory, which NCCL and RDMA need.
   ulimit -S -n hard
   ulimit -S -l hard
-  trap '' TERM INT HUP USR1 USR2 # for what labels its lines, to the last one
-  exec > >(exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1
-  trap - TERM INT HUP USR1 USR2
+  exec > >(trap '' TERM INT HUP USR1 USR2 && exec sed -u "s/^/$HPCDIST_RANK: /") 2>&1 # whole lines, each with its rank
   exec ./simulate
 }
 
