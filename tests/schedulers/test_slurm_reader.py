@@ -6,6 +6,7 @@ The commands' answers are recorded; a stand-in for pyslurm has the same cluster'
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -20,8 +21,9 @@ from hpcdist.errors import ConfigError
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.host.shell import Shell
 from hpcdist.schedulers.job import Status
-from hpcdist.schedulers.slurm import SLURM, reader, survey
-from hpcdist.schedulers.slurm.reader import Probe, Reader, User
+from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
+from hpcdist.schedulers.slurm.pyslurm_answers import User
+from hpcdist.schedulers.slurm.reader import Probe, Reader
 from hpcdist.site.survey import PartitionInfo
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
 from hpcdist.units import Walltime
@@ -73,7 +75,7 @@ def machine(way: Way, **standin: str) -> FakeShell:
     wishes = {"PYTHONPATH": str(STANDINS), "STANDIN_VERSION": way.pyslurm, **standin}
     python = Shell({**os.environ, **{name: str(file) for name, file in files.items()}, **wishes})
     rules: list[tuple[tuple[str, ...], Answer]] = [
-        *((words, MISSING) for words in reader.ANSWERS if words and way.pyslurm),
+        *((words, MISSING) for words in pyslurm_answers.ANSWERS if words and way.pyslurm),
         (("squeue", "--version"), f"slurm-wlm {way.slurm}\n"),
         ((sys.executable,), python.run),
         *((command.argv, recorded(name)) for command, name in SURVEYED.items()),
@@ -144,7 +146,7 @@ def hidden(command: Command) -> Completed:
 
 def through_pyslurm(user: User) -> Callable[[Command], Completed]:
     def answer(command: Command) -> Completed:
-        lines = reader.ANSWERS[command.argv](standin, user)
+        lines = pyslurm_answers.ANSWERS[command.argv](standin, user)
         return Completed(command, 0, "".join(f"{line}\n" for line in lines))
 
     return answer
@@ -300,3 +302,12 @@ def test_the_verbs_read_through_pyslurm_where_it_is_installed(monkeypatch: pytes
     monkeypatch.delenv(reader.VARIABLE, raising=False)
     monkeypatch.syspath_prepend(STANDINS)
     assert runs.services().runner == Reader(Shell())
+
+
+def test_the_program_that_asks_pyslurm_needs_nothing_else(tmp_path: Path) -> None:
+    """The Python that has pyslurm may have no hpcdist."""
+    (tmp_path / "pyslurm.py").write_text("__version__ = '25.11.2'\nJobs = Nodes = Partitions = None\n")
+    words = [sys.executable, "-S", pyslurm_answers.__file__, "25.11"]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "25.11.2\n", "")
