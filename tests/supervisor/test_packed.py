@@ -19,7 +19,7 @@ from supervisor.job import read
 from supervisor.start import Failed, Start
 
 from hpcdist.host.resources import template_folders
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.trial_table import table
 from hpcdist.sweeps import claims

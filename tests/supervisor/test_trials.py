@@ -13,7 +13,7 @@ from supervisor import trials
 from supervisor.job import Sweep
 from supervisor.start import Failed, Start
 
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.script.trial_table import table
 from tests.supervisor.starts import start
 from tests.tiers import examples

@@ -52,6 +52,7 @@ class Attempt:
         self._program: Optional[Program] = None
         self._watcher = Watcher({row.role: row.rank for row in reversed(start.job.rows)})
         self._failed_at: Optional[float] = None
+        self._ends = [signal.SIGTERM, signal.SIGKILL]  # of a horovodrun, which may be deaf to the first
 
     def _find_lost(self) -> None:
         """Note which nodes ssh does not reach any more: minutes may pass until the batch system notices."""
@@ -279,15 +280,11 @@ class Attempt:
 
     def _end_elastic(self, now: float) -> None:
         """End horovodrun some time after a rank ended at the notice: it may wait for ever."""
-        if self._failed_at is None and os.path.exists(self.start.failure):
-            self._failed_at = now
-        elif (
-            self._failed_at
-            and self._program
-            and now > self._failed_at + (_GRACE if self.sent_term else _SAVES)
-        ):
-            self._failed_at = now
-            self._program.send(signal.SIGKILL if self.sent_term else signal.SIGTERM)  # it may be deaf, too
+        if self._failed_at is None:
+            self._failed_at = now if os.path.exists(self.start.failure) else None
+        elif self._program and self._ends and now > self._failed_at + _SAVES:
+            self._failed_at += _GRACE
+            self._program.send(self._ends.pop(0))
             self.sent_term = True
 
     def ring(self, what: str) -> None:

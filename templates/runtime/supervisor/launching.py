@@ -58,18 +58,16 @@ class Signals:
         return bell
 
     def _got(self, number: int, _: Any) -> None:
-        self._note(number, own=False)
-
-    def _note(self, number: int, *, own: bool) -> None:
         if number in _TO_TERM:
             self._limit = self._limit or number == signal.SIGALRM
             number = signal.SIGTERM
         self.told = self.told or number in TOLD
-        self.pending.append((number, own))  # not here: this may be in the midst of anything
+        self.pending.append((number, False))  # not here: this may be in the midst of anything
 
     def tell(self) -> None:
         """End the job as TERM does."""
-        self._note(signal.SIGTERM, own=True)
+        self.told = True
+        self.pending.append((signal.SIGTERM, True))
 
     def take_limit(self) -> bool:
         """Return whether ALRM has come, which Flux sends at the time limit; once."""

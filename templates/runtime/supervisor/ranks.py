@@ -50,12 +50,10 @@ def chosen(there: Sequence[Process], kind: str, part: float) -> List[Process]:
 def of_attempt(failure: str) -> Iterator[Tuple[int, Mapping[str, str]]]:
     """Yield the processes of the attempt on this node, with their variables."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
-        with suppress(OSError):  # it is another user's, or has ended
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                items = [os.fsdecode(item).partition("=") for item in file.read().split(b"\0")]
-            environment = {name: value for name, _, value in items}
-            if environment.get("HPCDIST_FAILURE") == failure:
-                yield int(pid), environment
+        items = [os.fsdecode(item).partition("=") for item in _read(pid, "environ").split(b"\0")]
+        environment = {name: value for name, _, value in items}
+        if environment.get("HPCDIST_FAILURE") == failure:
+            yield int(pid), environment
 
 
 def processes(failure: str, folder: str, mode: str) -> Iterator[Process]:
@@ -65,6 +63,13 @@ def processes(failure: str, folder: str, mode: str) -> Iterator[Process]:
         with suppress(OSError):
             if rank:
                 yield Process(pid, rank, _has_open(f"/proc/{pid}/fd", folder + "/"))
+
+
+def _read(pid: object, name: str) -> bytes:
+    """Return what the kernel says of a process; nothing of another user's, and of one that has ended."""
+    with suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+    return b""
 
 
 def _has_open(files: str, start: str) -> bool:
@@ -98,12 +103,6 @@ def send(failure: str, number: str) -> None:
         if parent in elastic or (pid in ranks and parent not in ranks):
             with suppress(OSError):
                 os.kill(pid, int(number))
-
-
-def _read(pid: int, name: str) -> bytes:
-    with suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
-        return file.read()
-    return b""
 
 
 if __name__ == "__main__":
