@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase

@@ -7,10 +7,10 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_352,
-    "files of the package": 467,
+    "lines of the package": 78_360,
+    "files of the package": 470,
     "import lines, % of those that are not blank": 8.6,
-    "modules that one other imports": 81,
+    "modules that one other imports": 82,
     "class names defined more than once": 65,
     "longest line": 141,
     "rooms": 34,

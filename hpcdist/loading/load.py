@@ -21,7 +21,7 @@ from hpcdist.experiment.remarks import with_section
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.words import quote
 
 # --- Comments behind a command that were probably meant as its arguments

@@ -20,7 +20,8 @@ from hpcdist.loading import command_lines, load, machine, preferences, recogniti
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
-from hpcdist.plan.model import Plan, TrialTexts
+from hpcdist.plan.model import Plan
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.plan.values import DEFAULT, Origin, Where
 from hpcdist.planner import node_launches
 from hpcdist.planner.make_plan import make_plan

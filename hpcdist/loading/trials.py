@@ -24,7 +24,7 @@ from hpcdist.layers import polyaxon_variables
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.loading import inputs, templates
 from hpcdist.plan.fabric_variables import text_of
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 
 _SEARCH: Final = ("hptuning",)
 _MATRIX: Final = ("hptuning", "matrix")

@@ -28,9 +28,9 @@ from hpcdist.plan.model import (
     Rendezvous,
     Request,
     Restarts,
-    Sweep,
 )
 from hpcdist.plan.placement import Placement
+from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import DEFAULT, Origin, Where, Word, joined
 from hpcdist.planner import container_choice
 from hpcdist.planner.budget import budget_of, cost_of

@@ -23,9 +23,10 @@ from hpcdist.experiment.launch.setup_lines import START
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
-from hpcdist.plan.model import Environment, JobSpec, Pack, Plan, PreparedJob, RoleLaunch, Sweep, extended
+from hpcdist.plan.model import Environment, JobSpec, Plan, PreparedJob, RoleLaunch, extended
 from hpcdist.plan.placeholders import JOB_ID, template
 from hpcdist.plan.placement import Placement, Row, of_role, with_own_nodes
+from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.plan.values import DEFAULT, PROGRAM, TASK_WRAPPER, Origin, Variable, Where, Word
 from hpcdist.planner import budget, container_choice, restarts
 from hpcdist.planner.advice import advice

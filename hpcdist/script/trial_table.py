@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import TrialTexts
+    from hpcdist.plan.trials import TrialTexts
 
 FILE: Final = "trials.tsv"
 PROGRAM: Final = ":program"

@@ -12,7 +12,7 @@ from hpcdist.experiment.search import adaptive
 from hpcdist.experiment.search.adaptive import Next, Reached
 from hpcdist.experiment.search.model import Hyperband, Search
 from hpcdist.loading.planning import Planned
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, standing, stopping
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run

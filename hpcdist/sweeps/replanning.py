@@ -17,7 +17,7 @@ from hpcdist.experiment.search.model import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.nodes import suspects
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited, rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.script import trial_table

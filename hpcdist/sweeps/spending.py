@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.plan.model import Sweep
+from hpcdist.plan.trials import Sweep
 from hpcdist.runs import accounting, attempts
 from hpcdist.runs.events import Event, by_id, starts
 from hpcdist.runs.rundir import Run, RunDirectory

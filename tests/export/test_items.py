@@ -11,7 +11,7 @@ import pytest
 from hpcdist.errors import warning
 from hpcdist.export import items
 from hpcdist.export.items import Name
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status

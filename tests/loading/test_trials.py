@@ -9,7 +9,7 @@ import pytest
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
 from hpcdist.loading import load
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from tests.wording import Wording
 
 

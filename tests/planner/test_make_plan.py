@@ -15,7 +15,8 @@ from hpcdist.experiment.batch_specs import (
     SignalSpec,
     WaitCondition,
 )
-from hpcdist.plan.model import Plan, Sweep
+from hpcdist.plan.model import Plan
+from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import DEFAULT, Origin, Variable, Word
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime

@@ -12,7 +12,8 @@ from hpcdist.errors import PlanError
 from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
-from hpcdist.plan.model import Pack, Plan
+from hpcdist.plan.model import Plan
+from hpcdist.plan.trials import Pack
 from hpcdist.plan.values import Origin
 from hpcdist.site.model import Directives, Site
 from tests.experiments import environment, resources

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.report import collecting, limits, page
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.trial_table import table
 from hpcdist.sweeps import claims

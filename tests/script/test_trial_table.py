@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.script.trial_table import params, params_of, table
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
-from hpcdist.plan.model import Pack, Sweep
+from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.plan.values import Origin
 from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Event

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.plan.model import TrialTexts
+from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.script.trial_table import table

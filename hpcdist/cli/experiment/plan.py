@@ -16,13 +16,14 @@ from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
 from hpcdist.plan.devices import devices
 from hpcdist.plan.folding import Gap, counted, kind_of, number_list
-from hpcdist.plan.model import Pack, Plan, Sweep
+from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
+from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.planner.node_sizes import part_of_node
 from hpcdist.planner.request import whole_nodes
 from hpcdist.schedulers import schedulers
 
-# --- The search of a plan: its trials and generations, how they share nodes, and how it goes on
+# --- The search of a plan: its trials and generations, how trials share nodes, and how the search continues
 
 
 def print_lines(made: Planned) -> None:
@@ -194,7 +195,6 @@ def _check_here(options: ExperimentOptions) -> None:
 
 def _ask(made: Planned, *, when: bool, balance: bool, json: bool) -> None:
     """Print what the batch system and the site answer about the job, in place of its map."""
-    from hpcdist.cli import costs
     from hpcdist.cli.experiment import when as asked
     from hpcdist.cli.jobs import runs
 

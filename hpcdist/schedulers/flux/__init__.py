@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import base, installations
+from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, Times, plain_id
 from hpcdist.schedulers.inside import line_of
@@ -122,14 +122,16 @@ class Flux(Scheduler):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; only an answer that is nothing else is read."""
         if completed.missing:
-            raise SchedulerError(base.missing("flux"))
+            raise SchedulerError(answers.missing("flux"))
         job_id = plain_id(completed.stdout.strip())
         if completed.ok and job_id:
             return job_id
         message = completed.stderr.strip() or completed.stdout.strip()
         if completed.stdout.strip() or not _is_refusal(completed):
-            raise SubmissionUnknown(f"flux batch did not say whether the job exists: {base.why(completed)}")
-        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=base.hint(message, _HINTS)))
+            raise SubmissionUnknown(
+                f"flux batch did not say whether the job exists: {answers.why(completed)}"
+            )
+        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""

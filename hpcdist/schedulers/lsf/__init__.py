@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers import base, installations
+from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.accounting import Usage, count, seconds, size
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold, split_id
@@ -371,15 +371,15 @@ class Lsf(Scheduler):
         """Return the job's id, from among what an esub of the site prints."""
         message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
         if completed.missing or (completed.returncode == 127 and "bsub: " in message):  # noqa: PLR2004 - bash: not found
-            raise SchedulerError(base.missing("bsub"))
+            raise SchedulerError(answers.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
         if completed.ok and len(ids) == 1:
             return ids[0]
         if _may_have_worked(completed, message) or ids:
             raise SubmissionUnknown(
-                f"bsub did not say whether the job exists: {base.why(completed, message)}"
+                f"bsub did not say whether the job exists: {answers.why(completed, message)}"
             )
-        raise SchedulerError(Problem(f"LSF refused the job: {message}", hint=base.hint(message, _HINTS)))
+        raise SchedulerError(Problem(f"LSF refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield bjobs, which knows ended jobs for an hour too."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import base, installations
+from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.base import Estimate, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
@@ -519,12 +519,12 @@ class Pbs(Scheduler):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with its server."""
         if completed.missing:
-            raise SchedulerError(base.missing("qsub"))
+            raise SchedulerError(answers.missing("qsub"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
         if completed.ok and len(ids) == 1:
             return ids[0]
         if ids or not _is_refused(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {base.why(completed)}")
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
         message = completed.stderr.strip()
         hint = next((hint for text, hint in _HINTS.items() if text in message), "")
         raise SchedulerError(Problem(f"PBS refused the job: {message}", hint=hint))

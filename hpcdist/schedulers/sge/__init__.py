@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET  # a parser of the standard library, on 
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import base, installations
+from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
 from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.inside import by_ssh
@@ -473,15 +473,15 @@ class GridEngine(Scheduler):
         Only an answer that is nothing else is read: in others a number may be anything.
         """
         if completed.missing:
-            raise SchedulerError(base.missing("qsub"))
+            raise SchedulerError(answers.missing("qsub"))
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         if completed.ok and (answer := next(filter(None, found), None)):
             return answer[1]
         message = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {base.why(completed)}")
+            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
         raise SchedulerError(
-            Problem(f"Grid Engine refused the job: {message}", hint=base.hint(message, _HINTS))
+            Problem(f"Grid Engine refused the job: {message}", hint=answers.hint(message, _HINTS))
         )
 
     def find(self) -> Iterator[Command]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import base, installations
+from hpcdist.schedulers import answers, installations
 from hpcdist.schedulers.base import ArrayLimit, LibraryStatus, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm import queries
@@ -167,15 +167,15 @@ class Slurm(Scheduler):
         Only an answer that is nothing else is read: in others a number may be anything.
         """
         if completed.missing:
-            raise SchedulerError(base.missing("sbatch"))
+            raise SchedulerError(answers.missing("sbatch"))
         answer = _ANSWER.fullmatch(completed.stdout.strip())
         if completed.ok and answer:
             cluster = answer["cluster"] or answer["on"]
             return f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
         message = completed.stderr.strip() or completed.stdout.strip()
         if _may_have_worked(completed):
-            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {base.why(completed)}")
-        raise SchedulerError(Problem(f"Slurm refused the job: {message}", hint=base.hint(message, _HINTS)))
+            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {answers.why(completed)}")
+        raise SchedulerError(Problem(f"Slurm refused the job: {message}", hint=answers.hint(message, _HINTS)))
 
     def find(self) -> Iterator[Command]:
         """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""

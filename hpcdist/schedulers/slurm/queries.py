@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import base, hostlist
+from hpcdist.schedulers import answers, hostlist
 from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
 from hpcdist.schedulers.base import Estimate, Left, Nodes, ShellRequest
 from hpcdist.schedulers.inside import options
@@ -449,7 +449,7 @@ class QueueStarts:
         if start is not None:
             return Estimate(start)
         lines = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
-        return Estimate(why=lines[-1] if lines and not completed.timed_out else base.why(completed))
+        return Estimate(why=lines[-1] if lines and not completed.timed_out else answers.why(completed))
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield squeue for the jobs that wait, one command for each cluster."""
