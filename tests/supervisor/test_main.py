@@ -25,6 +25,7 @@ scontrol)
   [[ $1 == show ]] || { echo "$*" >>asked && exit; }
   touch told # as Slurm sends TERM to the tasks, too
   echo "JobId=7 $STATE"
+  [[ -z $TERM_NOW ]] || kill -TERM $PPID # the batch script is told after the tasks' step has ended
   ;;
 sinfo) echo "sinfo $*" >>asked && printf 'n2 down*\\nn3 idle\\nn1 idle\\n' ;;
 squeue) [[ $* != *%T* ]] || echo "slurm_load_jobs error: Invalid job id specified" >&2 ;;
@@ -73,6 +74,14 @@ def test_a_job_that_met_its_limit_before_it_acted_goes_into_the_queue_at_once(
     assert (tmp_path / "run/attempts/0.why").read_text() == why
     own = tmp_path / "run/jobs/7"
     assert [file.name for file in own.iterdir() if file.name.startswith(("failure", "faults"))] == []
+
+
+def test_a_job_whose_tasks_met_the_limit_first_goes_into_the_queue_although_it_is_told_then(
+    tmp_path: Path,
+) -> None:
+    events = job(tmp_path, "exit 143", TERM_NOW="1")
+    assert events == [("started", "0"), ("again", "timeout"), ("requeued", "143")]
+    assert (tmp_path / "asked").read_text() == "requeue 7\n"
 
 
 def test_what_a_killed_script_could_not_record_is_found_by_the_next_start(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Course:
     """One start of a job, in its run directory.
 
     ``is_over``: no further attempt follows, in whichever job. ``again``: this job goes into the queue again,
-    for this reason. ``late``: its time limit came before it acted, so that it already has.
+    for this reason. ``late``: its time limit has come, before or as it acts.
     ``has_begun``: a program has.
     """
 
@@ -371,7 +371,11 @@ class Course:
         return code
 
     def _with_ending(self, end: End) -> End:
-        return end._replace(ending=self.batch.ending()) if end.code else end
+        if not end.code:
+            return end
+        ending = self.batch.ending()
+        self.late = self.late or ending == "timeout"  # Slurm may end the step before it tells this script
+        return end._replace(ending=ending)
 
     def decide(self, end: End, why: str, attempt: Attempt) -> Next:
         """Return what follows an attempt, and record what speaks against nodes."""
