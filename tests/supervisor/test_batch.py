@@ -24,7 +24,7 @@ from tests.tiers import examples
 GIVEN: Final[Mapping[str, Mapping[str, str]]] = {
     "local": {},
     "slurm": {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_NUM_NODES": "3"},
-    "pbs": {"PBS_JOBID": "7.head", "PBS_O_WORKDIR": "/work"},
+    "pbs": {"PBS_JOBID": "7.head", "PBS_O_WORKDIR": "/work", "PATH": "/nowhere"},
     "lsf": {"LSB_JOBID": "7", "LSB_JOBINDEX": "0", "LS_SUBCWD": "/work"},
     "sge": {"JOB_ID": "7", "SGE_TASK_ID": "undefined", "HOSTNAME": "n1", "PE": "mpi"},
     "flux": {"FLUX_ENCLOSING_ID": "\u01927"},
@@ -303,6 +303,22 @@ def test_words_run_on_nodes_with_their_numbers() -> None:
     assert start == ["env", *STEP.format(2).split(), "--nodelist=n1,n2"]
     task, env = [bash, c, line, name, first, p, format_], {**os.environ, "SLURM_PROCID": "1"}
     assert subprocess.check_output(task, env=env, text=True) == "2,"
+
+
+def test_programs_of_pbs_are_found_where_its_profile_puts_none_into_path(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("qstat", "qdel"):
+        (tmp_path / "bin" / name).write_text("")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "pbs.conf").write_text(f"PBS_EXEC='{tmp_path}'\n")
+    row = "Job id Name User Time S Queue\n7.head  t  me  0  R workq\n"
+    asked = Asked({f"{tmp_path}/bin/qstat 7.head": row, f"{tmp_path}/bin/qdel 7.head": ""})
+    pbs = on("pbs", asked, given={"PATH": "/nowhere"})
+    assert isinstance(pbs, systems.Pbs)
+    pbs.settings = str(tmp_path / "pbs.conf")
+    assert pbs.lives("7.head")
+    pbs.cancel("7.head")
+    assert asked == [f"{tmp_path}/bin/qstat 7.head", f"{tmp_path}/bin/qdel 7.head"]
 
 
 @pytest.mark.parametrize(("libraries", "where"), [("", "PATH"), ("/a b/lib:/c", "pbs.conf")])

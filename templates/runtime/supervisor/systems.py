@@ -178,7 +178,6 @@ class Pbs(System):
     """PBS Professional and OpenPBS."""
 
     program = "qsub"
-    canceller = ("qdel",)
     settings = "/etc/pbs.conf"
     signals_all = True  # seen of OpenPBS 23.06 (MoM: kill_session); at a second TERM mpirun leaves its ranks
 
@@ -204,7 +203,7 @@ class Pbs(System):
         that was built with PBS's library does so by itself.
         """
         starts = self.job.nodes > 1 and (self.job.mode == "once" or self.job.remote_shell == "agent")
-        program = self._tmrsh() if starts else None
+        program = self._where("pbs_tmrsh") if starts else None
         if not program:
             return {}
         path = os.path.join(folder, "remote.sh")
@@ -215,13 +214,14 @@ class Pbs(System):
         self.agent = path
         return agent_variables(self.environment, path)
 
-    def _tmrsh(self) -> Optional[str]:
-        found = shutil.which("pbs_tmrsh", path=self.environment.get("PATH"))
+    def _where(self, name: str) -> Optional[str]:
+        """Find a program of PBS, whose profile may not have put it into PATH."""
+        found = shutil.which(name, path=self.environment.get("PATH"))
         if found or not os.path.exists(self.settings):
             return found
         lines = [line.partition("=") for line in lines_of(self.settings)]
         folder = next((value.strip("\"' ") for name, _, value in lines if name == "PBS_EXEC"), "")
-        return shutil.which(f"{folder}/bin/pbs_tmrsh")
+        return shutil.which(f"{folder}/bin/{name}")
 
     def lost(self, nodes: Words) -> str:
         """Name at most three nodes on which nothing can be started: they are down, or refuse logins."""
@@ -248,9 +248,13 @@ class Pbs(System):
 
     def lives(self, job_id: str) -> Optional[bool]:
         """Ask qstat: 35 says that it has finished, 153 that it is unknown."""
-        answer = self.ask(("qstat", job_id), 60)
+        answer = self.ask((self._where("qstat") or "qstat", job_id), 60)
         lives = _has_row(answer.text, short(job_id), 4, [*"RESUTB"])
         return lives if answer.code in (0, 35, 153) else None
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job by qdel."""
+        self.ask((self._where("qdel") or "qdel", job_id), 60)
 
 
 class Lsf(System):
