@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -25,50 +26,56 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """The module of a verb in this package, and the first line of its help."""
+    """The module of a verb in this package, the first line of its help, and the group there."""
 
     module: str
     text: str
+    group: str
 
 
 VERBS = {
-    "init": Verb("experiment.init", "Write a first experiment file for this machine."),
-    "submit": Verb("jobs.submit", "Submit an experiment as a batch job."),
-    "shell": Verb("jobs.shell", "Open a shell on the first node of an allocation."),
-    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it goes on."),
-    "render": Verb("experiment.render", "Print the job script."),
-    "plan": Verb("experiment.plan", "Show which tasks run on which nodes, and their variables."),
-    "explain": Verb("experiment.explain", "Show where every value of the job script comes from."),
-    "check": Verb("experiment.check", "Check an experiment for problems."),
-    "import": Verb("experiment.import_", "Convert a job file of another tool into an experiment."),
-    "doctor": Verb("site.doctor", "Check this machine for problems."),
-    "nodes": Verb("site.nodes", "List the nodes that failed or were slow in your runs."),
-    "lint-env": Verb("site.lint_env", "Check the NCCL and MPI variables of this shell."),
-    "list": Verb("jobs.list", "List runs without querying the batch system."),
-    "status": Verb("jobs.status", "Show the state of jobs."),
-    "describe": Verb("jobs.describe", "Show the details of a job."),
-    "logs": Verb("jobs.logs", "Print the output of a job."),
-    "exec": Verb("jobs.exec_", "Run a command on a node of a running job."),
-    "debug": Verb("jobs.debug", "Show where the ranks of a running job are."),
-    "metrics": Verb("jobs.metrics", "Show the metrics of a run."),
-    "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
-    "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
-    "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
-    "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop, resume or extend it."),
-    "scale": Verb("jobs.scale", "Run an experiment on several numbers of nodes, and report on it."),
-    "report": Verb("jobs.report", "Write a page about runs, for a browser."),
-    "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive."),
-    "resume": Verb("jobs.resume", "Go on with a run that ended before its training was finished."),
-    "restart": Verb("jobs.restart", "Submit the experiment of a run once more, as a new run."),
-    "copy": Verb("jobs.copy", "Submit a new run that begins with the outputs of a run."),
-    "cancel": Verb("jobs.cancel", "Cancel jobs."),
-    "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code."),
-    "rm": Verb("jobs.rm", "Remove runs whose jobs have ended."),
-    "prune": Verb("jobs.prune", "Remove all runs that are older than a time."),
-    "sites": Verb("site.sites", "List, show, detect, check and create site files."),
-    "schema": Verb("experiment.schema", "Print the JSON Schema of a file format, for editors."),
-    "completion": Verb("completion", "Print the completion script for a shell."),
+    "init": Verb("experiment.init", "Write a first experiment file for this machine.", "Write"),
+    "import": Verb("experiment.import_", "Convert a job file of another tool into an experiment.", "Write"),
+    "check": Verb("experiment.check", "Check an experiment for problems.", "Write"),
+    "plan": Verb("experiment.plan", "Show which tasks run on which nodes, and why.", "Write"),
+    "render": Verb("experiment.render", "Print the job script.", "Write"),
+    "submit": Verb("jobs.submit", "Submit an experiment as a batch job.", "Run"),
+    "shell": Verb("jobs.shell", "Open a shell on the first node of an allocation.", "Run"),
+    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it goes on.", "Run"),
+    "scale": Verb("jobs.scale", "Run an experiment on several numbers of nodes, and report on it.", "Run"),
+    "resume": Verb("jobs.resume", "Resume a run that ended before its training was finished.", "Run"),
+    "restart": Verb("jobs.restart", "Submit the experiment of a run again, as a new run.", "Run"),
+    "cancel": Verb("jobs.cancel", "Cancel jobs.", "Run"),
+    "status": Verb("jobs.status", "Show the state of jobs.", "Watch"),
+    "describe": Verb("jobs.describe", "Show the details of a job.", "Watch"),
+    "logs": Verb("jobs.logs", "Print the output of a job.", "Watch"),
+    "wait": Verb("jobs.wait", "Wait for jobs to end, and exit with their exit code.", "Watch"),
+    "exec": Verb("jobs.exec_", "Run a command on a node of a running job.", "Watch"),
+    "debug": Verb("jobs.debug", "Show where the ranks of a running job are.", "Watch"),
+    "metrics": Verb("jobs.metrics", "Show the metrics of a run.", "Compare"),
+    "compare": Verb("jobs.compare", "Compare the params and last metrics of runs.", "Compare"),
+    "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop, resume or extend it.", "Compare"),
+    "report": Verb("jobs.report", "Write a page about runs, for a browser.", "Compare"),
+    "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes.", "Keep"),
+    "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive.", "Keep"),
+    "rm": Verb("jobs.rm", "Remove runs whose jobs have ended.", "Keep"),
+    "doctor": Verb("site.doctor", "Check this machine for problems.", "Machine"),
+    "sites": Verb("site.sites", "List, show, detect, check and create site files.", "Machine"),
+    "explain": Verb("experiment.explain", "The same as plan --explain.", ""),
+    "schema": Verb("experiment.schema", "Print the JSON Schema of a file format, for editors.", ""),
+    "completion": Verb("completion", "Print the completion script for a shell.", ""),
 }
+"""The verbs in the order of the help, which lists those without a group nowhere."""
+
+RENAMED = {
+    "list": "status --offline",
+    "models": "outputs --models",
+    "prune": "rm --older TIME",
+    "copy": "restart --copy",
+    "lint-env": "doctor --env",
+    "nodes": "doctor --nodes",
+}
+"""Verbs that another one has taken in."""
 
 
 class Verbs(click.Group):
@@ -84,7 +91,9 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             if ctx.resilient_parsing:  # shell completion of a half-typed line
                 return None
-            ctx.fail(f"there is no verb {cmd_name!r}; {did_you_mean(cmd_name, VERBS)}")
+            found = RENAMED.get(cmd_name)
+            hint = f"use `hpcdist {found}`" if found else did_you_mean(cmd_name, VERBS)
+            ctx.fail(f"there is no verb {cmd_name!r}; {hint}")
         command: click.Command = importlib.import_module(f"hpcdist.cli.{VERBS[cmd_name].module}").command
         return command
 
@@ -95,15 +104,17 @@ class Verbs(click.Group):
         verbs = [
             CompletionItem(name, help=verb.text)
             for name, verb in VERBS.items()
-            if name.startswith(incomplete)
+            if verb.group and name.startswith(incomplete)
         ]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of verbs into the help."""
+        """Write the groups of verbs into the help."""
         del ctx
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.text) for name, verb in VERBS.items()])
+        shown = ((name, verb) for name, verb in VERBS.items() if verb.group)
+        for group, verbs in itertools.groupby(shown, lambda item: item[1].group):
+            with formatter.section(group):
+                formatter.write_dl([(name, verb.text) for name, verb in verbs])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; the boundary also covers `--help` and `--version`, which run no verb."""

@@ -1,4 +1,4 @@
-"""``hpcdist restart`` and ``hpcdist copy``: new runs of the experiment that a run recorded."""
+"""``hpcdist restart``: new runs of the experiment that a run recorded."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_without_its_options_a_run_is_not_restarted(real: Hpcdist, folder: Path,
 
 def test_a_copy_goes_on_and_leaves_the_run_as_it_is(real: Hpcdist, folder: Path) -> None:
     submitted(real, folder)
-    done = real("copy", "train-1", "-p", "lr=0.5", "--json")
+    done = real("restart", "--copy", "train-1", "-p", "lr=0.5", "--json")
     assert (done.code, json.loads(done.out)["name"]) == (0, "train-2"), done.err
     log, found = ended(real, "train-2")
     assert log[0] == f"lr 0.5 in {folder}, resumed 1, found 0.1"
@@ -123,7 +123,7 @@ def test_what_keeps_a_run_from_being_restarted(real: Hpcdist, folder: Path, word
     assert real("restart", "train-1/3").code == 2
     code = folder / "runs/train-1/code.json"
     code.write_text(json.dumps({**json.loads(code.read_text()), "folder": "/nothing/here"}))
-    done = real("copy", "train-1")
+    done = real("restart", "--copy", "train-1")
     assert done.code == 2
     wording(done.err)
     experiment.unlink()

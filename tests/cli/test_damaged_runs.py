@@ -48,9 +48,12 @@ VERBS: Final = (
     ("compare",),
     ("compare", "--json"),
     ("models",),
-    ("list",),
-    ("list", "-l"),
-    ("list", "--json"),
+    (
+        "status",
+        "--offline",
+    ),
+    ("status", "--offline", "-l"),
+    ("status", "--offline", "--json"),
 )
 
 
@@ -108,7 +111,7 @@ def test_every_verb_of_one_run_ends_well(runs: Path, hpcdist: Hpcdist) -> None:
 def test_prune_keeps_what_may_have_a_model_and_rm_removes_all(runs: Path, hpcdist: Hpcdist) -> None:
     """Records that cannot be read may be of a model."""
     folder = str(runs.parent)
-    assert hpcdist("prune", "--older", "1d", "--yes", "--runs-dir", folder).code == 0
+    assert hpcdist("rm", "--older", "1d", "--yes", "--runs-dir", folder).code == 0
     left = {path.name for path in runs.parent.iterdir()}
     assert {"whole-1", "tracking-1-0-0-rank-0-node-1-jsonl-fifo-1", "tracking-loop-1"} <= left
     assert "tracking-folder-1" not in left

@@ -142,9 +142,12 @@ def test_status_of_several_and_of_all(real: Hpcdist) -> None:
     result = real("wait", "ranks-1", "ranks-2")
     assert result.code == 4
     assert [line.split()[2] for line in result.out.splitlines()] == ["state", "completed", "failed"]
-    listed = real("list").out.splitlines()
+    listed = real("status", "--offline").out.splitlines()
     assert [line.split()[0] for line in listed] == ["run", "ranks-1", "ranks-2"]
-    assert [one["phase"] for one in json.loads(real("list", "--json").out)] == ["submitted", "submitted"]
+    assert [one["phase"] for one in json.loads(real("status", "--offline", "--json").out)] == [
+        "submitted",
+        "submitted",
+    ]
 
 
 def test_logs_of_all_of_one_rank_and_from_the_end(real: Hpcdist) -> None:
@@ -272,9 +275,9 @@ def test_wait_prints_at_once_why_a_state_is_unknown(hpcdist: Hpcdist, folder: Pa
 
 
 def test_no_runs_at_all(real: Hpcdist) -> None:
-    for verb in ("status", "list"):
-        assert (real(verb).code, real(verb).out) == (0, "")
-        assert json.loads(real(verb, "--json").out) == []
+    for words in (("status",), ("status", "--offline")):
+        assert (real(*words).code, real(*words).out) == (0, "")
+        assert json.loads(real(*words, "--json").out) == []
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/program", "exit 86", "kill -9 $$"])
@@ -295,8 +298,8 @@ def test_a_broken_run_is_reported_and_the_others_are_shown(real: Hpcdist, folder
         result = real(verb, "ranks-1", "ranks-2")
         assert (result.code, "ranks-2" in result.out + result.err) == (code, True), verb
         assert f"error: {wrong}" in result.err
-    for verb in ("status", "list"):
-        result = real(verb)
+    for words in (("status",), ("status", "--offline")):
+        result = real(*words)
         assert (result.code, "ranks-2" in result.out) == (0, True)
         assert f"warning: {wrong}" in result.err
     assert real("submit", "ranks.yml", "--wait").code == 0

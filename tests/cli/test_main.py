@@ -13,7 +13,7 @@ import click
 import pytest
 
 from hpcdist import __version__
-from hpcdist.cli import VERBS, main
+from hpcdist.cli import RENAMED, VERBS, main
 from hpcdist.cli.messages import error_boundary, one_line
 from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
@@ -34,43 +34,44 @@ Options:
   --debug     Print the Python traceback of errors.
   -h, --help  Show this message and exit.
 
-Verbs:
-  init        Write a first experiment file for this machine.
-  submit      Submit an experiment as a batch job.
-  shell       Open a shell on the first node of an allocation.
-  rehearse    End a small run on purpose, and check that it goes on.
-  render      Print the job script.
-  plan        Show which tasks run on which nodes, and their variables.
-  explain     Show where every value of the job script comes from.
-  check       Check an experiment for problems.
-  import      Convert a job file of another tool into an experiment.
-  doctor      Check this machine for problems.
-  nodes       List the nodes that failed or were slow in your runs.
-  lint-env    Check the NCCL and MPI variables of this shell.
-  list        List runs without querying the batch system.
-  status      Show the state of jobs.
-  describe    Show the details of a job.
-  logs        Print the output of a job.
-  exec        Run a command on a node of a running job.
-  debug       Show where the ranks of a running job are.
-  metrics     Show the metrics of a run.
-  compare     Compare the params and last metrics of runs.
-  models      List the models that runs recorded, with their metrics.
-  outputs     List the files of a run's outputs, with the recorded hashes.
-  sweep       Show a search and its best trials; stop, resume or extend it.
-  scale       Run an experiment on several numbers of nodes, and report on it.
-  report      Write a page about runs, for a browser.
-  export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
-  resume      Go on with a run that ended before its training was finished.
-  restart     Submit the experiment of a run once more, as a new run.
-  copy        Submit a new run that begins with the outputs of a run.
-  cancel      Cancel jobs.
-  wait        Wait for jobs to end, and exit with their exit code.
-  rm          Remove runs whose jobs have ended.
-  prune       Remove all runs that are older than a time.
-  sites       List, show, detect, check and create site files.
-  schema      Print the JSON Schema of a file format, for editors.
-  completion  Print the completion script for a shell.
+Write:
+  init    Write a first experiment file for this machine.
+  import  Convert a job file of another tool into an experiment.
+  check   Check an experiment for problems.
+  plan    Show which tasks run on which nodes, and why.
+  render  Print the job script.
+
+Run:
+  submit    Submit an experiment as a batch job.
+  shell     Open a shell on the first node of an allocation.
+  rehearse  End a small run on purpose, and check that it goes on.
+  scale     Run an experiment on several numbers of nodes, and report on it.
+  resume    Resume a run that ended before its training was finished.
+  restart   Submit the experiment of a run again, as a new run.
+  cancel    Cancel jobs.
+
+Watch:
+  status    Show the state of jobs.
+  describe  Show the details of a job.
+  logs      Print the output of a job.
+  wait      Wait for jobs to end, and exit with their exit code.
+  exec      Run a command on a node of a running job.
+  debug     Show where the ranks of a running job are.
+
+Compare:
+  metrics  Show the metrics of a run.
+  compare  Compare the params and last metrics of runs.
+  sweep    Show a search and its best trials; stop, resume or extend it.
+  report   Write a page about runs, for a browser.
+
+Keep:
+  outputs  List the files of a run's outputs, with the recorded hashes.
+  export   Hand on runs: MLflow, TensorBoard, CSV, or an archive.
+  rm       Remove runs whose jobs have ended.
+
+Machine:
+  doctor  Check this machine for problems.
+  sites   List, show, detect, check and create site files.
 """
 
 
@@ -85,6 +86,17 @@ def test_help(real: Hpcdist) -> None:
     assert (result.code, result.out, result.err) == (0, HELP, "")
 
 
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_name_answers_with_the_new_one(old: str, new: str, hpcdist: Hpcdist) -> None:
+    result = hpcdist(old)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.endswith(f"there is no verb '{old}'; use `hpcdist {new}`\n")
+    verb, option, *_ = new.split()
+    command = main.get_command(click.Context(main), verb)
+    assert command is not None
+    assert option in {name for param in command.params for name in param.opts}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_list_of_verbs_matches_their_help(verb: str, hpcdist: Hpcdist) -> None:
     context = click.Context(main)
@@ -95,6 +107,7 @@ def test_the_list_of_verbs_matches_their_help(verb: str, hpcdist: Hpcdist) -> No
     result = hpcdist(verb, "--help")
     assert result.code == 0
     assert VERBS[verb].text in result.out
+    assert sum(isinstance(param, click.Option) for param in command.params) <= 14
 
 
 @pytest.mark.parametrize(
@@ -130,10 +143,12 @@ def imported_by(*words: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-def test_list_imports_neither_models_nor_tracking(folder: Path) -> None:
+def test_an_offline_status_imports_neither_models_nor_tracking(folder: Path) -> None:
     record = Record("ranks", "t", "local", "local", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "1")
     rundir.save(rundir.create(folder / "runs", "ranks"), record)
-    assert not {"yaml", "hpcdist.tracking", "hpcdist.runs.states", "subprocess"} & imported_by("list")
+    assert not {"yaml", "hpcdist.tracking", "hpcdist.runs.states", "subprocess"} & imported_by(
+        "status", "--offline"
+    )
 
 
 @pytest.mark.parametrize("verb", ["describe", "wait", "cancel"])
@@ -329,7 +344,7 @@ def test_ctrl_c_while_python_imports_is_an_exit_code(
     (tmp_path / "click.py").write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
     paths = os.pathsep.join(map(str, (tmp_path, CHECKOUT)))
     with subprocess.Popen(
-        [sys.executable, *words, "list"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths},
+        [sys.executable, *words, "status"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as process:  # fmt: skip
         until((tmp_path / "begun").exists, "it to import click")

@@ -85,7 +85,7 @@ def test_rm_removes_a_pipeline_with_its_runs(tmp_path: Path, hpcdist: Hpcdist) -
 def test_prune_removes_old_pipelines(tmp_path: Path, hpcdist: Hpcdist) -> None:
     person = Person(tmp_path / "runs")
     _, found = person.submit()
-    command = ("prune", "--older", "2100-01-01", "--yes", "--runs-dir", str(person.runs))
+    command = ("rm", "--older", "2100-01-01", "--yes", "--runs-dir", str(person.runs))
     end(found.values())
     assert hpcdist(*command).out.splitlines()[-1].startswith("removed 4 runs")
     assert [*person.runs.glob("[!.]*")] == []
@@ -120,7 +120,7 @@ def test_the_verbs_of_one_run_show_each_operation_or_name_them(tmp_path: Path, h
         "created_at": stored.created_at,
         "directory": str(stored.directory.path),
     }
-    for verb, *words in (("restart",), ("copy",), ("debug",), ("exec", "true")):
+    for verb, *words in (("restart",), ("debug",), ("exec", "true")):
         done = hpcdist(verb, *where, "diamond-1", *words)
         message, _, names = done.err.strip().partition("; name an operation: ")
         assert (done.code, message) == (2, "error: diamond-1 is a pipeline, where one run is wanted")

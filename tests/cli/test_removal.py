@@ -67,22 +67,23 @@ def test_rm(real: Hpcdist, folder: Path) -> None:
     assert [path.name for path in (folder / "runs").iterdir() if path.is_dir()] == []
 
 
-def test_prune_needs_a_yes(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
+def test_old_runs_need_a_yes(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
     old = ended(folder / "runs", "old")
-    shown = hpcdist("prune", "--older", "30d")
+    shown = hpcdist("rm", "--older", "30d")
     assert shown.code == 2
     wording(shown.err)
     assert [line.split()[0] for line in shown.out.splitlines()] == ["run", "old-1"]
-    assert hpcdist("prune", "--older", "30d", "--json").code == 2
+    for words in (("--older", "30d", "--json"), (), ("old-1", "--older", "30d")):
+        assert hpcdist("rm", *words).code == 2
     assert old.exists()
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
-def test_prune_asks_on_a_terminal(folder: Path, answer: str, left: int) -> None:
+def test_rm_of_old_runs_asks_on_a_terminal(folder: Path, answer: str, left: int) -> None:
     old = ended(folder / "runs", "old")
     terminal, stdin = pty.openpty()
     os.write(terminal, answer.encode())
-    words = argv(["prune", "--older", "30d"])
+    words = argv(["rm", "--older", "30d"])
     done = subprocess.run(words, stdin=stdin, capture_output=True, text=True, timeout=60, check=False)
     os.close(terminal)
     os.close(stdin)
@@ -91,29 +92,29 @@ def test_prune_asks_on_a_terminal(folder: Path, answer: str, left: int) -> None:
     assert ("removed 1 run, " in done.stdout) is (left == 0)
 
 
-def test_prune_removes_what_is_old_enough(hpcdist: Hpcdist, folder: Path) -> None:
+def test_rm_removes_what_is_old_enough(hpcdist: Hpcdist, folder: Path) -> None:
     runs = folder / "runs"
     old, used = ended(runs, "old"), ended(runs, "used")
     new = ended(runs, "new", rundir.timestamp(time.time() - 3600))
     (used / "events").write_text(f"ended 1 {time.time():.0f} 0\n")
     (runs / ".removed-01").mkdir()
-    shown = hpcdist("prune", "--older", "2h", "--yes")
+    shown = hpcdist("rm", "--older", "2h", "--yes")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.splitlines()[2].startswith("removed 1 run, ")
     assert sorted(path.name for path in runs.iterdir()) == ["new-1", "used-1"]
     assert not old.exists()
     assert new.exists()
-    assert hpcdist("prune", "--older", "2h", "--yes").err == f"note: no runs to remove in {runs}\n"
-    assert json.loads(hpcdist("prune", "--older", "2h", "--yes", "--json").out) == []
+    assert hpcdist("rm", "--older", "2h", "--yes").err == f"note: no runs to remove in {runs}\n"
+    assert json.loads(hpcdist("rm", "--older", "2h", "--yes", "--json").out) == []
 
 
-def test_prune_keeps_models_and_live_jobs(real: Hpcdist, folder: Path) -> None:
+def test_rm_of_old_runs_keeps_models_and_live_jobs(real: Hpcdist, folder: Path) -> None:
     real("submit", "ranks.yml", "--wait", "--set", f'run.cmd={sys.executable} -c "{MODEL}"')
     real("submit", "ranks.yml", "--set", "run.cmd=exec sleep 60")
     damaged = ended(folder / "runs", "damaged") / "tracking" / "1" / "0.0"
     damaged.mkdir(parents=True)
     (damaged / "rank-0.host.1.jsonl").write_text("{what\n")
-    shown = real("prune", "--older", "2100-01-01", "--yes")
+    shown = real("rm", "--older", "2100-01-01", "--yes")
     assert (shown.code, shown.out) == (0, "")
     assert sorted(shown.err.splitlines()) == [
         "note: kept: damaged-1 has damaged records, which may be of a model; --models removes it, too",
@@ -121,7 +122,7 @@ def test_prune_keeps_models_and_live_jobs(real: Hpcdist, folder: Path) -> None:
         "note: kept: ranks-2 is running; `hpcdist cancel ranks-2` ends its job",
         f"note: no runs to remove in {folder}/runs",
     ]
-    shown = real("prune", "--older", "2100-01-01", "--yes", "--models", "--json")
+    shown = real("rm", "--older", "2100-01-01", "--yes", "--models", "--json")
     found = {one["name"]: one["removed"] for one in json.loads(shown.out)}
     assert found == {"ranks-1": True, "damaged-1": True, "ranks-2": False}
     end(real)
@@ -129,6 +130,6 @@ def test_prune_keeps_models_and_live_jobs(real: Hpcdist, folder: Path) -> None:
 
 @pytest.mark.parametrize("older", ["soon", "-3d", "30", "0d"])
 def test_a_time_that_is_none(hpcdist: Hpcdist, older: str, wording: Wording) -> None:
-    shown = hpcdist("prune", f"--older={older}")
+    shown = hpcdist("rm", f"--older={older}")
     assert shown.code == 2
     wording(shown.err)

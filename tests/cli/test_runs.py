@@ -32,8 +32,8 @@ def test_runs_of_other_users_are_summed_up_in_one_note(
     wording(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("verb", ["status", "list"])
-def test_a_folder_of_runs_that_cannot_be_read(hpcdist: Hpcdist, folder: Path, verb: str) -> None:
+@pytest.mark.parametrize("words", ["status", "status --offline"])
+def test_a_folder_of_runs_that_cannot_be_read(hpcdist: Hpcdist, folder: Path, words: str) -> None:
     name = "x" * 300  # permissions are none for root, as whom these tests may run
-    result = hpcdist(verb, "--runs-dir", name)
+    result = hpcdist(*words.split(), "--runs-dir", name)
     assert (result.code, result.out, result.err) == (2, "", f"error: {folder}/{name}: File name too long\n")

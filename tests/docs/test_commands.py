@@ -182,7 +182,6 @@ ELSEWHERE: Final = {
     "hpcdist check tune.yml": ("tests/docs/test_cost.py", "has this file"),
     "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),
-    "hpcdist prune": ("tests/cli/test_removal.py", "gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist nodes forget NAME": ("tests/cli/test_nodes.py", "has a node of which something is known"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),

@@ -90,7 +90,7 @@ def test_a_copy_begins_with_what_the_run_has_there(here: Laptop) -> None:
     here.hpcdist("submit", "train.yml", "--on", "box", "--wait", code=1)
     here.hpcdist("outputs", "train-1", "--get", "lines")
     here.cut("0", "0", "after")
-    here.hpcdist("copy", "train-1")
+    here.hpcdist("restart", "--copy", "train-1")
     here.hpcdist("wait", "train-2", code=1)
     program = "print(hpcdist.find_run('train-2').copy(params={}).wait().state.value)"
     assert python(here, program) == ["completed"]

@@ -30,7 +30,7 @@ def test_a_run_there_is_seen_here(here: Laptop) -> None:
     [state] = here.json("status")
     assert (state["state"], state["exit_code"], here.calls()) == ("failed", 3, before)
     assert f"from {here.there}/hello-1\n" in here.hpcdist("logs", "hello-1").stdout
-    listed = here.hpcdist("list").stdout
+    listed = here.hpcdist("status", "--offline").stdout
     assert "hello-1" in listed
     assert "failed" in listed
     assert (here.there.stat().st_mode & 0o777, (here.there / "hello-1").stat().st_mode & 0o777) == (
@@ -206,7 +206,7 @@ def test_a_full_disk_there_is_named_and_nothing_is_submitted(here: Laptop) -> No
     said = here.hpcdist("submit", "hello.yml", "--on", "box", code=2).stderr
     assert "the run cannot be written on box" in said
     assert "No space left on device" in said
-    assert here.json("list") == []
+    assert here.json("status", "--offline") == []
 
 
 @pytest.mark.extended

@@ -82,6 +82,6 @@ def test_multirun_of_hydra_is_an_array(cluster: Cluster, workdir: Path) -> None:
     assert done.returncode == 0, done.stderr
     nodes = {file.stem: file.read_text() for file in workdir.glob("?.txt")}
     assert (sorted(nodes), {*nodes.values()} <= {"n1", "n2", "n3", "n4"}) == (["a", "b", "c"], True)
-    [run] = user.json("list")
+    [run] = user.json("status", "--offline")
     [shown] = user.json("status", run["name"])
     assert (run["name"], shown["state"]) == ("app-1", "completed")

@@ -220,6 +220,6 @@ def test_a_pipeline_there_goes_on_when_the_cause_of_its_failure_is_mended(
     assert [line.partition(":")[0] for line in resumed.splitlines()] == ["diamond-1/left", "diamond-1/join"]
     run(laptop, *waiting)
     assert (cluster.home() / "far/diamond-1-join-1/outputs/all").read_text() == "1+2+3+4\n4\n"
-    run(laptop, *HPCDIST, "copy", "diamond-1/join")
+    run(laptop, *HPCDIST, "restart", "--copy", "diamond-1/join")
     run(laptop, *HPCDIST, "wait", "diamond-1-join-2")
     assert (cluster.home() / "far/diamond-1-join-2/outputs/all").read_text() == "1+2+3+4\n4\n"

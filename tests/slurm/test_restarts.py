@@ -248,7 +248,7 @@ def test_followers_go_on_and_the_rest_of_them_is_cancelled(user: User) -> None:
     assert (found["state"], found["exit_code"]) == ("completed", 0)
     until(lambda: not queued(user), "the other followers to be cancelled", 30)
     assert [each["state"] for each in user.json("describe", run)["attempts"]] == ["failed", "completed"]
-    assert user.hpcdist("list").stdout.count("completed") == 1
+    assert user.hpcdist("status", "--offline").stdout.count("completed") == 1
 
 
 def queued(user: User) -> str:
@@ -357,7 +357,11 @@ def test_a_run_goes_on_with_another_number_of_nodes_and_a_copy_of_it_too(user: U
         (1, "completed", 2),
     ]
     done = user.hpcdist(
-        "copy", "grown-1", "--set", "run.cmd=ls $HPCDIST_CHECKPOINTS; exit $((1 - HPCDIST_RESUMED))"
+        "restart",
+        "--copy",
+        "grown-1",
+        "--set",
+        "run.cmd=ls $HPCDIST_CHECKPOINTS; exit $((1 - HPCDIST_RESUMED))",
     )
     assert done.returncode == 0, done.stderr
     assert user.hpcdist("wait", "grown-2").returncode == 0

@@ -51,7 +51,7 @@ def in_compare(user: User, run: str, loss: str, accuracy: str) -> Numbers:
 
 
 def in_list(user: User, run: str, loss: str, accuracy: str) -> Numbers:
-    [row] = user.json("list", "--name", run)
+    [row] = user.json("status", "--offline", "--name", run)
     return {"3": f"{row['metrics'][loss]:.4f}", "accuracy": f"{row['metrics'][accuracy]:.4f}"}
 
 

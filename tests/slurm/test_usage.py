@@ -98,7 +98,7 @@ def test_the_figures_are_those_of_sacct(accounting_cluster: Cluster, workdir: Pa
     [accounted] = of_sacct(user, number)
     assert (cost["gpus"], cost["elapsed_seconds"] > 0, cost["total_memory"] > 100 << 20) == (6, True, True)
     assert cost == {**accounted, "job_id": number, "start": 0}
-    [listed] = user.json("list", "--cost")
+    [listed] = user.json("status", "--offline", "--cost")
     per_start = {"job_id": None, "start": None, "cpus": None, "gpus": None}
     assert {**per_start, **listed["cost"]} == {**cost, **per_start}
 
@@ -156,7 +156,7 @@ def test_without_an_accounting_database_it_is_what_the_event_log_has(cluster: Cl
     [cost] = user.json("describe", "bare-1")["cost"]["starts"]
     assert (cost["is_measured"], cost["cpu_hours"], cost["max_memory"]) == (False, None, None)
     assert cost["gpu_hours"] == cost["elapsed_seconds"] / 3600
-    [listed] = user.json("list", "--cost")
+    [listed] = user.json("status", "--offline", "--cost")
     assert listed["cost"]["gpu_hours"] == cost["gpu_hours"]
 
 

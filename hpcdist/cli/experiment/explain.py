@@ -1,4 +1,4 @@
-"""``hpcdist explain``: every line of the script with its origin."""
+"""``hpcdist plan --explain``, for short ``hpcdist explain``: every decision with its origin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from hpcdist.cli import show
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import planned_as_submitted
-from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan.values import Origin
 from hpcdist.script import explained
 from hpcdist.site.model import Site, Source
@@ -22,8 +22,12 @@ from hpcdist.site.provenance import source_of
 @on_option
 @json_option
 def command(options: ExperimentOptions, json: bool) -> None:
-    """Show where every value of the job script comes from."""
-    made = planned_as_submitted(options)
+    """The same as plan --explain."""
+    show_origins(planned_as_submitted(options), json=json)
+
+
+def show_origins(made: Planned, *, json: bool) -> None:
+    """Print every decision of a plan, and every line of its script, with its origin."""
     site = ("decided", f"site: {made.plan.identity.site}", Origin("place", made.machine.origin))
     found = [site, *explained.lines(made.plan)]
     sources = [_source(made.machine.site, origin) for _, _, origin in found]

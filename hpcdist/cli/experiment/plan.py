@@ -129,30 +129,43 @@ _UNKNOWN_BALANCE = "not known: the site has no command for it, and the batch sys
     "in another partition.",
 )
 @click.option("--balance", is_flag=True, help="Ask what the account has left.")
+@click.option("--explain", is_flag=True, help="Show where every value of the job script comes from.")
 @json_option
-def command(options: ExperimentOptions, when: bool, balance: bool, json: bool) -> None:
-    """Show which tasks run on which nodes, and their variables.
+def command(options: ExperimentOptions, when: bool, balance: bool, explain: bool, json: bool) -> None:
+    """Show which tasks run on which nodes, and why.
 
     Nodes, CPUs and GPUs are numbered from 0 within the job; the batch system assigns the real ones.
     """
+    if explain and (when or balance):
+        raise click.UsageError("--explain cannot be combined with --when or --balance.")
     document, is_pipeline = pipeline_of(options)
     if document and is_pipeline:
         from hpcdist.cli.jobs import pipeline  # with what submits runs
 
-        if when or balance:
-            raise click.UsageError("A pipeline has no --when and no --balance.")
+        if when or balance or explain:
+            raise click.UsageError("A pipeline has no --when, no --balance and no --explain.")
         pipeline.show_plan(options, document, runs_here(), json=json)
         return
     made = planned_as_submitted(options, document)
-    plan = made.plan
+    if explain:
+        from hpcdist.cli.experiment.explain import show_origins  # with the sources of the site
+
+        show_origins(made, json=json)
+        return
     if when or balance:
         _check_here(options)
         _ask(made, when=when, balance=balance, json=json)
         return
     if json:
-        data = {**costs.as_data(made), "search": as_data(plan)}
-        show.as_json({**data, "tasks": [*records(plan)]})
+        data = {**costs.as_data(made), "search": as_data(made.plan)}
+        show.as_json({**data, "tasks": [*records(made.plan)]})
         return
+    _show_tasks(made)
+
+
+def _show_tasks(made: Planned) -> None:
+    """Print the map of tasks on nodes, with their variables."""
+    plan = made.plan
     wiring = Wiring(plan)
     click.echo(f"{plan.identity.name} on site {plan.identity.site}: {plan.summary}")
     if named := plan.origins.get("nodes"):

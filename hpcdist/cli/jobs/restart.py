@@ -11,11 +11,14 @@ from hpcdist.sweeps.anew import Changes
 
 
 @click.command("restart")
+@click.option(
+    "--copy", "copies", is_flag=True, help="Begin with copies of the run's outputs and checkpoints."
+)
 @anew_options
-def command(jobs: str, runs_dir: Path, json: bool, changes: Changes) -> None:
-    """Submit the experiment of a run once more, as a new run.
+def command(jobs: str, runs_dir: Path, json: bool, changes: Changes, copies: bool) -> None:
+    """Submit the experiment of a run again, as a new run.
 
-    Its outputs are its own; the experiment is the one that the run recorded, with other params where given.
-    JOB is the name of a run, its directory or its job id.
+    The run itself stays as it is. The experiment is the one that the run recorded, with other params where
+    given. JOB is the name of a run, its directory or its job id.
     """
-    submit_anew(jobs, runs_dir, changes, copies=False, json=json)
+    submit_anew(jobs, runs_dir, changes, copies=copies, json=json)

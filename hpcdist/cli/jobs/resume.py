@@ -15,7 +15,7 @@ from hpcdist.runs import finding
 @job_options(several=False)
 @click.option(
     "--nodes", type=click.IntRange(min=1), metavar="N",
-    help="Go on with so many nodes, each with as many replicas as before.",
+    help="Resume on so many nodes, each with as many replicas as before.",
 )  # fmt: skip
 @override_options[0]
 @override_options[1]
@@ -27,7 +27,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     params: tuple[tuple[str, str], ...],
     settings: tuple[tuple[str, str], ...],
 ) -> None:
-    """Go on with a run that ended before its training was finished.
+    """Resume a run that ended before its training was finished.
 
     A further job of the same run finds its checkpoints and outputs; of a search or an array, the trials
     or elements that did not complete run once more; of a pipeline, the operations that did not, and those

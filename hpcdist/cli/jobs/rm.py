@@ -1,7 +1,8 @@
-"""``hpcdist rm``: remove runs whose jobs have ended."""
+"""``hpcdist rm``: remove runs whose jobs have ended, those that are named or all old ones."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import HpcdistError
+from hpcdist.errors import ConfigError, HpcdistError, Problem
 from hpcdist.pipelines import removing as pipelines
 from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
@@ -23,33 +24,84 @@ Kept = tuple[Run, HpcdistError]
 
 
 @click.command("rm")
-@job_options(several=True)
+@job_options(several=True, required=False)
 @click.option("--force", is_flag=True, help="Also remove runs whose end is unknown; never a live job's.")
+@click.option(
+    "--older", metavar="TIME",
+    help="Remove all runs last used before: a span such as 30d, or a day such as 2026-11-01.",
+)  # fmt: skip
+@click.option("--models", is_flag=True, help="With --older: also remove runs that recorded a model.")
+@click.option("-y", "--yes", is_flag=True, help="With --older: do not ask.")
 @click.pass_context
-def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, force: bool) -> None:
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: bool, force: bool, older: str | None,
+    models: bool, yes: bool,
+) -> None:  # fmt: skip
     """Remove runs whose jobs have ended.
 
     All their files are removed, outputs and models too. JOB is the name of a run, its directory or its job
     id; of a pipeline, runs are kept while another of its operations has not ended. The batch system is
     queried as `status` does.
+
+    --older shows the runs that it would remove, and asks. A run was last used when it was submitted, or its
+    job wrote to the event log. Runs that recorded a model, or whose end is unknown, are kept.
     """
-    whole = {job: where for job in jobs if (where := finding.pipeline_directory(runs_dir, job))}
-    with_runs = [job for job in jobs if job not in whole or finding.of_pipeline(runs_dir, job)]
-    found, code = runs.find(runs_dir, with_runs) if with_runs else ([], 0)
-    over, kept = may_be_removed(found, force=force)
-    removed, failed = remove(over)
-    kept += failed
-    if json:
-        show.as_json(as_data(removed, kept))
-    for run, size in () if json else removed:
-        click.echo(f"{run.name}: removed, {spans.size(size)}")
-    for name in pipelines.remove_emptied([run for run, _ in removed], whole.values()):
-        note(f"{name}: removed, a pipeline without runs")
+    if bool(jobs) == bool(older):
+        raise click.UsageError("Name the runs to remove, or give --older TIME.")
+    if older and json and not yes:
+        raise click.UsageError("--json does not ask; use it with --yes.")
+    if older:
+        kept, code = _remove_old(runs_dir, older, models=models, yes=yes, force=force, json=json), 0
+    else:
+        kept, code = _remove_named(runs_dir, jobs, force=force, json=json)
     print_problems(problem for _, error in kept for problem in error.problems)
     ctx.exit(max([code, *(error.exit_code for _, error in kept)]))
 
 
-def may_be_removed(found: Sequence[Run], *, force: bool = False) -> tuple[list[Run], list[Kept]]:
+def _remove_named(runs_dir: Path, jobs: Sequence[str], *, force: bool, json: bool) -> tuple[list[Kept], int]:
+    """Return the runs that were not removed, and the exit code for those that were not found."""
+    whole = {job: where for job in jobs if (where := finding.pipeline_directory(runs_dir, job))}
+    with_runs = [job for job in jobs if job not in whole or finding.of_pipeline(runs_dir, job)]
+    found, code = runs.find(runs_dir, with_runs) if with_runs else ([], 0)
+    over, kept = _removable(found, force=force)
+    removed, failed = _remove(over)
+    kept += failed
+    if json:
+        show.as_json(_as_data(removed, kept))
+    for run, size in () if json else removed:
+        click.echo(f"{run.name}: removed, {spans.size(size)}")
+    for name in pipelines.remove_emptied([run for run, _ in removed], whole.values()):
+        note(f"{name}: removed, a pipeline without runs")
+    return kept, code
+
+
+def _remove_old(  # noqa: PLR0913 - as the verb has it
+    runs_dir: Path, older: str, *, models: bool, yes: bool, force: bool, json: bool
+) -> list[Kept]:
+    """Return the runs whose removal failed."""
+    before = spans.moment(older)
+    there, errors = finding.list_runs(runs_dir)
+    runs.warn_unreadable(errors)
+    old = [run for run in there if removing.last_used(run) < before]
+    over, kept = _removable(old, force=force) if old else ([], [])
+    if not models:
+        over, with_model = _without_models(over)
+        kept += with_model
+    if not json:
+        _print(over, kept, f"no runs to remove in {runs_dir}")
+    if not over or not (yes or _agreed(len(over))):
+        over = []
+    removed, failed = _remove(over)
+    pipelines.remove_emptied(run for run, _ in removed)
+    removing.remove_leftovers(runs_dir)
+    if json:
+        show.as_json(_as_data(removed, [*kept, *failed]))
+    elif removed:
+        click.echo(f"removed {_count(len(removed))}, {spans.size(sum(size for _, size in removed))}")
+    return failed
+
+
+def _removable(found: Sequence[Run], *, force: bool) -> tuple[list[Run], list[Kept]]:
     """Return the runs whose jobs are over, and the others with the reasons."""
     services = runs.services()
     over: list[Run] = []
@@ -67,7 +119,54 @@ def may_be_removed(found: Sequence[Run], *, force: bool = False) -> tuple[list[R
     return over, kept
 
 
-def remove(over: Iterable[Run]) -> tuple[list[tuple[Run, int]], list[Kept]]:
+def _without_models(over: Sequence[Run]) -> tuple[list[Run], list[Kept]]:
+    """Return the runs that recorded no model; the others, and those that cannot be read, with the reason."""
+    from hpcdist.tracking import comparison
+
+    without: list[Run] = []
+    kept: list[Kept] = []
+    for run in over:
+        try:
+            why = comparison.model_of(run)
+        except OSError as unread:
+            why = f"has records that cannot be read ({unread.strerror})"
+        if why:
+            kept.append((run, ConfigError(f"{run.name} {why}; --models removes it, too")))
+        else:
+            without.append(run)
+    return without, kept
+
+
+def _print(over: Sequence[Run], kept: Sequence[Kept], nothing: str) -> None:
+    """Print the runs to remove, and why others are kept."""
+    for _, error in kept:
+        note(f"kept: {error}")
+    if not over:
+        note(nothing)
+        return
+    rows = [
+        (run.name, spans.age(removing.last_used(run)), spans.size(removing.size(run.directory)))
+        for run in over
+    ]
+    show.table(("run", "last used", "size"), rows)
+
+
+def _agreed(count: int) -> bool:
+    """Whether the user agrees to remove so many runs.
+
+    Raises:
+        ConfigError: if there is no terminal to ask.
+    """
+    if not sys.stdin.isatty():
+        raise ConfigError(Problem("nothing was removed: there is no terminal to ask", hint="use --yes"))
+    return click.confirm(f"Remove {_count(count)}?", err=True)
+
+
+def _count(runs: int) -> str:
+    return f"{runs} run{'s' if runs != 1 else ''}"
+
+
+def _remove(over: Iterable[Run]) -> tuple[list[tuple[Run, int]], list[Kept]]:
     """Remove these; return what was removed with the bytes that it frees, and the others with the reasons."""
     removed: list[tuple[Run, int]] = []
     kept: list[Kept] = []
@@ -82,7 +181,7 @@ def remove(over: Iterable[Run]) -> tuple[list[tuple[Run, int]], list[Kept]]:
     return removed, kept
 
 
-def as_data(removed: Iterable[tuple[Run, int]], kept: Iterable[Kept]) -> list[dict[str, Any]]:
+def _as_data(removed: Iterable[tuple[Run, int]], kept: Iterable[Kept]) -> list[dict[str, Any]]:
     """Return runs for JSON: what was removed with its size, the others with the reason."""
     return [
         *(_data(run) | {"removed": True, "bytes": size, "reason": ""} for run, size in removed),

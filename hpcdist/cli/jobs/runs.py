@@ -118,15 +118,13 @@ def warn_unreadable(errors: Sequence[ConfigError]) -> None:
         note(f"not shown (owned by other users or unreadable): {comma_list(names)}")
 
 
-def show_states(states: Sequence[Mapping[str, Any]], runs_dir: Path, *, json: bool) -> None:
+def show_states(states: Sequence[Mapping[str, Any]], *, json: bool) -> None:
     """Print the states of runs and elements, each as `report_of` returns it."""
     if json:
         show.as_json(states)
     elif states:
         when = ("start",) if any("start" in state for state in states) else ()
         show.table(("run", "job", "state", "exit", *when, "reason"), map(_row, states))
-    else:
-        note(f"no runs in {runs_dir}")
 
 
 def _row(state: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``hpcdist status``: show the state of jobs, with one query to the batch system."""
+"""``hpcdist status``: show the state of jobs, with one query to the batch system or, offline, with none."""
 
 from __future__ import annotations
 
@@ -9,54 +9,111 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.options import job_options
-from hpcdist.runs import finding
-from hpcdist.runs.rundir import timestamp
+from hpcdist.cli.messages import note
+from hpcdist.cli.options import given, job_options
+from hpcdist.runs import finding, state
+from hpcdist.runs.rundir import Run, timestamp
 
 if TYPE_CHECKING:
-    from hpcdist.runs.rundir import Run
     from hpcdist.runs.states import Report
 
 
 _RUNNING: Final = "running"
+_COLUMNS: Final = {"long", "is_costed", "metrics"}
 
 
 @click.command("status")
 @job_options(several=True, required=False)
 @click.option("--when", is_flag=True, help="Also ask when jobs that wait are expected to start.")
+@click.option("--offline", is_flag=True, help="Do not query the batch system: show what the files record.")
+@click.option("-l", "--long", is_flag=True, help="Offline: show GPU-hours, tags and params, too.")
+@click.option(
+    "--cost", "is_costed", is_flag=True,
+    help="Offline: show queue time, elapsed time, GPU-hours, CPU-hours and memory, by the accounting that is "
+    "kept.",
+)  # fmt: skip
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True,
+    help="Offline: show a metric's last value; repeatable.",
+)  # fmt: skip
+@click.option("--name", metavar="PATTERN", help="Only runs of this name or pattern, such as 'train-*'.")
+@click.option(
+    "--state", "states", type=click.Choice(state.STATES), metavar="STATE", multiple=True,
+    help="Only runs in this state, such as running, completed or unknown; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--since", metavar="TIME",
+    help="Only runs made since: a span such as 2d, or a day such as 2026-11-01.",
+)  # fmt: skip
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only runs with this tag; repeatable.")
 @click.pass_context
-def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: bool, json: bool) -> None:
+def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, when: bool, offline: bool, long: bool,
+    is_costed: bool, metrics: tuple[str, ...], name: str | None, states: tuple[str, ...], since: str | None,
+    tags: tuple[str, ...], json: bool,
+) -> None:  # fmt: skip
     """Show the state of jobs.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
     array. The name of a pipeline shows the graph of its operations, of which PIPELINE/NAME is one.
     Without JOB, all runs are shown.
+
+    With --offline the state is the final one that an earlier `status` has found, else what the event log
+    shows.
     """
-    code = 0
+    if offline:
+        if when:
+            raise click.UsageError("--when asks the batch system: it cannot be combined with --offline.")
+        from hpcdist.cli.jobs import index  # with what reads plans and metrics
+
+        there = runs.find(runs_dir, jobs)[0] if jobs else [run for run, _ in _every(runs_dir)]
+        chosen = index.selected(there, name, since)
+        shown = index.rows(chosen, states, tags, is_whole=bool(long or json or metrics), is_costed=is_costed)
+        index.show_rows(shown, metrics, long=long, is_costed=is_costed, json=json)
+        _note_none(len(shown), len(there), runs_dir, json=json)
+        return
+    if columns := given(ctx, _COLUMNS.__contains__):
+        raise click.UsageError(f"{columns[0]} shows what the files record: use it with --offline.")
     if len(jobs) == 1 and finding.pipeline_directory(runs_dir, jobs[0]):
         from hpcdist.cli.jobs import pipeline  # it draws the graph
 
         if stored := pipeline.stored_of(runs_dir, jobs):
             pipeline.show_graph(stored, json=json)
             return
+    there, code = runs.find_elements(runs_dir, jobs) if jobs else (_every(runs_dir), 0)
+    found = _selected(there, name, since, tags) if name or since or tags else there
+    read = zip(found, _states(found, when=when) if found else (), strict=True)
+    pairs = [(run, each) for (run, _), each in read if not states or each["state"] in states]
+    runs.show_states([each for _, each in pairs], json=json)
+    _note_none(len(pairs), len(there), runs_dir, json=json)
     if jobs:
-        found, code = runs.find_elements(runs_dir, jobs)
-    else:
-        every, errors = finding.list_runs(runs_dir)
-        found = [(run, "") for run in every]
-        runs.warn_unreadable(errors)
-    states = [*_states(found, when=when)] if found else []
-    runs.show_states(states, runs_dir, json=json)
-    if jobs:
-        _note_servers(
-            [run for (run, _), state in zip(found, states, strict=True) if state["state"] == _RUNNING]
-        )
+        _note_servers([run for run, each in pairs if each["state"] == _RUNNING])
     ctx.exit(code)
+
+
+def _every(runs_dir: Path) -> list[tuple[Run, str]]:
+    every, errors = finding.list_runs(runs_dir)
+    runs.warn_unreadable(errors)
+    return [(run, "") for run in every]
+
+
+def _selected(
+    found: Sequence[tuple[Run, str]], name: str | None, since: str | None, tags: Sequence[str]
+) -> list[tuple[Run, str]]:
+    from hpcdist.cli.jobs import index  # as above
+
+    chosen = index.rows(index.selected([run for run, _ in found], name, since), (), tags)
+    directories = {row.run.directory for row in chosen}
+    return [(run, element) for run, element in found if run.directory in directories]
+
+
+def _note_none(shown: int, there: int, runs_dir: Path, *, json: bool) -> None:
+    if not shown and not json:
+        note(f"none of the {there} runs in {runs_dir} matches" if there else f"no runs in {runs_dir}")
 
 
 def _note_servers(running: Sequence[Run]) -> None:
     """Print how a browser reaches the notebooks and TensorBoards among these runs."""
-    from hpcdist.cli.messages import note
     from hpcdist.remotes import here
 
     for run in running:

@@ -48,7 +48,7 @@ def command(
         note(f"still running after {timeout:g} s")
         ctx.exit(ExitCode.TIMEOUT)
     print_reasons(reports)
-    runs.show_states([*map(runs.report_of, reports)], runs_dir, json=json)
+    runs.show_states([*map(runs.report_of, reports)], json=json)
     ctx.exit(exit_code(reports) or code)
 
 

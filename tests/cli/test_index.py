@@ -1,4 +1,4 @@
-"""``hpcdist list``: an index of runs, and what it reads."""
+"""``hpcdist status --offline``: an index of runs, and what it reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAM = "from hpcdist_tracking import *; log_params(batch=32); log_tags('mine'
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory of runs: two that have run, and one that was never submitted."""
-    folder = tmp_path_factory.mktemp("list")
+    folder = tmp_path_factory.mktemp("status", "--offline")
     for loss, tags in ((0.5, "[a, b]"), (0.25, "[a]")):
         (folder / "train.yml").write_text(
             f"name: train\ntags: {tags}\nparams: {{lr: 0.1}}\n"
@@ -42,14 +42,19 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def names(hpcdist: Hpcdist, runs: Path, *words: str) -> list[str]:
-    shown = hpcdist("list", "--runs-dir", str(runs), *words)
-    assert shown.code == 0, shown.err
-    return [line.split()[0] for line in shown.out.splitlines()[1:]]
+    """Return the runs that status shows, which are the same with --offline."""
+    found = []
+    for offline in ((), ("--offline",)):
+        shown = hpcdist("status", *offline, "--runs-dir", str(runs), *words)
+        assert shown.code == 0, shown.err
+        found.append([line.split()[0] for line in shown.out.splitlines()[1:]])
+    assert found[0] == found[1]
+    return found[0]
 
 
 @pytest.mark.extended
 def test_the_index(three: Path, hpcdist: Hpcdist) -> None:
-    words = ("list", "--runs-dir", str(three))
+    words = ("status", "--offline", "--runs-dir", str(three))
     ids = [run.record.job_id for run in finding.list_runs(three)[0]]
     shown = [line.split() for line in hpcdist(*words).out.splitlines()]
     assert shown[0] == ["run", "job", "site", "state", "age"]
@@ -68,7 +73,7 @@ def test_the_index(three: Path, hpcdist: Hpcdist) -> None:
 
 
 def test_the_index_as_json(three: Path, hpcdist: Hpcdist) -> None:
-    old, first, _ = json.loads(hpcdist("list", "--runs-dir", str(three), "--json").out)
+    old, first, _ = json.loads(hpcdist("status", "--offline", "--runs-dir", str(three), "--json").out)
     assert {key: first[key] for key in ("name", "state", "gpu_hours", "params", "tags", "metrics")} == {
         "name": "train-1",
         "state": "completed",
@@ -87,10 +92,19 @@ def test_filters(three: Path, hpcdist: Hpcdist) -> None:
     assert names(hpcdist, three, "--state", "unsubmitted", "--state", "running") == ["old-1"]
     assert names(hpcdist, three, "--since", "1d") == ["train-1", "train-2"]
     assert names(hpcdist, three, "--since", "2025-12-01", "--name", "*-1") == ["old-1", "train-1"]
-    shown = hpcdist("list", "--runs-dir", str(three), "--tag", "none")
-    assert (shown.out, shown.err) == ("", f"note: none of the 3 runs in {three} matches\n")
-    for words in (("--since", "soon"), ("--state", "dreaming")):
-        assert hpcdist("list", "--runs-dir", str(three), *words).code == 2
+    for words in ((), ("--offline",)):
+        shown = hpcdist("status", *words, "--runs-dir", str(three), "--tag", "none")
+        assert (shown.out, shown.err) == ("", f"note: none of the 3 runs in {three} matches\n")
+    for bad in (
+        "--offline --since soon",
+        "--offline --state dreaming",
+        "--offline --when",
+        "--long",
+        "--cost",
+    ):
+        assert hpcdist("status", *bad.split(), "--runs-dir", str(three)).code == 2
+    shown = hpcdist("status", "--offline", "train-2", "--runs-dir", str(three))
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["run", "train-2"]
 
 
 def test_records_that_cannot_be_read_are_a_warning(hpcdist: Hpcdist, folder: Path) -> None:
@@ -99,7 +113,7 @@ def test_records_that_cannot_be_read_are_a_warning(hpcdist: Hpcdist, folder: Pat
     attempt.mkdir(parents=True)
     file = attempt / "rank-0.host.1.jsonl"
     file.mkdir()
-    shown = hpcdist("list", "-l")
+    shown = hpcdist("status", "--offline", "-l")
     assert (shown.code, shown.err) == (0, f"warning: {file} was not read: Is a directory\n")
     assert shown.out.splitlines()[1].split()[0] == "a-1"
 
@@ -132,7 +146,7 @@ def plans_read(work: Callable[[], object]) -> int:
 def test_plans_are_read_only_where_they_are_shown(folder: Path, words: tuple[str, ...], reads: int) -> None:
     for _ in range(4):
         made(folder / "runs")
-    assert plans_read(lambda: main(["list", *words], standalone_mode=False)) == reads
+    assert plans_read(lambda: main(["status", "--offline", *words], standalone_mode=False)) == reads
 
 
 USED = Usage(
@@ -174,7 +188,7 @@ def test_the_cost_of_several_jobs_is_the_sum_that_describe_has(
     jobs: list[list[Usage]], log: str, folder: Path, hpcdist: Hpcdist
 ) -> None:
     several(folder / "runs", *jobs, log=log)
-    (row,) = json.loads(hpcdist("list", "--cost", "--json").out)
+    (row,) = json.loads(hpcdist("status", "--offline", "--cost", "--json").out)
     shown = json.loads(hpcdist("describe", "a-1", "--json").out)["cost"]
     assert row["cost"]["elapsed_seconds"] == shown["elapsed_seconds"] == 100 * log.count("started")
     assert row["cost"] == {key: value for key, value in shown.items() if key != "starts"}

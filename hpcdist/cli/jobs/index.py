@@ -1,4 +1,4 @@
-"""``hpcdist list``: an index of all runs, from their own files."""
+"""``hpcdist status --offline``: an index of runs, from their own files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
-from hpcdist.cli.messages import note, print_problems
-from hpcdist.cli.options import json_option, runs_dir_option
+from hpcdist.cli.messages import print_problems
 from hpcdist.errors import warning
-from hpcdist.runs import finding, state
+from hpcdist.runs import state
 from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
@@ -38,70 +34,32 @@ class Row(NamedTuple):
     cost: Consumption | None = None
 
 
-@click.command("list")
-@click.option("-l", "--long", is_flag=True, help="Show GPU-hours, tags and params, too.")
-@click.option(
-    "--cost",
-    "is_costed",
-    is_flag=True,
-    help="Show queue time, elapsed time, GPU-hours, CPU-hours and memory, by the accounting that is kept.",
-)
-@click.option(
-    "--metric", "metrics", metavar="NAME", multiple=True, help="Show a metric's last value; repeatable."
-)
-@click.option("--name", metavar="PATTERN", help="List only runs of this name or pattern, such as 'train-*'.")
-@click.option(
-    "--state",
-    "states",
-    type=click.Choice(state.STATES),
-    metavar="STATE",
-    multiple=True,
-    help="List only runs in this state, such as running, completed or unknown; repeatable.",
-)
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="List only runs made since: a span such as 2d, or a day such as 2026-11-01.",
-)
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="List only runs with this tag; repeatable.")
-@runs_dir_option
-@json_option
-def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
-    long: bool,
-    is_costed: bool,
-    metrics: tuple[str, ...],
-    name: str | None,
-    states: tuple[str, ...],
-    since: str | None,
-    tags: tuple[str, ...],
-    runs_dir: Path,
-    json: bool,
-) -> None:
-    """List runs without querying the batch system.
+def selected(found: Sequence[Run], name: str | None, since: str | None) -> list[Run]:
+    """Return the runs of this name, or pattern of the shell, that were made since, a span or a day.
 
-    The state is the final one that `status` has found, else what the event log shows.
+    Raises:
+        BadParameter: if the time is none.
+    """
+    after = spans.moment(since) if since else float("-inf")
+    return [run for run in found if _made(run) >= after and (name is None or fnmatchcase(run.name, name))]
+
+
+def rows(
+    found: Sequence[Run], states: Sequence[str], tags: Sequence[str], *,
+    is_whole: bool = False, is_costed: bool = False,
+) -> list[Row]:  # fmt: skip
+    """Return the runs that are in one of these states, if any are given, and have all these tags.
+
+    Their plans and records are read if they are to be ``is_whole``, or have tags.
     """
     now = time.time()
-    after = spans.moment(since, lambda: now) if since else float("-inf")
-    found, errors = finding.list_runs(runs_dir)
-    runs.warn_unreadable(errors)
-    rows = [
-        _row(run, now, is_whole=bool(long or json or metrics or tags))
-        for run in found
-        if _made(run) >= after and (name is None or fnmatchcase(run.name, name))
+    read = [_row(run, now, is_whole=is_whole or bool(tags)) for run in found]
+    print_problems(map(warning, dict.fromkeys(text for row in read for text in row.unread)))
+    return [
+        row._replace(cost=_cost(row.run, now)) if is_costed else row
+        for row in read
+        if (not states or row.state in states) and {*tags} <= {*row.tags}
     ]
-    print_problems(map(warning, dict.fromkeys(text for row in rows for text in row.unread)))
-    if is_costed:
-        rows = [row._replace(cost=_cost(row.run, now)) for row in rows]
-    shown = [row for row in rows if (not states or row.state in states) and {*tags} <= {*row.tags}]
-    if json:
-        show.as_json([_data(row) for row in shown])
-    elif shown:
-        _print(shown, metrics, long=long, is_costed=is_costed)
-    else:
-        note(
-            f"no runs in {runs_dir}" if not found else f"none of the {len(found)} runs in {runs_dir} matches"
-        )
 
 
 def _made(run: Run) -> float:
@@ -144,21 +102,19 @@ def _cost(run: Run, now: float) -> Consumption:
     return used.total(used.starts(attempts.kept(run, plan, run.directory.events(), now), plan, now))
 
 
-def _print(rows: Sequence[Row], metrics: Sequence[str], *, long: bool, is_costed: bool) -> None:
-    heads = (
-        "run",
-        "job",
-        "site",
-        "state",
-        "age",
-        *(("GPU-hours", "tags", "params") if long else ()),
-        *(used.HEADS if is_costed else ()),
-        *metrics,
-    )
-    show.table(
-        heads,
-        [(*_cells(row, long=long), *(_number(row.metrics.get(name)) for name in metrics)) for row in rows],
-    )
+def show_rows(
+    rows: Sequence[Row], metrics: Sequence[str], *, long: bool, is_costed: bool, json: bool
+) -> None:
+    """Print these runs, with the last values of these metrics."""
+    if json:
+        show.as_json([*map(_data, rows)])
+    elif rows:
+        costs = used.HEADS if is_costed else ()
+        heads = ("run", "job", "site", "state", "age", *(("GPU-hours", "tags", "params") if long else ()))
+        cells = (
+            (*_cells(row, long=long), *(_number(row.metrics.get(name)) for name in metrics)) for row in rows
+        )
+        show.table((*heads, *costs, *metrics), cells)
 
 
 def _cells(row: Row, *, long: bool) -> tuple[str, ...]:
