@@ -16,7 +16,7 @@ from hpcdist.experiment.search import adaptive
 from hpcdist.experiment.search.adaptive import Reached
 from hpcdist.experiment.search.model import Bayes, Count, Hyperband, Metric, Resource, Search, Space
 from hpcdist.experiment.search.trials import trials
-from hpcdist.sweeps import bayes
+from hpcdist.searches.adaptive import propose
 
 REPETITIONS: Final = 5
 MOST: Final = 27
@@ -79,7 +79,7 @@ def of_bayes(train: Train, seed: int, count: int) -> float:
     fresh, found = [*trials(search)], list[Reached]()
     while fresh:
         found += [Reached(len(found) + at, one, train(one)) for at, one in enumerate(fresh, 1)]
-        fresh = [one.params for one in bayes.following(search, algorithm, found, 4)]
+        fresh = [one.params for one in propose(search, algorithm, found, 4)]
     return max(one.value or 0.0 for one in found)
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.runs import accounting, endings
+from hpcdist.runs import accounting, endings, packed
 from hpcdist.runs.events import Event, by_id
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import ENDED, REQUEUED, Attempt, Log, submitted
@@ -22,7 +22,17 @@ from hpcdist.schedulers.job import JobState, Status, split_id
 if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
-__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "folder_of", "kept", "of_events", "read"]
+__all__ = [
+    "ENDED",
+    "REQUEUED",
+    "Attempt",
+    "UsageOf",
+    "all_attempts",
+    "folder_of",
+    "kept",
+    "of_events",
+    "read",
+]
 
 UsageOf = Callable[[Run], Sequence[Usage]]
 
@@ -50,6 +60,19 @@ def read(
     plans = (run.directory.plan() for run in report.run.jobs)
     logs, ends = report.run.by_job(events), (job.status for job in report.jobs)
     return _of_jobs(report.run, zip(report.run.jobs, plans, logs, ends, strict=True), now, usage, hosts=hosts)
+
+
+def all_attempts(
+    report: Report,
+    now: float,
+    usage: UsageOf | None = None,
+    *,
+    hosts: bool = False,
+    events: Sequence[Event] | None = None,
+) -> tuple[Attempt, ...]:
+    """Return the attempts as `read`; of packed trials those of each trial."""
+    plan, jobs = report.run.directory.plan(), read(report, now, usage, hosts=hosts, events=events)
+    return packed.attempts(report.run.directory, plan, jobs, now) if plan.workers else jobs
 
 
 def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:

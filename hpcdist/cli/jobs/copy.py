@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli.jobs.anew import anew_options, submit_anew
-from hpcdist.sweeps.anew import Changes
+from hpcdist.cli.jobs.resubmit import resubmit, resubmit_options
+from hpcdist.searches.replan import NewRun
 
 
 @click.command("copy")
-@anew_options
-def command(jobs: str, runs_dir: Path, json: bool, changes: Changes) -> None:
+@resubmit_options
+def command(jobs: str, runs_dir: Path, json: bool, new: NewRun) -> None:
     """Submit a new run that begins with the outputs of a run.
 
     It gets copies of the outputs and checkpoints; the run itself stays as it is. The experiment is the one
     that the run recorded, with other params where given. JOB is the name of a run, its directory or its job
     id.
     """
-    submit_anew(jobs, runs_dir, changes, copies=True, json=json)
+    resubmit(jobs, runs_dir, new._replace(copies=True), json=json)

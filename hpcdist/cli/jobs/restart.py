@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from hpcdist.cli.jobs.anew import anew_options, submit_anew
-from hpcdist.sweeps.anew import Changes
+from hpcdist.cli.jobs.resubmit import resubmit, resubmit_options
+from hpcdist.searches.replan import NewRun
 
 
 @click.command("restart")
-@anew_options
-def command(jobs: str, runs_dir: Path, json: bool, changes: Changes) -> None:
+@resubmit_options
+def command(jobs: str, runs_dir: Path, json: bool, new: NewRun) -> None:
     """Submit the experiment of a run once more, as a new run.
 
     Its outputs are its own; the experiment is the one that the run recorded, with other params where given.
     JOB is the name of a run, its directory or its job id.
     """
-    submit_anew(jobs, runs_dir, changes, copies=False, json=json)
+    resubmit(jobs, runs_dir, new, json=json)

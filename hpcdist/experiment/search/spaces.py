@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,9 @@ _LARGEST_EXPONENT: Final = 700
 _LEAST_WEIGHT: Final = 1e-9
 """Floats that add up to 1 may miss it by less."""
 
+_MOST_DEVIATIONS: Final = 5
+"""How far from its mean a normal number is proposed; 1 of 1.7 million is farther."""
+
 _LARGEST: Final = sys.float_info.max
 
 _LARGEST_COUNT: Final = 2**53
@@ -42,9 +46,27 @@ class Choices(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """A continuous space; ``draw`` returns a value by a generator of random numbers."""
+    """A continuous space: each of its values is made from a number from ``low`` to ``high``."""
 
-    draw: Callable[[Random], Value]
+    draw_number: Callable[[Random], float]
+    low: float
+    high: float
+    is_log: bool = False
+    """The number is the logarithm of the value."""
+    rounded: Callable[[float], float] = lambda value: value
+
+    def draw(self, random: Random) -> float:
+        """Return a random value."""
+        return self.value(self.draw_number(random))
+
+    def value(self, number: float) -> float:
+        """Return the value that is made from a number."""
+        return self.rounded(math.exp(number) if self.is_log else number)
+
+    def number(self, value: float) -> float:
+        """Return the number from which a value is made, or the nearest one."""
+        number = value if not self.is_log else math.log(value) if value > 0 else self.low
+        return min(max(number, self.low), self.high)
 
 
 class _Kind(NamedTuple):
@@ -70,7 +92,10 @@ def made(space: Space) -> Choices | Distribution:
     if space.rounding != "down" and "q" not in amounts:
         raise ValueError("`rounding` is of multiples of `q`, which it lacks; remove it")
     found = _KINDS[kind].make(amounts)
-    return _in_steps(found.draw, amounts, space.rounding) if isinstance(found, Distribution) else found
+    if isinstance(found, Choices) or "q" not in amounts:
+        return found
+    step = _at_least(amounts, "q", 0, above=True)
+    return found._replace(rounded=partial(_nearest if space.rounding == "nearest" else _below, step=step))
 
 
 def weights(space: Space) -> tuple[float, ...] | None:
@@ -210,33 +235,27 @@ def _check_exponent(name: str, exponent: float) -> None:
 
 def _uniform(amounts: _Amounts) -> Distribution:
     low, high = _in_order(amounts, "low", "high", strictly=False)
-    return Distribution(lambda random: random.uniform(low, high))
+    return Distribution(lambda random: random.uniform(low, high), low, high)
 
 
 def _normal(amounts: _Amounts) -> Distribution:
     mean, deviation = amounts["loc"], _at_least(amounts, "scale", 0)
     if not math.isfinite(abs(float(mean)) + 10 * float(deviation)):
         raise ValueError(f"loc is {mean} and scale is {deviation}, which are too large; write smaller ones")
-    return Distribution(lambda random: random.normalvariate(mean, deviation))
+    low, high = mean - _MOST_DEVIATIONS * deviation, mean + _MOST_DEVIATIONS * deviation
+    return Distribution(lambda random: random.normalvariate(mean, deviation), low, high)
 
 
-def _exponential(inner: Callable[[_Amounts], Distribution], *bounds: str) -> Callable[..., Distribution]:
-    def make(amounts: _Amounts) -> Distribution:
-        draw = inner(amounts).draw
-        _check_exponent(bounds[0], sum(amounts[name] * (1 if name != "scale" else 10) for name in bounds))
-        return Distribution(lambda random: math.exp(draw(random)))
-
-    return make
+def _loguniform(amounts: _Amounts) -> Distribution:
+    found = _uniform(amounts)
+    _check_exponent("high", amounts["high"])
+    return found._replace(is_log=True)
 
 
-def _in_steps(draw: Callable[[Random], float], amounts: _Amounts, rounding: str) -> Distribution:
-    """Return a distribution, of multiples of ``q`` where there is one."""
-    if "q" not in amounts:
-        return Distribution(draw)
-    step = _at_least(amounts, "q", 0, above=True)
-    if rounding == "nearest":
-        return Distribution(lambda random: _nearest(draw(random), step))
-    return Distribution(lambda random: _below(draw(random), step))
+def _lognormal(amounts: _Amounts) -> Distribution:
+    found = _normal(amounts)
+    _check_exponent("loc", amounts["loc"] + 10 * amounts["scale"])
+    return found._replace(is_log=True)
 
 
 def _below(number: float, step: float) -> float:
@@ -248,8 +267,6 @@ def _nearest(number: float, step: float) -> float:
     return round(count) * step if abs(count) < _LARGEST_COUNT else number
 
 
-_loguniform: Final = _exponential(_uniform, "high")
-_lognormal: Final = _exponential(_normal, "loc", "scale")
 _BOUNDS: Final = ("low", "high")
 _MOMENTS: Final = ("loc", "scale")
 _KINDS: Final[Mapping[str, _Kind]] = {

@@ -57,7 +57,7 @@ def _random(
     discrete = {name: space for name, space in known.items() if isinstance(space, Choices)}
     if len(discrete) == len(known):
         wanted = min(wanted, _number(discrete))
-    found = _sampled(search, known, _checked(wanted, algorithm))
+    found = sampled(search, _checked(wanted, algorithm))
     if len(found) < wanted:
         hint = (
             "set `n_experiments` to that" if algorithm == "random_search" else "give its params more values"
@@ -97,7 +97,9 @@ def _at(choices: Mapping[str, Choices], index: int) -> Trial:
     return {name: found[name] for name in choices}
 
 
-def _sampled(search: Search, known: Mapping[str, Choices | Distribution], count: int) -> Sequence[Trial]:
+def sampled(search: Search, count: int) -> Sequence[Trial]:
+    """Return random trials, none twice: ``count``, or fewer where the search does not have so many."""
+    known = {name: spaces.made(space) for name, space in search.matrix.items()}
     random = Random(search.seed)  # noqa: S311 - trials are no secret
     weights = {name: spaces.weights(space) for name, space in search.matrix.items()}
     discrete = {name: space for name, space in known.items() if isinstance(space, Choices)}

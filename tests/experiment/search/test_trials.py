@@ -46,7 +46,7 @@ def test_a_random_search_has_no_trial_twice_and_is_the_same_each_time(count: int
 
 @given(some.integers(1, 50), some.integers(0, 5))
 def test_a_longer_random_search_begins_with_the_shorter_one(count: int, seed: int) -> None:
-    """`sweep extend` asks for more of them."""
+    """`sweep advance --trials` asks for more of them."""
     matrix = {"a": Space(uniform=(0, 1)), "b": Space(pvalues=(("x", 0.9), ("y", 0.1)))}
     assert trials(random(60, seed, **matrix))[:count] == trials(random(count, seed, **matrix))
 

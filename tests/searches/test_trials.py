@@ -17,8 +17,8 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table
-from hpcdist.sweeps import trials
-from hpcdist.sweeps.trials import Progress, Trial
+from hpcdist.searches import trials
+from hpcdist.searches.trials import Progress, Trial
 from hpcdist.tracking.comparison import Tracked
 from tests.runs.test_rundir import made
 from tests.runs.test_state import log

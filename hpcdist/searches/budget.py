@@ -1,4 +1,4 @@
-"""What a search has spent of its budget: by its event log, with the ends that only the batch system has.
+"""The GPU-hours that a search has spent: by its event log, with the ends that only the batch system has.
 
 By the log alone, a start without an end counts as if it had run to its time limit.
 """
@@ -21,7 +21,7 @@ from hpcdist.runs.stored_plan import StoredPlan
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""
 
-_ANEW: Final = "submit what is left as a search of its own, with a `batch.budget` of its own"
+_NEW_SEARCH: Final = "submit what is left as a new search, with its own `batch.budget`"
 _ENDS: Final = frozenset((attempts.ENDED, attempts.REQUEUED, ACCOUNTED))
 
 
@@ -67,14 +67,14 @@ def check(directory: RunDirectory, events: Iterable[Event], sweep: Sweep, wallti
         spent, most = f"{seconds / 3600:.4g} of {budget / 3600:.4g} GPU-hours are spent", cost / 3600
         what = "job" if sweep.pack else "trial"
         message = f"the budget of {directory.name} is used up: {spent}, and a {what} may take {most:.4g}"
-        raise ConfigError(Problem(message, hint=_ANEW))
+        raise ConfigError(Problem(message, hint=_NEW_SEARCH))
 
 
-def way_on(run: Run) -> str:
+def budget_hint(run: Run) -> str:
     """Return how the trials that are left can be run, as a clause."""
     if _is_used_up(run.directory):
-        return f"as its budget is used up, {_ANEW}"
-    return f"`hpcdist sweep resume {run.name}` runs what is left"
+        return f"as its budget is used up, {_NEW_SEARCH}"
+    return f"`hpcdist resume {run.name}` runs what is left"
 
 
 def _is_used_up(directory: RunDirectory) -> bool:

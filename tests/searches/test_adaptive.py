@@ -15,7 +15,7 @@ from hpcdist.experiment.search import spaces
 from hpcdist.experiment.search.adaptive import Reached
 from hpcdist.experiment.search.model import Bayes, Count, Metric, Search, Space
 from hpcdist.experiment.search.trials import trials
-from hpcdist.sweeps import bayes
+from hpcdist.searches import adaptive
 
 MATRIX = {
     "lr": Space(loguniform=(math.log(1e-4), 0.0)),
@@ -36,7 +36,7 @@ def loss(params: Mapping[str, Any]) -> float:
 def best(seed: int) -> float:
     search = Search(matrix=MATRIX, bo=ALGORITHM, seed=seed)
     found = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
-    while fresh := bayes.following(search, ALGORITHM, found, 4):
+    while fresh := adaptive.propose(search, ALGORITHM, found, 4):
         found += [Reached(len(found) + at, one.params, loss(one.params)) for at, one in enumerate(fresh, 1)]
     assert len(found) == 32
     return min(one.value or 0.0 for one in found)
@@ -53,10 +53,10 @@ def test_a_call_that_is_repeated_returns_the_same_trials_of_values_that_are_ther
     search = Search(matrix=MATRIX, bo=ALGORITHM)
     reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
     reached[0] = reached[0]._replace(value=None)
-    found = bayes.following(search, ALGORITHM, reached, 5)
-    assert found == bayes.following(search, ALGORITHM, reached, 5)
+    found = adaptive.propose(search, ALGORITHM, reached, 5)
+    assert found == adaptive.propose(search, ALGORITHM, reached, 5)
     assert all(one.params["width"] in range(8, 257, 8) and 1e-4 <= one.params["lr"] <= 1 for one in found)
-    assert bayes.following(search, ALGORITHM, reached * 4, 5) == []
+    assert adaptive.propose(search, ALGORITHM, reached * 4, 5) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_no_trial_comes_twice_and_the_search_ends_when_all_were_tried(
     algorithm = Bayes(1, 13, Metric("loss", "minimize"))
     search = Search(matrix=matrix, bo=algorithm)
     found = [Reached(1, dict(one), 1.0) for one in trials(search)]
-    while fresh := bayes.following(search, algorithm, found, 4):
+    while fresh := adaptive.propose(search, algorithm, found, 4):
         found += [Reached(len(found) + at, one.params, 1.0) for at, one in enumerate(fresh, 1)]
     assert len(found) == len({repr(one.params) for one in found}) == number
 
@@ -82,14 +82,17 @@ def test_no_trial_comes_twice_and_the_search_ends_when_all_were_tried(
 def test_the_largest_seed_has_trials_too() -> None:
     search = Search(matrix=MATRIX, bo=ALGORITHM, seed=2**32 - 1)
     reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
-    assert len(bayes.following(search, ALGORITHM, reached, 2)) == 2
+    assert len(adaptive.propose(search, ALGORITHM, reached, 2)) == 2
 
 
 @pytest.mark.parametrize("name", ["lr", "width", "opt", "noise"])
 @given(place=some.floats(0.01, 0.99))
-def test_the_place_of_a_value_gives_it_again(name: str, place: float) -> None:
+def test_the_number_of_a_value_gives_it_again(name: str, place: float) -> None:
     space = spaces.made(MATRIX[name])
-    at = place if isinstance(space, spaces.Distribution) else int(place * space.size)
-    value = bayes._value(space, at)
-    again = bayes._value(space, bayes._place(space, value))
+    if isinstance(space, spaces.Distribution):
+        at = space.low + place * (space.high - space.low)
+    else:
+        at = int(place * space.size)
+    value = adaptive._value(space, at)
+    again = adaptive._value(space, adaptive._number(space, value))
     assert again == (pytest.approx(value) if isinstance(value, float) else value)

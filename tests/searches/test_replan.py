@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ConfigError
+from hpcdist.nodes import suspects
 from hpcdist.runs.rundir import Run
-from hpcdist.sweeps import replanning
-from hpcdist.sweeps.replanning import Changes
+from hpcdist.runs.services import Services
+from hpcdist.searches import replan
+from hpcdist.searches.replan import Changes
+from hpcdist.testing import FakeShell
 from tests.runs.test_rundir import made
 
+SERVICES = Services(FakeShell([]), exclude_suspects=suspects.avoided)
 SITE = """\
 name: toy
 description: nodes of eight CPUs
@@ -47,7 +51,7 @@ def recorded(folder: Path, *words: str, text: str = TRAIN) -> Run:
 
 def placed(run: Run, **changes: Any) -> tuple[int, int, str]:
     """Return nodes, tasks and the command of a further job."""
-    found = replanning.changed(run, Changes(**changes))
+    found = replan.plan_run(run, SERVICES, Changes(**changes))
     return found.plan.placement.nodes, found.plan.placement.size, found.experiment.run.command
 
 
@@ -74,7 +78,7 @@ def test_replicas_that_are_unequally_many_on_nodes_need_a_number(tmp_path: Path)
 def test_the_text_is_that_of_the_user(tmp_path: Path) -> None:
     text = f'{TRAIN}# copy of train-1\n# submitted with ["-p", "lr=0.9"]\n'
     run = recorded(tmp_path, text=text)
-    assert (replanning.text_of(run), placed(run)[2]) == (text, "python train.py 0.1")
+    assert (replan.text_of(run), placed(run)[2]) == (text, "python train.py 0.1")
 
 
 def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Path) -> None:
@@ -82,7 +86,7 @@ def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Pat
     other = made(tmp_path, site="toy").directory.path
     at = int(time.time()) - 3600
     (other / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n1\n")
-    found = replanning.changed(run, Changes())
+    found = replan.plan_run(run, SERVICES)
     assert [line.value for line in found.plan.directives if line.flag == "--exclude"] == ["n1"]
     assert [problem.message for problem in found.problems] == [
         f"excluded as suspect: n1 (1.00: lost 1h ago in {other.name})"
@@ -100,8 +104,8 @@ run: {cmd: "train data-{{ v }} {{ epochs }}"}
 def test_trials_of_later_generations_have_numbers_as_the_file_writes_them(tmp_path: Path) -> None:
     """They may be part of a name, and come from a table that has them as JSON."""
     values = json.loads(json.dumps([1.1, 16, float("inf"), "1.10", "a b", 0.5]))
-    found = replanning.planned(
-        recorded(tmp_path, text=BAND), more=[{"v": one, "epochs": 2} for one in values]
+    found = replan.plan_search(
+        recorded(tmp_path, text=BAND), SERVICES, more=[{"v": one, "epochs": 2} for one in values]
     )
     names = ["1.10", "0x10", ".inf", "1.10", "a b", "0.5"]
     assert [trial.command for trial in found.trials] == [f"train data-{name} 2" for name in names]

@@ -8,8 +8,8 @@ from pathlib import Path
 from hpcdist.runs import stopping
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from hpcdist.sweeps import looking, trials
-from tests.sweeps.test_trials import OVER, RUNNING, run
+from hpcdist.searches import progress, trials
+from tests.searches.test_trials import OVER, RUNNING, run
 from tests.wording import Wording
 
 
@@ -21,7 +21,7 @@ def searched(folder: Path, *events: str, count: int = 3) -> Run:
 
 
 def told(report: Report) -> list[str]:
-    return [*looking.remarks(report, trials.trials(report, lambda _: (), 200))]
+    return [*progress.remarks(report, trials.trials(report, lambda _: (), 200))]
 
 
 def record(found: Run, trial: int, metric: str) -> None:

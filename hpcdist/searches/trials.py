@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, ExitCode, Problem
-from hpcdist.runs import accounting, attempts, elements, packed, stopping
+from hpcdist.runs import accounting, attempts, elements, stopping
 from hpcdist.runs.attempts import Attempt, UsageOf
-from hpcdist.runs.rundir import Event, Run
+from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, split_id
-from hpcdist.sweeps import claims
 from hpcdist.tracking import trial_params
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _WAITING: Final[str] = JobState.PENDING.value
 _COMPLETED: Final[str] = JobState.COMPLETED.value
 _GOOD: Final = frozenset((_COMPLETED, PRUNED))
+CANCELLED: Final = "cancelled_trials"
+"""The folder with a file for each packed trial that its user cancelled alone."""
+
 STOPPED: Final = "stopped"
 """The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
 
@@ -85,7 +88,7 @@ def trials(report: Report, usage: UsageOf, now: float, known: Params | None = No
         raise ConfigError(no_trials(report.run))
     events = report.run.directory.events()
     found: dict[str, list[Attempt]] = {}
-    for attempt in all_attempts(report, usage, now, events=events):
+    for attempt in attempts.all_attempts(report, now, usage, events=events):
         found.setdefault(split_id(attempt.job)[1], []).append(attempt)
     accounted = _accounted(report, usage, events)
     return [
@@ -112,28 +115,22 @@ def no_trials(run: Run) -> Problem:
     return Problem(f"{run.name} has no trials", hint=hint)
 
 
-def all_attempts(
-    report: Report,
-    usage: UsageOf | None,
-    now: float,
-    *,
-    hosts: bool = False,
-    events: Sequence[Event] | None = None,
-) -> tuple[Attempt, ...]:
-    """Return the attempts of all trials, also of packed ones; arguments as in `attempts.read`."""
-    plan, started = report.run.directory.plan(), attempts.read(report, now, usage, hosts=hosts, events=events)
-    return packed.attempts(report.run.directory, plan, started, now) if plan.workers else started
-
-
 def _accounted(report: Report, usage: UsageOf, events: Sequence[Event]) -> dict[str, JobState]:
     """Return what the accounting has of each trial that is an element of an array, and who was cancelled."""
     if report.run.directory.plan().workers:
-        return dict.fromkeys(map(str, claims.cancelled(report.run.directory)), JobState.CANCELLED)
+        return dict.fromkeys(map(str, cancelled_alone(report.run.directory)), JobState.CANCELLED)
     return _cancelled(report.run, events) | {
         split_id(job)[1]: starts[-1].state
         for run in report.run.jobs
         for job, starts in accounting.by_job(run, usage(run)).items()
     }
+
+
+def cancelled_alone(directory: RunDirectory) -> set[int]:
+    """Return the packed trials that were cancelled alone."""
+    with suppress(OSError):
+        return {int(path.name) for path in (directory.path / CANCELLED).iterdir() if path.name.isdecimal()}
+    return set()
 
 
 def _trial(

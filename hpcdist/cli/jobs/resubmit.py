@@ -1,4 +1,4 @@
-"""A new run of the experiment that an earlier run recorded: the options of `restart` and `copy`."""
+"""A new run of the experiment that a run recorded: the options of `restart` and `copy`, and their work."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import click
 
 from hpcdist.cli.jobs import runs, submit
 from hpcdist.cli.options import Verb, job_options, override_options, site_option
-from hpcdist.cli.session import planned, remote_of
+from hpcdist.cli.session import planned
 from hpcdist.runs import finding
 from hpcdist.runs.rundir import Run
-from hpcdist.sweeps import anew
-from hpcdist.sweeps.anew import Anew, Changes, Pairs
+from hpcdist.searches import replan
+from hpcdist.searches.replan import NewRun, Pairs
 
 _OPTIONS: Final = (
     site_option,
     *override_options,
     click.option(
         "-u", "--update-code", "update", is_flag=True,
-        help="Take the code anew from the folder where the run was submitted.",
+        help="Copy the code again from the folder where the run was submitted.",
     ),
 )  # fmt: skip
 
 
-def anew_options(verb: Callable[..., None]) -> Verb:
-    """Add JOB and the options that change its experiment to a verb, as ``changes``."""
+def resubmit_options(verb: Callable[..., None]) -> Verb:
+    """Add JOB and the options that change its experiment to a verb, as ``new``."""
 
     def with_options(
         *, site: str | None, params: Pairs, settings: Pairs, update: bool, **others: Any
     ) -> None:
-        verb(changes=Changes(site, params, settings, update), **others)
+        verb(new=NewRun(site, params, settings, update), **others)
 
     decorated: Verb = job_options(several=False)(with_options)
     decorated.__doc__ = verb.__doc__
@@ -42,8 +42,8 @@ def anew_options(verb: Callable[..., None]) -> Verb:
     return decorated
 
 
-def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, json: bool) -> None:
-    """Submit a new run of the experiment of this one; with ``copies`` it begins with its outputs.
+def resubmit(job: str, runs_dir: Path, new: NewRun, *, json: bool) -> None:
+    """Submit a new run of the experiment of this run.
 
     Raises:
         ConfigError: if there is no such run, its experiment cannot be read, or its code is gone.
@@ -51,12 +51,8 @@ def submit_anew(job: str, runs_dir: Path, changes: Changes, *, copies: bool, jso
         SchedulerError: as `control.submit`.
     """
     run, services = finding.find(runs_dir, job), runs.services()
-    options = anew.options(run, changes)._replace(remote=run.record.remote or None)
-    made = planned(options, runs_dir=runs_dir, saves=True)
-    request = Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
-    if run.record.remote:
-        begins_with = run.record.there if copies else ""
-        request, services = remote_of(options).prepare(request, made, runs_dir, services, begins_with)
+    plan = partial(planned, runs_dir=runs_dir, saves=True)
+    request, made, services = replan.resubmission(run, runs_dir, new, services, plan)
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
     if json:
         result = partial(submit.print_as_json, made=made)

@@ -18,9 +18,9 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.sweeps import spending
+from hpcdist.searches import budget
 from hpcdist.testing import FakeShell
-from tests.sweeps.test_trials import run
+from tests.searches.test_trials import run
 from tests.wording import Wording
 
 LOST = Status(JobState.NODE_FAIL, source="sacct")
@@ -39,7 +39,7 @@ def test_an_end_that_only_the_accounting_has_is_recorded_once(tmp_path: Path) ->
     searched.directory.write(accounting.FILE, msgspec.json.encode(usage).decode())
     ended = searched._replace(record=replace(searched.record, ended=LOST))
     for _ in range(2):
-        spending.record(Report(ended, LOST), LATER)
+        budget.record(Report(ended, LOST), LATER)
     assert searched.directory.events()[4:] == (Event("accounted", "12_1", 130, "0"),)
 
 
@@ -47,7 +47,7 @@ def test_without_accounting_nothing_is_recorded(tmp_path: Path) -> None:
     searched = run(tmp_path, "started 12_1 100 0")
     searched.directory.write(accounting.FILE, "[]")
     ended = searched._replace(record=replace(searched.record, ended=LOST))
-    spending.record(Report(ended, LOST), LATER)
+    budget.record(Report(ended, LOST), LATER)
     assert len(searched.directory.events()) == 1
 
 
@@ -58,10 +58,10 @@ def test_what_has_ended_is_what_a_further_trial_must_leave_room_for(tmp_path: Pa
         "started 12_3 100 0",
     )  # fmt: skip
     sweep = Sweep(3, ("lr",), budget=300, cost=120)
-    spending.check(searched.directory, searched.directory.events(), sweep, 60)
-    spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=None), 60)
+    budget.check(searched.directory, searched.directory.events(), sweep, 60)
+    budget.check(searched.directory, searched.directory.events(), replace(sweep, budget=None), 60)
     with pytest.raises(ConfigError) as caught:
-        spending.check(searched.directory, searched.directory.events(), replace(sweep, budget=299), 60)
+        budget.check(searched.directory, searched.directory.events(), replace(sweep, budget=299), 60)
     wording(map(str, caught.value.problems))
 
 
@@ -74,9 +74,9 @@ def test_of_packed_trials_whole_jobs_are_counted_each_with_its_gpus(tmp_path: Pa
     place.mkdir(parents=True)
     pack = Pack(workers=4, nodes=1, per_node=4, origin=Origin("default"))
     sweep = Sweep(3, ("lr",), budget=520, cost=120, pack=pack)
-    spending.check(searched.directory, searched.directory.events(), sweep, 60)
+    budget.check(searched.directory, searched.directory.events(), sweep, 60)
     (place / "cost").write_text("cost 13+1 4 120\n")
-    spending.check(searched.directory, searched.directory.events(), sweep, 60)
+    budget.check(searched.directory, searched.directory.events(), sweep, 60)
     (place / "cost").write_text("cost 13+1 5 120\n")
     with pytest.raises(ConfigError, match=r"0\.1389 of 0.1444 GPU-hours are spent"):
-        spending.check(searched.directory, searched.directory.events(), sweep, 60)
+        budget.check(searched.directory, searched.directory.events(), sweep, 60)

@@ -1,4 +1,4 @@
-"""How far a search is, once and until its end."""
+"""The progress of a search, once and until its end."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import comma_list
-from hpcdist.runs import accounting, logs, standing
+from hpcdist.errors import ConfigError, HpcdistError, PlanError, SchedulerError, comma_list
+from hpcdist.runs import accounting, logs, search_progress, this_machine, waiting
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import spending, trials
-from hpcdist.sweeps.single import LIVE
-from hpcdist.sweeps.trials import STOPPED, Params, Progress, Trial
+from hpcdist.searches import budget, trials
+from hpcdist.searches.one_trial import LIVE
+from hpcdist.searches.trials import STOPPED, Params, Progress, Trial
 
 # --- What the user of a search should know before it is over, or do after it
 
@@ -56,7 +58,7 @@ def _of_those_left(run: Run, left: Sequence[Trial]) -> Iterator[str]:
         others = [number for number in others if number not in {*stopped}]
     if left:
         names = f"{_named(others)} did not end: " if others else ""
-        yield f"{names}{spending.way_on(run)}"
+        yield f"{names}{budget.budget_hint(run)}"
 
 
 def _named(numbers: Sequence[int]) -> str:
@@ -65,7 +67,7 @@ def _named(numbers: Sequence[int]) -> str:
 
 def _why_stopped(run: Run, trial: int) -> str:
     """Return why no further trial was to start: as the run has it, else as the script has printed it."""
-    if why := standing.reason(run):
+    if why := search_progress.stop_reason(run):
         return why
     of_jobs = sorted(run.directory.logs.glob("*node-*.out"), reverse=True)
     for file in (*logs.files(run.directory, str(trial)), *of_jobs):
@@ -95,11 +97,11 @@ def _head(file: Path) -> bytes:
     return b""
 
 
-# --- How far a search is, once and until its end
+# --- The progress of a search, once and until its end
 
 
 class Generation(NamedTuple):
-    """The number of a generation, of how many at most, and how many trials all of them have at most."""
+    """The number of a generation, and how many generations and trials the search has at most."""
 
     number: int
     generations: int
@@ -107,19 +109,17 @@ class Generation(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The trials of a search at a time, and what they come to.
-
-    ``waits_for``: what keeps the trials from running that have not started, as far as it is known.
-    ``generation``: of an adaptive search that may have further ones, that of its last trials.
-    ``remarks``: what its user should know or do.
-    """
+    """The trials of a search at a time, and what they come to."""
 
     report: Report
     trials: Sequence[Trial]
     progress: Progress
     waits_for: tuple[str, ...] = ()
+    """What keeps the trials from running that have not started, as far as it is known."""
     generation: Generation | None = None
+    """Of an adaptive search that may have further generations, that of its last trials."""
     remarks: tuple[str, ...] = ()
+    """What its user should know or do."""
 
     @property
     def ended(self) -> int:
@@ -128,7 +128,7 @@ class Look(NamedTuple):
 
 
 def look(run: Run, services: Services, known: Params | None = None) -> Look:
-    """Return how far a search is, by one query for its jobs and one of the accounting of each.
+    """Return the progress of a search, by one query for its jobs and one of the accounting of each.
 
     ``known``: the params of its trials, if they were read.
 
@@ -146,17 +146,17 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
 
 
 def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
-    there = standing.of(report.run)
+    there = search_progress.progress_of(report.run)
     if there is None:
         return None
-    from hpcdist.experiment.search import adaptive  # with what plans, for few searches
-    from hpcdist.sweeps import replanning
+    from hpcdist.experiment.search import adaptive as generations  # with what plans, for few searches
+    from hpcdist.searches import replan
 
-    search = replanning.search_of(report.run)
+    search = replan.search_of(report.run)
     if search is None:
         return None
-    number = adaptive.generation(search, [trial.params for trial in found])
-    return Generation(number, adaptive.generations(search), there.most)
+    number = generations.generation(search, [trial.params for trial in found])
+    return Generation(number, generations.generations(search), there.most)
 
 
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:
@@ -185,3 +185,41 @@ def _waits_for(report: Report, reached: Progress, at_once: int | None) -> Iterat
         state, reason = job.status.state, job.status.reason
         if state in (JobState.PENDING, JobState.SUSPENDED) and reason:
             yield f"job {job.run.record.job_id} is {state.value}: {reason}"
+
+
+# --- Waiting for runs, of an adaptive search for its last generation
+
+OnStuck = Callable[[HpcdistError], object]
+"""Gets why the next generation of a search cannot be submitted."""
+
+
+def wait(
+    runs: Sequence[Run],
+    services: Services,
+    output: Output,
+    on_stuck: OnStuck,
+    on_change: Callable[[Report], None] | None = None,
+) -> list[Report]:
+    """Return when all these runs have ended, as `waiting.wait`; whenever a generation has, submit the next.
+
+    ``output`` prints the new jobs. A search that is stuck is left as it is: its report is still one that
+    `search_progress.awaiting_next` a generation.
+    """
+    further = partial(_next_generation, services=services, output=output, on_stuck=on_stuck)
+    return waiting.wait(runs, services, on_change=on_change, further=further)
+
+
+def _next_generation(report: Report, services: Services, output: Output, on_stuck: OnStuck) -> Run | None:
+    """Submit the next generation of a search; return the search if it has one."""
+    if search_progress.awaiting_next(report) is None:
+        return None
+    from hpcdist.searches import adaptive  # it plans, for few runs
+
+    try:
+        this_machine.check_here(report.run, "sweep advance")
+        run, why = adaptive.advance(report.run, services, output, only_if_over=True)
+    except (ConfigError, PlanError, SchedulerError) as error:
+        on_stuck(error)
+        return None
+    # Others may have submitted the last one meanwhile, which has ended: its end is the search's.
+    return run if not why or len(run.jobs) > len(report.run.jobs) else None

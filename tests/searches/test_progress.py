@@ -15,11 +15,11 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.sweeps import looking
+from hpcdist.searches import progress
 from hpcdist.testing import FakeShell
 from tests.plans import stored
 from tests.runs.test_state import log
-from tests.sweeps.test_trials import run
+from tests.searches.test_trials import run
 
 
 class Terminal(io.StringIO):
@@ -73,9 +73,9 @@ LAST = (*SECOND, "ended 12_2 220 3", "started 12_3 220 0", "ended 12_3 280 0")
 
 
 def test_a_search_waits_for_its_job_or_for_those_that_run(searched: Run) -> None:
-    before = looking.look(searched, services(searched, (WAITING, ())))
+    before = progress.look(searched, services(searched, (WAITING, ())))
     assert (before.progress.counts, before.waits_for) == ({"pending": 3}, ("job 12 is pending: Priority",))
-    then = looking.look(searched, services(searched, (ONE, FIRST)))
+    then = progress.look(searched, services(searched, (ONE, FIRST)))
     assert (then.progress.counts, then.waits_for) == (
         {"running": 1, "pending": 2},
         ("the one that may run at once",),

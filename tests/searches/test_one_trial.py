@@ -16,20 +16,20 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from hpcdist.sweeps import claims, single, trials
-from hpcdist.sweeps.single import Single
+from hpcdist.searches import one_trial, trials
+from hpcdist.searches.one_trial import OneTrial
 from hpcdist.testing import FakeShell
 from tests.plans import stored
 from tests.runs.test_rundir import made
 from tests.runs.test_state import log
-from tests.sweeps.test_trials import RUNNING, run
+from tests.searches.test_trials import RUNNING, run
 from tests.wording import Wording
 
 PENDING: Final = Status(JobState.PENDING, "PENDING", reason="Priority", source="squeue")
 
 
-def find(report: Report, number: int) -> Single:
-    return single.find(report, number, lambda _: (), 200)
+def find(report: Report, number: int) -> OneTrial:
+    return one_trial.find(report, number, lambda _: (), 200)
 
 
 def on_slurm(searched: Run, scheduler: str = "slurm", trials: str = "") -> Run:
@@ -91,8 +91,8 @@ def test_what_is_no_trial_is_refused(tmp_path: Path, wording: Wording) -> None:
 def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: Path) -> None:
     searched = on_slurm(run(tmp_path, "started 12_17 100 0", count=20), trials="3,17,20")
     asked = services(("scancel",))
-    assert single.cancel(find(Report(searched, RUNNING), 17), asked)
-    assert single.cancel(find(Report(searched, RUNNING), 20), asked)
+    assert one_trial.cancel(find(Report(searched, RUNNING), 17), asked)
+    assert one_trial.cancel(find(Report(searched, RUNNING), 20), asked)
     assert isinstance(asked.runner, FakeShell)
     assert [command.argv for command in asked.runner.commands] == [("scancel", "12_2"), ("scancel", "12_3")]
     report = Report(searched, RUNNING)
@@ -106,7 +106,7 @@ def test_the_element_at_the_place_of_the_trial_is_cancelled_and_noted(tmp_path: 
         *("cancelled", "pending", "pending"),
         "cancelled",
     ]
-    assert not single.cancel(find(report, 17), asked)
+    assert not one_trial.cancel(find(report, 17), asked)
     job = searched.job
     assert job
     assert not endings.has_ended(job)  # one of three
@@ -117,7 +117,7 @@ def test_an_element_cancelled_on_a_remote_is_recorded_there(tmp_path: Path) -> N
     searched = on_slurm(run(tmp_path, count=20), trials="3,17,20")
     searched = searched._replace(record=replace(searched.record, remote="far"))
     there = cast("Elsewhere", services(("scancel",), ("sh",)).runner)
-    assert single.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
+    assert one_trial.cancel(find(Report(searched, RUNNING), 17), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
     scancel, written = there.commands
     assert searched.job
@@ -130,16 +130,16 @@ def test_a_refused_cancellation_is_no_success(tmp_path: Path) -> None:
     searched = on_slurm(run(tmp_path, "started 12_1 100 0"))
     denied = services(("scancel",), code=1, stderr="scancel: error: Access denied\n")
     with pytest.raises(SchedulerError, match=r"mnist-1/1 could not be cancelled: .*: Access denied"):
-        single.cancel(find(Report(searched, RUNNING), 1), denied)
+        one_trial.cancel(find(Report(searched, RUNNING), 1), denied)
     silent = Status(JobState.UNKNOWN, reason="the batch system did not answer")
     with pytest.raises(SchedulerError, match=r"not cancelled: .* the batch system did not answer"):
-        single.cancel(find(Report(searched, silent), 1), denied)
+        one_trial.cancel(find(Report(searched, silent), 1), denied)
     assert find(Report(searched, RUNNING), 1).trial.state == "running"
 
 
 def test_what_cannot_be_cancelled_alone_is_refused(tmp_path: Path, wording: Wording) -> None:
     with pytest.raises(SchedulerError) as caught:
-        single.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
+        one_trial.cancel(find(Report(on_slurm(run(tmp_path), "flux"), PENDING), 1), services())
     wording(str(caught.value))
 
 
@@ -148,13 +148,13 @@ def test_a_packed_trial_is_cancelled_by_a_file_until_it_is_resumed(tmp_path: Pat
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     packed.directory.write("events.12@n1", log("started 12_2 100 0").decode())
     report = Report(packed, RUNNING)
-    assert all(single.cancel(find(report, number), services()) for number in (2, 3))
+    assert all(one_trial.cancel(find(report, number), services()) for number in (2, 3))
     assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "running", "cancelled"]
     packed.directory.write("events.12@n1", log("started 12_2 100 0", "cancelled 12_2 160 143").decode())
     assert [find(report, number).trial.state for number in (1, 2, 3)] == ["pending", "cancelled", "cancelled"]
-    assert not single.cancel(find(report, 2), services())
-    claims.return_trials(packed.directory, {3})
-    assert claims.cancelled(packed.directory) == {2}
+    assert not one_trial.cancel(find(report, 2), services())
+    one_trial.return_trials(packed.directory, {3})
+    assert trials.cancelled_alone(packed.directory) == {2}
 
 
 @pytest.mark.parametrize("is_whole_first", [False, True])
@@ -163,17 +163,17 @@ def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, i
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     if is_whole_first:
         stopping.mark_cancelled(packed.directory)
-    assert single.cancel(find(Report(packed, RUNNING), 2), services())
-    assert (stopping.is_cancelled(packed.directory), claims.cancelled(packed.directory)) == (
+    assert one_trial.cancel(find(Report(packed, RUNNING), 2), services())
+    assert (stopping.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (
         is_whole_first,
         {2},
     )
     stopping.mark_cancelled(packed.directory)
     assert stopping.is_cancelled(packed.directory)
     stopping.withdraw(packed.directory, attempts=True)
-    assert (stopping.is_cancelled(packed.directory), claims.cancelled(packed.directory)) == (False, {2})
-    claims.return_trials(packed.directory, {2})
-    assert claims.cancelled(packed.directory) == set()
+    assert (stopping.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (False, {2})
+    one_trial.return_trials(packed.directory, {2})
+    assert trials.cancelled_alone(packed.directory) == set()
 
 
 def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
@@ -181,12 +181,12 @@ def test_a_packed_trial_on_a_remote_is_cancelled_there(tmp_path: Path) -> None:
     packed = packed._replace(record=replace(packed.record, remote="far"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     there = cast("Elsewhere", services(("sh",)).runner)
-    assert single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
+    assert one_trial.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: there))
     assert isinstance(there, FakeShell)
     [command] = there.commands
     assert packed.job
-    assert command == claims.command_to_cancel(packed.job.directory, 3)
-    assert claims.cancelled(packed.directory) == set()
+    assert command == one_trial.command_to_cancel(packed.job.directory, 3)
+    assert trials.cancelled_alone(packed.directory) == set()
     full = cast("Elsewhere", services(("sh",), code=1, stderr="no space\n").runner)
     with pytest.raises(SchedulerError, match="mnist-1/3 could not be cancelled: no space"):
-        single.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))
+        one_trial.cancel(find(Report(packed, RUNNING), 3), services()._replace(remote=lambda _: full))
