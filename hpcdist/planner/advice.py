@@ -10,13 +10,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean, warning
-from hpcdist.experiment.launch.bash_words import SimpleCommand, assignments, simple_commands, unquoted
-from hpcdist.experiment.launch.line import MPI, UNSPECIFIED, UserLaunch
-from hpcdist.experiment.launch.options import Option, hosts_in
-from hpcdist.experiment.launch.problems import hostfile_option
+from hpcdist.experiment.launch_line import MPI, UNSPECIFIED, UserLaunch, hostfile_option
+from hpcdist.experiment.launch_options import Option, hosts_in
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.node_counts import NodeCounts
-from hpcdist.experiment.replica import Replica
+from hpcdist.experiment.replicas import NodeCounts, Replica
+from hpcdist.experiment.shell_words import SimpleCommand, assignments, simple_commands, unquoted
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices

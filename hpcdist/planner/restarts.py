@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.restart import Restart
-from hpcdist.experiment.restart import of_packed as restart_problems
+from hpcdist.experiment.program import Restart
+from hpcdist.experiment.program import packed_restart_problems as restart_problems
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Completion, JobSpec, Restarts
 from hpcdist.plan.placement import Placement

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, Problem, comma_list
-from hpcdist.experiment.search import adaptive, spaces
-from hpcdist.experiment.search import trials as sampling
-from hpcdist.experiment.search.adaptive import Next, Reached
-from hpcdist.experiment.search.model import Bayes, Hyperband, Search
-from hpcdist.experiment.search.spaces import Choices, Distribution, Value
+from hpcdist.experiment.search import Bayes, Choices, Distribution, Hyperband, Search, Value, values_of
+from hpcdist.experiment.trials import MOST_TRIALS, NextTrial, TrialResult, next_generation, sampled
+from hpcdist.experiment.trials import Trial as Params
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, search_progress, stopping
@@ -92,11 +90,13 @@ class _State(NamedTuple):
     trials: Sequence[Trial]
     tracked: Sequence[Tracked]
 
-    def reached(self, metric: str) -> list[Reached]:
+    def reached(self, metric: str) -> list[TrialResult]:
         """Return what the trials reached, by their numbers; one that failed has no value."""
         values = {item.name: item.metrics.get(metric) for item in self.tracked}
         return [
-            Reached(one.number, one.params, values.get(f"{self.name}/{one.number}") if one.is_good else None)
+            TrialResult(
+                one.number, one.params, values.get(f"{self.name}/{one.number}") if one.is_good else None
+            )
             for one in self.trials
         ]
 
@@ -108,7 +108,7 @@ def _state_of(report: Report, services: Services) -> _State:
     return _State(run.name, replan.search_of(run), found, tracked)
 
 
-def _following(state: _State) -> tuple[list[Next], str]:
+def _following(state: _State) -> tuple[list[NextTrial], str]:
     """Return the trials of the next generation, or why there are none.
 
     Raises:
@@ -125,7 +125,7 @@ def _following(state: _State) -> tuple[list[Next], str]:
         hint = f"they recorded {comma_list(names)}" if names else "they recorded none"
         raise ConfigError(Problem(message, hint=hint))
     if isinstance(algorithm, Hyperband):
-        found = adaptive.following(algorithm, so_far)
+        found = next_generation(algorithm, so_far)
     else:
         found = propose(search, algorithm, so_far, search.concurrency or 1)
         if not found and len(so_far) < algorithm.n_initial_trials + algorithm.n_iterations:
@@ -155,7 +155,9 @@ def _reason_to_stop(state: _State) -> str:
     return ""
 
 
-def _planned(run: Run, found: Sequence[Next], search: Search | None, services: Services) -> list[Planned]:
+def _planned(
+    run: Run, found: Sequence[NextTrial], search: Search | None, services: Services
+) -> list[Planned]:
     made = replan.plan_search(run, services, more=[one.params for one in found])
     origins = {len(made.trials) - len(found) + place: one.origin for place, one in enumerate(found, 1)}
     if search and search.hyperband and search.hyperband.resume:
@@ -183,7 +185,7 @@ Spaces = Mapping[str, Choices | Distribution]
 """The values that each param may have."""
 
 
-def propose(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: int) -> list[Next]:
+def propose(search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int) -> list[NextTrial]:
     """Return the next trials, ``count`` or as many as are left; none of them was there before.
 
     Nothing is kept between two calls: all earlier trials are told to a new study, whose random choices depend
@@ -203,9 +205,11 @@ def propose(search: Search, algorithm: Bayes, reached: Sequence[Reached], count:
         raise ConfigError(Problem(f"{_NEEDS}: {error}", hint=_HINT)) from None
 
 
-def _new_trials(search: Search, algorithm: Bayes, reached: Sequence[Reached], count: int) -> Iterator[Next]:
+def _new_trials(
+    search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int
+) -> Iterator[NextTrial]:
     """Yield trials that were not there before: Optuna's, else random ones, as long as there are any."""
-    known = {name: spaces.made(space) for name, space in search.matrix.items()}
+    known = {name: values_of(space) for name, space in search.matrix.items()}
     tried = {_key(one.params, known) for one in reached}
     ask, others = _study(search, algorithm, reached, known), _random_trials(search, len(reached), count)
     while True:
@@ -214,17 +218,17 @@ def _new_trials(search: Search, algorithm: Bayes, reached: Sequence[Reached], co
         if new is None:
             return
         tried.add(_key(new, known))
-        yield Next(new)
+        yield NextTrial(new)
 
 
-def _random_trials(search: Search, there: int, count: int) -> Iterator[sampling.Trial]:
+def _random_trials(search: Search, there: int, count: int) -> Iterator[Params]:
     """Yield random trials, enough of which are new if there are any."""
-    yield from sampling.sampled(replace(search, seed=search.seed + there), there + count)
+    yield from sampled(replace(search, seed=search.seed + there), there + count)
 
 
 def _study(
-    search: Search, algorithm: Bayes, reached: Sequence[Reached], known: Spaces
-) -> Callable[[], sampling.Trial]:
+    search: Search, algorithm: Bayes, reached: Sequence[TrialResult], known: Spaces
+) -> Callable[[], Params]:
     """Return a function that asks Optuna for one more trial, after it was told the earlier ones."""
     import optuna
 
@@ -245,14 +249,14 @@ def _study(
             optuna.trial.create_trial(state=state, params=numbers, distributions=sizes, value=value)
         )
 
-    def ask() -> sampling.Trial:
+    def ask() -> Params:
         numbers = study.ask(sizes).params
         return {name: _value(space, numbers[name]) for name, space in known.items()}
 
     return ask
 
 
-def _key(params: sampling.Trial, known: Spaces) -> tuple[str, ...]:
+def _key(params: Params, known: Spaces) -> tuple[str, ...]:
     """Return what is equal in equal trials, whether they were read from a file or made."""
     values = (params.get(name) for name in known)
     return tuple(
@@ -266,7 +270,7 @@ def _distribution(space: Choices | Distribution) -> BaseDistribution:
 
     if isinstance(space, Distribution):
         return FloatDistribution(space.low, space.high)
-    if space.size > sampling.MOST or _is_ordered(space):
+    if space.size > MOST_TRIALS or _is_ordered(space):
         return IntDistribution(0, space.size - 1)
     return CategoricalDistribution(range(space.size))
 
@@ -284,6 +288,6 @@ def _number(space: Choices | Distribution, value: Any) -> float:
     """Return the number of a value."""
     if isinstance(space, Distribution):
         return space.number(value)
-    if space.size > sampling.MOST:  # of a range, which is in order
+    if space.size > MOST_TRIALS:  # of a range, which is in order
         return min(bisect.bisect_left(range(space.size), value, key=space.at), space.size - 1)
     return next((place for place in range(space.size) if space.at(place) == value), 0)

@@ -149,14 +149,17 @@ def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
     there = search_progress.progress_of(report.run)
     if there is None:
         return None
-    from hpcdist.experiment.search import adaptive as generations  # with what plans, for few searches
+    from hpcdist.experiment.trials import (
+        generation_count,
+        generation_of,  # with what plans, for few searches
+    )
     from hpcdist.searches import replan
 
     search = replan.search_of(report.run)
     if search is None:
         return None
-    number = generations.generation(search, [trial.params for trial in found])
-    return Generation(number, generations.generations(search), there.most)
+    number = generation_of(search, [trial.params for trial in found])
+    return Generation(number, generation_count(search), there.most)
 
 
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:

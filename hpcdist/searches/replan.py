@@ -14,8 +14,8 @@ from hpcdist.code.prepare import Code
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment.model import Replicas
-from hpcdist.experiment.replica import blocks
-from hpcdist.experiment.search.model import Search
+from hpcdist.experiment.replicas import blocks
+from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts

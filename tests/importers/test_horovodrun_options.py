@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError, errors_in
-from hpcdist.experiment.launch.options import HOROVOD, TABLES
+from hpcdist.experiment.launch_options import HOROVOD, TABLES
 from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_native
 from hpcdist.layers.frameworks.horovod import KNOBS

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hpcdist.experiment.search import spaces
-from hpcdist.experiment.search.adaptive import Reached
-from hpcdist.experiment.search.model import Bayes, Count, Metric, Search, Space
-from hpcdist.experiment.search.trials import trials
+from hpcdist.experiment.search import Bayes, Count, Distribution, Metric, Search, Space, values_of
+from hpcdist.experiment.trials import TrialResult, trials
 from hpcdist.searches import adaptive
 
 MATRIX = {
@@ -35,9 +33,11 @@ def loss(params: Mapping[str, Any]) -> float:
 
 def best(seed: int) -> float:
     search = Search(matrix=MATRIX, bo=ALGORITHM, seed=seed)
-    found = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    found = [TrialResult(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
     while fresh := adaptive.propose(search, ALGORITHM, found, 4):
-        found += [Reached(len(found) + at, one.params, loss(one.params)) for at, one in enumerate(fresh, 1)]
+        found += [
+            TrialResult(len(found) + at, one.params, loss(one.params)) for at, one in enumerate(fresh, 1)
+        ]
     assert len(found) == 32
     return min(one.value or 0.0 for one in found)
 
@@ -51,7 +51,7 @@ def test_it_finds_better_params_than_as_many_random_ones() -> None:
 
 def test_a_call_that_is_repeated_returns_the_same_trials_of_values_that_are_there() -> None:
     search = Search(matrix=MATRIX, bo=ALGORITHM)
-    reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    reached = [TrialResult(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
     reached[0] = reached[0]._replace(value=None)
     found = adaptive.propose(search, ALGORITHM, reached, 5)
     assert found == adaptive.propose(search, ALGORITHM, reached, 5)
@@ -73,23 +73,23 @@ def test_no_trial_comes_twice_and_the_search_ends_when_all_were_tried(
 ) -> None:
     algorithm = Bayes(1, 13, Metric("loss", "minimize"))
     search = Search(matrix=matrix, bo=algorithm)
-    found = [Reached(1, dict(one), 1.0) for one in trials(search)]
+    found = [TrialResult(1, dict(one), 1.0) for one in trials(search)]
     while fresh := adaptive.propose(search, algorithm, found, 4):
-        found += [Reached(len(found) + at, one.params, 1.0) for at, one in enumerate(fresh, 1)]
+        found += [TrialResult(len(found) + at, one.params, 1.0) for at, one in enumerate(fresh, 1)]
     assert len(found) == len({repr(one.params) for one in found}) == number
 
 
 def test_the_largest_seed_has_trials_too() -> None:
     search = Search(matrix=MATRIX, bo=ALGORITHM, seed=2**32 - 1)
-    reached = [Reached(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
+    reached = [TrialResult(number, one, loss(one)) for number, one in enumerate(trials(search), 1)]
     assert len(adaptive.propose(search, ALGORITHM, reached, 2)) == 2
 
 
 @pytest.mark.parametrize("name", ["lr", "width", "opt", "noise"])
 @given(place=some.floats(0.01, 0.99))
 def test_the_number_of_a_value_gives_it_again(name: str, place: float) -> None:
-    space = spaces.made(MATRIX[name])
-    if isinstance(space, spaces.Distribution):
+    space = values_of(MATRIX[name])
+    if isinstance(space, Distribution):
         at = space.low + place * (space.high - space.low)
     else:
         at = int(place * space.size)

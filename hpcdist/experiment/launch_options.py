@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.experiment.launch.bash_words import is_computed
+from hpcdist.experiment.shell_words import is_computed
 
 # --- Hosts in a launch line: those of the job, and those of another machine or system
 

@@ -8,8 +8,8 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.node_counts import NODES, PER_NODE, NodeCounts
 from hpcdist.experiment.problems import problems_of
+from hpcdist.experiment.replicas import NODES, PER_NODE, NodeCounts
 from tests.wording import Wording
 
 EVERY = {"n_workers": 3, "n_ps": 2, "evaluator": {}}

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hpcdist.experiment.search import spaces
-from hpcdist.experiment.search.model import Space
-from hpcdist.experiment.search.spaces import Choices, Distribution
+from hpcdist.experiment.search import Choices, Distribution, Space, values_of, weights_of
 from tests.wording import Wording
 
 LISTED: list[tuple[str, tuple[float, ...], list[float]]] = [
@@ -113,7 +111,7 @@ def of_kind(kind: str, numbers: tuple[float, ...]) -> Space:
 
 def values(space: Space) -> list[Any]:
     """Return all values of a discrete space."""
-    made = spaces.made(space)
+    made = values_of(space)
     assert isinstance(made, Choices)
     return [made.at(index) for index in range(made.size)]
 
@@ -129,7 +127,7 @@ def test_ranges_have_the_values_of_polyaxon(
 def test_distributions_have_the_values_of_polyaxon(
     kind: str, numbers: tuple[float, ...], unit: float, expected: float
 ) -> None:
-    made = spaces.made(of_kind(kind, numbers))
+    made = values_of(of_kind(kind, numbers))
     assert isinstance(made, Distribution)
     assert made.draw(Fixed(unit)) == pytest.approx(expected, rel=1e-14)
 
@@ -150,14 +148,14 @@ def test_the_nearest_multiple_is_that_of_azure_and_hyperopt(
     space: Space, unit: float, expected: float
 ) -> None:
     """Both document ``round(x / q) * q``."""
-    made = spaces.made(msgspec.structs.replace(space, rounding="nearest"))
+    made = values_of(msgspec.structs.replace(space, rounding="nearest"))
     assert isinstance(made, Distribution)
     assert repr(made.draw(Fixed(unit))) == repr(expected)
 
 
 @pytest.mark.parametrize("unit", [0.0, 0.5, 1.0])
 def test_a_number_beside_which_the_multiples_vanish_stays_as_it_is(unit: float) -> None:
-    made = spaces.made(Space(quniform=(0, 1e308, 1e-300)))
+    made = values_of(Space(quniform=(0, 1e308, 1e-300)))
     assert isinstance(made, Distribution)
     assert made.draw(Fixed(unit)) == unit * 1e308
 
@@ -173,22 +171,22 @@ def test_a_list_has_values_of_any_kind() -> None:
 
 def test_a_value_with_the_probability_0_is_none() -> None:
     space = Space(pvalues=(("a", 0.0), ("b", 0.1), ("c", 0.2), ("d", 0.7), ("e", 0.0)))
-    found = spaces.made(space)
-    assert isinstance(found, spaces.Choices)
+    found = values_of(space)
+    assert isinstance(found, Choices)
     assert [found.at(index) for index in range(found.size)] == ["b", "c", "d"]
-    assert spaces.weights(space) == (0.1, 0.2, 0.7)
+    assert weights_of(space) == (0.1, 0.2, 0.7)
 
 
 def test_the_last_of_pvalues_has_what_is_left() -> None:
     space = Space(pvalues=(("a", 0.5), ("b", 0.2), ("c", 0.1)))
     assert values(space) == ["a", "b", "c"]
-    assert spaces.weights(space) == pytest.approx((0.5, 0.2, 0.3))
+    assert weights_of(space) == pytest.approx((0.5, 0.2, 0.3))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "quniform", "normal", "lognormal"])
 def test_draws_have_the_mean_of_their_distribution(kind: str) -> None:
     numbers = {"uniform": (2, 4), "quniform": (2, 4, 0.001), "normal": (3, 1), "lognormal": (0, 0.5)}
-    made, random = spaces.made(of_kind(kind, numbers[kind])), Random(1)  # noqa: S311 - no secret
+    made, random = values_of(of_kind(kind, numbers[kind])), Random(1)  # noqa: S311 - no secret
     assert isinstance(made, Distribution)
     drawn = [made.draw(random) for _ in range(20_000)]
     expected = math.exp(0.125) if kind == "lognormal" else 3
@@ -232,7 +230,7 @@ def test_draws_have_the_mean_of_their_distribution(kind: str) -> None:
 )
 def test_a_space_without_values_is_an_error_that_says_why(keys: dict[str, Any], wording: Wording) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        spaces.made(Space(**keys))
+        values_of(Space(**keys))
     wording(str(error.value))
 
 
@@ -242,7 +240,7 @@ def test_a_space_without_values_is_an_error_that_says_why(keys: dict[str, Any], 
 )
 def test_any_numbers_are_refused_or_give_values_that_json_has(kind: str, numbers: list[float]) -> None:
     try:
-        made = spaces.made(of_kind(kind, tuple(numbers)))
+        made = values_of(of_kind(kind, tuple(numbers)))
     except ValueError:
         return
     found = (

@@ -1,4 +1,7 @@
-"""Images: the forms in which a file can name a container image, for every runtime."""
+"""Where a program comes from: the forms of container images, and the repository of its code.
+
+Sources: gitremote-helpers(7), git-check-ref-format(1).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from hpcdist.errors import PlanError, Problem
+
+# --- Container images
 
 _ENVIRONMENT: Final = ".toml"
 _ENDINGS: Final = (".sif", ".sqsh", ".squashfs", ".img", _ENVIRONMENT)
@@ -35,7 +40,7 @@ class Image(NamedTuple):
         return first if slash and ("." in first or ":" in first or first == "localhost") else ""
 
 
-def read(text: str) -> Image:
+def image_of(text: str) -> Image:
     """Return an image by its name.
 
     A path begins with ``/``, ``./`` or ``../``, or has a suffix of image files; any other name is an image of
@@ -60,6 +65,42 @@ def read(text: str) -> Image:
     return Image("registry", reference)
 
 
-def refused(image: Image, runtime: str, hint: str) -> PlanError:
+def image_error(image: Image, runtime: str, hint: str) -> PlanError:
     """Return the error of a runtime that does not support images of this form."""
     return PlanError(Problem(f"{runtime} cannot run {image.text!r}", _PATH, hint))
+
+
+# --- The repository of a job's code
+
+_USER: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)@", re.IGNORECASE)
+_SSH: Final = ("ssh://", "git+ssh://", "ssh+git://")
+_REF: Final = re.compile(r"[\w.][\w./@#=,+-]*")
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without user, password and query; ssh keeps its user, who is no secret.
+
+    >>> without_credentials("https://me:secret@example.org/x.git?token=1")
+    'https://example.org/x.git'
+    """
+    if match := _USER.match(url):
+        user = f"{match[2].partition(':')[0]}@" if match[1].lower() in _SSH else ""
+        url = f"{match[1]}{user}{url[match.end() :]}"
+    return re.split(r"[?#]", url, maxsplit=1)[0] if "://" in url else url
+
+
+def url_error(url: str) -> str:
+    """Return why nothing can be cloned from this URL or path; empty if that can be tried."""
+    if url.startswith("-") or not url.isprintable() or url != url.strip():
+        return "it is not the URL or path of a repository"
+    if re.match(r"[A-Za-z0-9.+-]+::", url):
+        return "git would run a program of this name"
+    if without_credentials(url) != url:
+        return "it has a name, password or query, which could be secret and would be kept with the run"
+    return ""
+
+
+def is_ref(text: str) -> bool:
+    """Whether this can be the name of a branch, a tag or a commit."""
+    odd = ".." in text or "//" in text or "@{" in text or text.endswith((".lock", "/", "."))
+    return bool(_REF.fullmatch(text)) and not odd

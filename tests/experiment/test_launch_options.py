@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.experiment.launch.options import with_hostfile
+from hpcdist.experiment.launch_options import with_hostfile
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""The values that one param of a search may have, with the arithmetic of NumPy, which Polyaxon uses.
+"""The section ``hptuning``: a search over params, and the values that each param may have.
 
+The keys are those of Polyaxon 0.5 to 0.6 and of 1 and 2; the arithmetic is NumPy's, which Polyaxon uses.
 Sources: polyaxon-schemas 0.6.1, ``ops/group/matrix``; hypertune 1.4.0, ``matrix``; NumPy's ``arange``,
 ``linspace``, ``logspace``, ``geomspace``.
 """
@@ -8,14 +9,230 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
+
+import msgspec
 
 from hpcdist.documents import tree
+from hpcdist.documents.fields import Model
 from hpcdist.errors import did_you_mean
-from hpcdist.experiment.search.model import Numbers, Space
+
+# --- The section ``hptuning``
+
+Numbers = dict[str, int | float] | tuple[int | float, ...] | str
+"""Numbers under their names, in the order of these, or as text with colons: ``0:10:2``."""
+
+
+class Space(Model, frozen=True):
+    """The values of one param; exactly one of these keys, and ``rounding`` beside one that has ``q``."""
+
+    main = "values"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "value": "write `values: [...]`, or the kind as the key: `uniform: {low: 0, high: 1}`",
+        "kind": "write the kind as the key: `uniform: {low: 0, high: 1}`",
+        "choice": "write `values`",
+        "pchoice": "write `pvalues`",
+    }
+
+    values: tuple[Any, ...] | None = None
+    """A list."""
+    pvalues: tuple[tuple[Any, ...], ...] | None = None
+    """Pairs of a value and its probability; the last one gets what is left to 1."""
+    range: Numbers | None = None
+    """``start``, ``stop`` (left out) and ``step``."""
+    linspace: Numbers | None = None
+    """``start``, ``stop`` and ``num`` values in equal steps."""
+    logspace: Numbers | None = None
+    """Powers of ``base``, by default 10, whose exponents are in equal steps."""
+    geomspace: Numbers | None = None
+    """``num`` values in equal ratios."""
+    uniform: Numbers | None = None
+    """Any number from ``low`` to ``high``."""
+    quniform: Numbers | None = None
+    """A multiple of ``q``."""
+    loguniform: Numbers | None = None
+    """e to the power of a number from ``low`` to ``high``."""
+    qloguniform: Numbers | None = None
+    """A multiple of ``q`` below that."""
+    normal: Numbers | None = None
+    """A normal distribution with mean ``loc`` and standard deviation ``scale``."""
+    qnormal: Numbers | None = None
+    """A multiple of ``q``."""
+    lognormal: Numbers | None = None
+    """e to the power of such a number."""
+    qlognormal: Numbers | None = None
+    """A multiple of ``q`` below that."""
+    rounding: Literal["down", "nearest"] = "down"
+    """Which multiple of ``q`` a number becomes: the one below, as in Polyaxon (``down``), or the ``nearest``,
+    as in Azure ML and Katib."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The keys that have a value; of a valid space one."""
+        names = (name for name in self.__struct_fields__ if name != "rounding")
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+
+class Count(Model, frozen=True):
+    """How many trials a search has.
+
+    ``n_experiments``: the number of trials; of a grid by default all.
+    """
+
+    main = "n_experiments"
+
+    n_experiments: int | None = None
+
+
+class Metric(Model, frozen=True):
+    """The metric that a search optimizes.
+
+    ``name``: its name, as the program records it. ``optimization``: whether more or less of it is better.
+    """
+
+    main = "name"
+
+    name: str
+    optimization: Literal["maximize", "minimize"] = "maximize"
+
+
+class Resource(Model, frozen=True):
+    """What hyperband gives more of to better trials.
+
+    ``name``: the param that has the amount, such as ``epochs``. ``type``: whether it is a whole number.
+    """
+
+    main = "name"
+
+    name: str
+    type: Literal["int", "float"] = "float"
+
+
+class Hyperband(Model, frozen=True):
+    """Hyperband: many trials with little of a resource; the best of each round get more."""
+
+    max_iterations: int
+    """The most of the resource that one trial gets."""
+    resource: Resource
+    """What it is."""
+    metric: Metric
+    """What decides."""
+    eta: float = 3
+    """Of each round one in ``eta`` trials goes on, with ``eta`` times as much."""
+    resume: bool = False
+    """A trial goes on from its checkpoint; by default it starts again."""
+
+
+class Bayes(Model, frozen=True):
+    """Bayesian optimization: each next trial is where the earlier ones promise most."""
+
+    n_initial_trials: int
+    """Random trials at the beginning."""
+    n_iterations: int
+    """Trials after those."""
+    metric: Metric
+    """What is optimized."""
+    utility_function: dict[str, Any] = {}
+    """It has no effect, since Optuna's TPE chooses the next trials."""
+
+
+class Policy(Model, frozen=True):
+    """Which running trials end early, compared with the others that have got as far."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "evaluationInterval": "write `evaluation_interval`",
+        "minInterval": "write `min_interval`",
+        "minSamples": "write `min_samples`",
+    }
+
+    kind: Literal["median", "average", "truncation", "difference"]
+    """Those whose best value is worse than the ``median`` of the others' values, or than the median of the
+    ``average`` of each; the worst ``percent`` (``truncation``); or those whose best value is worse than the
+    best of all by more than ``percent`` or ``amount`` (``difference``)."""
+    evaluation_interval: int = 1
+    """After how many values of the metric they are compared."""
+    min_interval: int = 0
+    """How many it takes at least."""
+    min_samples: int = 3
+    """How many others it takes."""
+    percent: float | None = None
+    amount: float | None = None
+
+
+class EarlyStopping(Model, frozen=True):
+    """When a search stops before its last trial, or a trial before its end."""
+
+    metric: str
+    """The metric."""
+    value: float | None = None
+    """The search stops once a trial has reached it."""
+    optimization: Literal["maximize", "minimize"] = "maximize"
+    """Whether more or less is better."""
+    policy: Policy | None = None
+    """Which running trials end early."""
+
+
+class Search(Model, frozen=True):
+    """A search over params: one trial for each choice of their values."""
+
+    matrix: dict[str, Space] = {}
+    """The values of each param."""
+    mapping: tuple[dict[str, Any], ...] = ()
+    """A list of trials, each with its params, instead."""
+    concurrency: int | None = None
+    """How many trials run at once; by default as many as the batch system lets."""
+    seed: int = 0
+    """The beginning of all random choices, by default 0, so that a file always has the same trials."""
+    metric: Metric | None = None
+    """What tells the best trial; by default that of the algorithm."""
+    grid_search: Count | None = None
+    """All combinations of values, or the first ``n_experiments``; without an algorithm, this."""
+    random_search: Count | None = None
+    """``n_experiments`` random ones, none of them twice."""
+    hyperband: Hyperband | None = None
+    """Many short trials, the best of which continue with more of a resource."""
+    bo: Bayes | None = None
+    """Later trials are where the earlier ones promise most: Bayesian optimization."""
+    early_stopping: tuple[EarlyStopping, ...] = ()
+    """When no further trial starts."""
+    max_failures: int | None = None
+    """After so many trials have failed, no further one starts."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether some trials depend on earlier ones."""
+        return bool(self.hyperband or self.bo)
+
+    @property
+    def order(self) -> str | None:
+        """The metric by which the best trial comes first: ``loss``, or ``-accuracy`` where more is better."""
+        metric = self.best_by
+        if metric is None:
+            return None
+        return f"-{metric.name}" if metric.optimization == "maximize" else metric.name
+
+    @property
+    def best_by(self) -> Metric | None:
+        """The metric that tells the best trial."""
+        algorithm = self.hyperband or self.bo
+        return self.metric or (algorithm.metric if algorithm else None)
+
+    def of_trials(self, trials: Iterable[dict[str, Any]]) -> Search:
+        """Return a search that has these trials, and all else that this one has."""
+        none = dict.fromkeys(("grid_search", "random_search", "hyperband", "bo"))
+        return msgspec.structs.replace(self, matrix={}, mapping=(*trials,), metric=self.best_by, **none)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The params that the trials have."""
+        resource = (self.hyperband.resource.name,) if self.hyperband else ()
+        return tuple({name: None for names in (self.matrix, *self.mapping, resource) for name in names})
+
+
+# --- The values of one param
 
 Value = Any
 """A value of a param, of any kind that YAML has."""
@@ -77,7 +294,7 @@ class _Kind(NamedTuple):
     optional: str = "size"  # of the distributions; Polyaxon draws one value, whatever it says
 
 
-def made(space: Space) -> Choices | Distribution:
+def values_of(space: Space) -> Choices | Distribution:
     """Return the values of a space.
 
     Raises:
@@ -98,7 +315,7 @@ def made(space: Space) -> Choices | Distribution:
     return found._replace(rounded=partial(_nearest if space.rounding == "nearest" else _below, step=step))
 
 
-def weights(space: Space) -> tuple[float, ...] | None:
+def weights_of(space: Space) -> tuple[float, ...] | None:
     """Return the probabilities of ``pvalues``, without 0; of other kinds None. The last has what is left."""
     return None if space.pvalues is None else tuple(filter(None, _weights(space.pvalues)))
 

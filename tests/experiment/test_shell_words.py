@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.experiment.launch.setup_lines import START, with_start
+from hpcdist.experiment.shell_words import START, with_start
 
 
 @pytest.mark.parametrize(

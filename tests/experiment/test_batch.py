@@ -1,3 +1,5 @@
+"""The section ``batch``: texts in Slurm's syntax, and the job's own log files."""
+
 from __future__ import annotations
 
 import msgspec
@@ -5,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.experiment.batch_specs import (
+from hpcdist.experiment.batch import (
     ArraySpec,
     AwaitedJob,
+    Batch,
     Dependency,
     IndexRange,
     SignalSpec,
@@ -15,8 +18,11 @@ from hpcdist.experiment.batch_specs import (
     array_problems,
     array_ranges,
     dependency_problems,
+    log_file_problems,
     signal_problems,
+    with_job_name,
 )
+from tests.wording import Wording
 
 COUNTS = st.integers(0, 10**18 - 1)
 
@@ -166,3 +172,35 @@ def test_the_parts_of_a_dependency() -> None:
 def test_long_invalid_dependency_is_refused_fast() -> None:
     """Where two forms of an id fit a number, a regex over all of the list tries every combination."""
     assert len([*dependency_problems([":".join(["1"] * 200) + ":x"], ())]) == 1
+
+
+@pytest.mark.parametrize("pattern", ["x.out", "logs/%x-%j.out", "/scratch/%u/%A.log"])
+def test_log_files(pattern: str) -> None:
+    assert [*log_file_problems(Batch(output=pattern), is_array=False)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_array"),
+    [
+        ("logs/", False),
+        ("", False),
+        ("~/x", False),
+        ("$HOME/x", False),
+        ("%4a.out", True),
+        ("%N.out", False),
+        ("100%", False),
+        ("%A.out", True),
+        ("%a.out", False),
+    ],
+)
+def test_wrong_log_files(pattern: str, wording: Wording, *, is_array: bool) -> None:
+    wording(map(str, log_file_problems(Batch(output=pattern), is_array=is_array)))
+
+
+def test_one_file_for_both_is_refused() -> None:
+    [problem] = log_file_problems(Batch(output="x", error="x"), is_array=False)
+    assert problem.path == ("batch", "error")
+
+
+def test_the_name_of_the_job_is_in_the_pattern() -> None:
+    assert with_job_name("logs/%x-%j.out", "bert") == "logs/bert-%j.out"
