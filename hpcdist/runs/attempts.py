@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.runs import accounting, endings, packed
+from hpcdist.runs import accounting, endings
 from hpcdist.runs.events import Event, by_id
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import ENDED, REQUEUED, Attempt, Log, submitted
@@ -71,8 +71,12 @@ def all_attempts(
     events: Sequence[Event] | None = None,
 ) -> tuple[Attempt, ...]:
     """Return the attempts as `read`; of packed trials those of each trial."""
-    plan, jobs = report.run.directory.plan(), read(report, now, usage, hosts=hosts, events=events)
-    return packed.attempts(report.run.directory, plan, jobs, now) if plan.workers else jobs
+    directory, jobs = report.run.directory, read(report, now, usage, hosts=hosts, events=events)
+    if not (plan := directory.plan()).workers:
+        return jobs
+    from hpcdist.runs import packed  # few runs have packed trials
+
+    return packed.attempts(directory, plan, jobs, now)
 
 
 def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, HpcdistError, PlanError, SchedulerError, comma_list
 from hpcdist.runs import accounting, logs, search_progress, this_machine, waiting
-from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.state import PRUNED
@@ -22,6 +21,9 @@ from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, trials
 from hpcdist.searches.one_trial import LIVE
 from hpcdist.searches.trials import STOPPED, Params, Progress, Trial
+
+if TYPE_CHECKING:
+    from hpcdist.runs.control import Output
 
 # --- What the user of a search should know before it is over, or do after it
 
