@@ -19,6 +19,9 @@ from hpcdist.errors import Path, Problem, comma_list
 from hpcdist.experiment.launch_options import (
     FOREIGN_HOSTFILES,
     HOSTFILE,
+    ONCE,
+    PER_NODE,
+    TORCH_LAUNCHERS,
     Option,
     foreign_hostfiles,
     hosts_in,
@@ -43,22 +46,6 @@ from hpcdist.experiment.shell_words import (
 
 # --- The launch of a command
 
-MPI: Final = frozenset({
-    "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
-    "mpiexec.openmpi", "mpiexec.mpich",
-})  # fmt: skip
-"""The launchers of MPI libraries, which find a job's nodes themselves if built for the scheduler."""
-ONCE: Final = MPI | frozenset({
-    "mpirun_rsh", "mpiexec_mpt", "horovodrun", "deepspeed", "colossalai run", "srun", "jsrun", "lrun",
-    "aprun", "ibrun", "ccc_mprun", "likwid-mpirun", "flux run", "flux mini run",
-})  # fmt: skip
-PER_NODE: Final = frozenset({
-    "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
-    "accelerate launch", "fabric run", "msrun", "composer", "paddle.distributed.launch",
-})  # fmt: skip
-_TORCH: Final = frozenset({
-    "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
-})  # fmt: skip
 _LONGEST: Final = 400
 """The longest line that is shown in a message."""
 _NOTHING: Final[Mapping[int, str]] = MappingProxyType({})
@@ -107,7 +94,7 @@ class UserLaunch(NamedTuple):
     @property
     def is_torch(self) -> bool:
         """Whether its options are those of torchrun."""
-        return self.program in _TORCH
+        return self.program in TORCH_LAUNCHERS
 
     @property
     def is_open(self) -> bool:

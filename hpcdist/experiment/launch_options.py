@@ -79,204 +79,179 @@ def is_local(host: str) -> bool:
 
 # --- The options of launchers that users start themselves, and the meaning of each
 
-MPI: Final = {
-    **dict.fromkeys(("n", "np", "c"), "np"),
-    **dict.fromkeys(("npernode", "N", "ppn", "perhost"), "per_node"),
-    **dict.fromkeys(("hostfile", "machinefile", "default-hostfile", "f"), "hostfile"),
-    **dict.fromkeys(("H", "host", "hosts"), "hosts"),
-    "x": "variable",
-    **dict.fromkeys(("mca", "gmca"), "mca"),
-    **dict.fromkeys(("genv", "env"), "genv"),
-    "genvlist": "names",
-    **dict.fromkeys(("wdir", "wd"), "folder"),
-    "map-by": "map",
-    **dict.fromkeys(
-        ("bind-to", "rank-by", "iface", "prefix", "cpus-per-proc", "output-filename", "bootstrap", "launcher",
-         "rmk"), "value",
-    ),
-    **dict.fromkeys(
-        ("allow-run-as-root", "oversubscribe", "nooversubscribe", "report-bindings", "display-map",
-         "display-allocation", "show-progress", "tag-output", "timestamp-output", "v", "verbose", "q",
-         "quiet", "l", "prepend-rank", "genvall", "envall", "byslot", "bind-to-none", "bind-to-core",
-         "nolocal", "use-hwthread-cpus"), "flag",
-    ),
-    **dict.fromkeys(("pernode", "bynode"), "each"),
-}  # fmt: skip
-"""The kind of each option of mpirun, without leading dashes."""
-HOROVOD: Final = {
-    **dict.fromkeys(("np", "num-proc", "n"), "np"),
-    **dict.fromkeys(("hosts", "H"), "hosts"),
-    **dict.fromkeys(("hostfile", "host-discovery-script"), "hostfile"),
-    **dict.fromkeys(("min-np", "min-num-proc", "max-np", "max-num-proc", "reset-limit"), "elastic"),
-    **dict.fromkeys(
-        ("ssh-port", "p", "ssh-identity-file", "i", "start-timeout", "network-interfaces",
-         "network-interface", "elastic-timeout", "slots-per-host", "slots", "output-filename"), "value",
-    ),
-    "blacklist-cooldown-range": "pair",
-    **dict.fromkeys(
-        ("verbose", "disable-cache", "prefix-output-with-timestamp", "prefix-timestamp", "jsrun"), "flag"
-    ),
-    **dict.fromkeys(("gloo", "mpi"), "controller"),
-    **dict.fromkeys(
-        ("fusion-threshold-mb", "cycle-time-ms", "cache-capacity", "autotune-log-file",
-         "autotune-warmup-samples", "autotune-steps-per-sample", "autotune-bayes-opt-max-samples",
-         "autotune-gaussian-process-noise", "timeline-filename", "stall-check-warning-time-seconds",
-         "stall-check-shutdown-time-seconds", "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds",
-         "log-level"), "knob",
-    ),
-    **{
-        prefix + name: "switch"
-        for name in ("hierarchical-allreduce", "hierarchical-allgather", "torus-allreduce", "autotune",
-                     "timeline-mark-cycles", "stall-check", "mpi-threads-disable", "log-hide-timestamp")
-        for prefix in ("", "no-")
-    },
-    **dict.fromkeys(("tcp", "log-with-timestamp", "log-without-timestamp"), "switch"),
-}  # fmt: skip
-"""``knob`` and ``switch`` are settings of Horovod itself, with a value and without."""
-TORCH: Final = {
-    "nproc-per-node": "per_node",
-    "nnodes": "nodes",
-    "max-restarts": "restarts",
-    **dict.fromkeys(
-        ("node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id",
-         "rdzv-conf", "local-addr", "start-method", "role", "log-dir", "redirects", "r", "tee", "t",
-         "monitor-interval", "local-ranks-filter", "event-log-handler", "logs-specs", "numa-binding",
-         "signals-to-handle"), "value",
-    ),
-    "standalone": "flag",
-}  # fmt: skip
 
-_MPIRUN: Final = MPI | {
-    "np": "np",
-    **dict.fromkeys(("ntasks", "num-proc", "n"), "np"),
-    **dict.fromkeys(("npersocket", "x"), "value"),
-    "x": "variable",
-    **dict.fromkeys(
-        ("merge-stderr-to-stdout", "do-not-launch", "use-hwthread-cpus", "quiet", "novm", "noprefix", "debug",
-         "enable-recovery", "forward-signals", "allow-run-as-root", "print-rank-map", "disable-auto-cleanup",
-         "info", "display-topo", "display-devel-map", "bind-to-socket", "cpu-set", "d"), "flag",
-    ),
-    "map": "map",
-    **dict.fromkeys(("mca-param-file", "am", "tune", "rf", "rankfile", "app", "configfile", "timeout", "path",
-                     "report-uri", "stdin", "xml-file", "preload-files", "tmpdir", "s", "rr", "ib",
-                     "order-nodes", "localroot", "gtool", "trace", "check_mpi",
-                     "env-list", "cpu-bind", "depth", "d"), "value"),
-    **dict.fromkeys(("pmca", "prtemca", "pmixmca"), "mca"),
-}  # fmt: skip
-_HOROVODRUN: Final = HOROVOD | {
-    "host-discovery-script": "discovery",
-    **dict.fromkeys(("check-build", "cb", "version", "v", "nics"), "flag"),
-    **dict.fromkeys(("config-file", "mpi-args", "binding-args"), "value"),
-}
-_ENDS: Final = dict.fromkeys(("m", "module", "no-python"), "program")
-_TORCHRUN: Final = (
-    TORCH
-    | _ENDS
-    | {
-        "node-rank": "rank",
-        "master-addr": "address",
-        "master-port": "port",
-        "rdzv-endpoint": "endpoint",
-        "standalone": "alone",
-        **dict.fromkeys(("use-env", "run-path"), "flag"),
-    }
+def _options(**words: str) -> dict[str, str]:
+    """Return the kind of each option: the options of a kind are the words of its text."""
+    return {name: kind for kind, text in words.items() for name in text.split()}
+
+
+MPI: Final = _options(
+    np="n np c",
+    per_node="npernode N ppn perhost",
+    each="pernode bynode",
+    hostfile="hostfile machinefile default-hostfile f",
+    hosts="H host hosts",
+    variable="x",
+    mca="mca gmca",
+    genv="genv env",
+    names="genvlist",
+    folder="wdir wd",
+    map="map-by",
+    value="bind-to rank-by iface prefix cpus-per-proc output-filename bootstrap launcher rmk",
+    flag="""allow-run-as-root oversubscribe nooversubscribe report-bindings display-map display-allocation
+        show-progress tag-output timestamp-output v verbose q quiet l prepend-rank genvall envall byslot
+        bind-to-none bind-to-core nolocal use-hwthread-cpus""",
 )
-_ACCELERATE: Final = _ENDS | {
-    "num-processes": "np",
-    "num-machines": "nodes",
-    "machine-rank": "rank",
-    "main-process-ip": "address",
-    "main-process-port": "port",
-    "deepspeed-hostfile": "hostfile",
-    "standalone": "alone",
-    **dict.fromkeys(
-        ("cpu", "multi-gpu", "tpu", "ipex", "use-xpu", "use-deepspeed", "use-fsdp", "use-megatron-lm",
-         "same-network", "q", "quiet", "debug", "use-parallelism-config", "enable-cpu-affinity",
-         "dynamo-use-fullgraph", "dynamo-use-dynamic"), "flag",
-    ),
-}  # fmt: skip
-_FABRIC: Final = {
-    "num-nodes": "nodes",
-    "devices": "per_node",
-    "node-rank": "rank",
-    "main-address": "address",
-    "main-port": "port",
-}
-_MSRUN: Final = {
-    "worker-num": "np",
-    "local-worker-num": "per_node",
-    "node-rank": "rank",
-    "master-addr": "address",
-    "master-port": "port",
-}
-_COMPOSER: Final = {
-    **dict.fromkeys(("n", "nproc"), "per_node"),
-    "world-size": "np",
-    "node-rank": "rank",
-    "master-addr": "address",
-    "master-port": "port",
-    **dict.fromkeys(("m", "module-mode", "c", "command-mode"), "program"),
-    **dict.fromkeys(("v", "verbose"), "flag"),
-}
-_PADDLE: Final = _ENDS | {
-    "master": "endpoint",
-    "ips": "hosts",
-    "nnodes": "nodes",
-    "rank": "rank",
-    "nproc-per-node": "per_node",
-}
-_DEEPSPEED: Final = {
-    **dict.fromkeys(("H", "hostfile"), "hostfile"),
-    **dict.fromkeys(("i", "include", "e", "exclude"), "include"),
-    "num-nodes": "nodes",
-    "num-gpus": "per_node",
-    "node-rank": "rank",
-    "master-addr": "address",
-    "master-port": "port",
-    **dict.fromkeys(("no-python", "module"), "program"),
-    "no-ssh": "every",
-    **dict.fromkeys(("no-local-rank", "save-pid", "force-multi", "bind-cores-to-rank", "no-ssh-check",
-                     "elastic-training"), "flag"),
-}  # fmt: skip
-_COLOSSALAI: Final = {
-    **dict.fromkeys(("H", "host"), "hosts"),
-    "hostfile": "hostfile",
-    **dict.fromkeys(("include", "exclude"), "include"),
-    "num-nodes": "nodes",
-    "nproc-per-node": "per_node",
-    "master-addr": "address",
-    "master-port": "port",
-    "m": "program",
-}
-_SRUN: Final = {
-    **dict.fromkeys(("n", "ntasks"), "np"),
-    "ntasks-per-node": "per_node",
-    **dict.fromkeys(("N", "nodes"), "nodes"),
-    **dict.fromkeys(("w", "nodelist"), "hosts"),
-    **dict.fromkeys(("F", "nodefile"), "hostfile"),
-    **dict.fromkeys(("l", "label", "u", "unbuffered", "v", "verbose", "Q", "quiet", "exclusive", "overlap",
-                     "exact", "pty", "O", "overcommit", "s", "oversubscribe", "k", "no-kill", "E",
-                     "preserve-env", "K", "kill-on-bad-exit", "contiguous", "spread-job", "whole",
-                     "immediate", "I", "Z", "no-allocate", "X", "disable-status"), "flag"),
-}  # fmt: skip
-_FLUX: Final = {
-    **dict.fromkeys(("n", "ntasks"), "np"),
-    "tasks-per-node": "per_node",
-    **dict.fromkeys(("N", "nodes"), "nodes"),
-    **dict.fromkeys(("exclusive", "x", "l", "label-io", "v", "verbose", "quiet"), "flag"),
-}
-_APRUN: Final = {"n": "np", "N": "per_node", "L": "hosts", "l": "hostfile", "b": "flag", "q": "flag"}
-_MPIRUN_RSH: Final = {
-    **dict.fromkeys(("np", "n"), "np"),
-    "hostfile": "hostfile",
-    **dict.fromkeys(("ssh", "rsh", "export", "export-all", "legacy", "v", "debug", "xterm"), "flag"),
-}
+"""The kind of each option of mpirun, without leading dashes."""
 
-TABLES: Final[Mapping[str, Mapping[str, str]]] = {
-    **dict.fromkeys(
-        ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
-         "mpiexec.openmpi", "mpiexec.mpich", "mpiexec_mpt"), _MPIRUN,
-    ),
+HOROVOD: Final = _options(
+    np="np num-proc n",
+    hosts="hosts H",
+    hostfile="hostfile host-discovery-script",
+    elastic="min-np min-num-proc max-np max-num-proc reset-limit",
+    value="""ssh-port p ssh-identity-file i start-timeout network-interfaces network-interface elastic-timeout
+        slots-per-host slots output-filename""",
+    pair="blacklist-cooldown-range",
+    flag="verbose disable-cache prefix-output-with-timestamp prefix-timestamp jsrun",
+    controller="gloo mpi",
+    knob="""fusion-threshold-mb cycle-time-ms cache-capacity autotune-log-file autotune-warmup-samples
+        autotune-steps-per-sample autotune-bayes-opt-max-samples autotune-gaussian-process-noise
+        timeline-filename stall-check-warning-time-seconds stall-check-shutdown-time-seconds num-nccl-streams
+        thread-affinity gloo-timeout-seconds log-level""",
+    switch="""hierarchical-allreduce no-hierarchical-allreduce
+        hierarchical-allgather no-hierarchical-allgather
+        torus-allreduce no-torus-allreduce autotune no-autotune timeline-mark-cycles no-timeline-mark-cycles
+        stall-check no-stall-check mpi-threads-disable no-mpi-threads-disable log-hide-timestamp
+        no-log-hide-timestamp tcp log-with-timestamp log-without-timestamp""",
+)
+"""``knob`` and ``switch`` are settings of Horovod itself, with a value and without."""
+
+TORCH: Final = _options(
+    per_node="nproc-per-node",
+    nodes="nnodes",
+    restarts="max-restarts",
+    value="""node-rank master-addr master-port rdzv-backend rdzv-endpoint rdzv-id rdzv-conf local-addr
+        start-method role log-dir redirects r tee t monitor-interval local-ranks-filter event-log-handler
+        logs-specs numa-binding signals-to-handle""",
+    flag="standalone",
+)
+
+_MPIRUN: Final = MPI | _options(
+    np="np ntasks num-proc n",
+    flag="""merge-stderr-to-stdout do-not-launch use-hwthread-cpus quiet novm noprefix debug enable-recovery
+        forward-signals allow-run-as-root print-rank-map disable-auto-cleanup info display-topo
+        display-devel-map bind-to-socket cpu-set""",
+    map="map",
+    value="""npersocket mca-param-file am tune rf rankfile app configfile timeout path report-uri stdin
+        xml-file preload-files tmpdir s rr ib order-nodes localroot gtool trace check_mpi env-list cpu-bind
+        depth d""",
+    mca="pmca prtemca pmixmca",
+)
+_HOROVODRUN: Final = HOROVOD | _options(
+    discovery="host-discovery-script",
+    flag="check-build cb version v nics",
+    value="config-file mpi-args binding-args",
+)
+_TORCHRUN: Final = TORCH | _options(
+    program="m module no-python",
+    rank="node-rank",
+    address="master-addr",
+    port="master-port",
+    endpoint="rdzv-endpoint",
+    alone="standalone",
+    flag="use-env run-path",
+)
+_ACCELERATE: Final = _options(
+    program="m module no-python",
+    np="num-processes",
+    nodes="num-machines",
+    rank="machine-rank",
+    address="main-process-ip",
+    port="main-process-port",
+    hostfile="deepspeed-hostfile",
+    alone="standalone",
+    flag="""cpu multi-gpu tpu ipex use-xpu use-deepspeed use-fsdp use-megatron-lm same-network q quiet debug
+        use-parallelism-config enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic""",
+)
+_FABRIC: Final = _options(
+    nodes="num-nodes", per_node="devices", rank="node-rank", address="main-address", port="main-port"
+)
+_MSRUN: Final = _options(
+    np="worker-num", per_node="local-worker-num", rank="node-rank", address="master-addr", port="master-port"
+)
+_COMPOSER: Final = _options(
+    per_node="n nproc",
+    np="world-size",
+    rank="node-rank",
+    address="master-addr",
+    port="master-port",
+    program="m module-mode c command-mode",
+    flag="v verbose",
+)
+_PADDLE: Final = _options(
+    program="m module no-python",
+    endpoint="master",
+    hosts="ips",
+    nodes="nnodes",
+    rank="rank",
+    per_node="nproc-per-node",
+)
+_DEEPSPEED: Final = _options(
+    hostfile="H hostfile",
+    include="i include e exclude",
+    nodes="num-nodes",
+    per_node="num-gpus",
+    rank="node-rank",
+    address="master-addr",
+    port="master-port",
+    program="no-python module",
+    every="no-ssh",
+    flag="no-local-rank save-pid force-multi bind-cores-to-rank no-ssh-check elastic-training",
+)
+_COLOSSALAI: Final = _options(
+    hosts="H host",
+    hostfile="hostfile",
+    include="include exclude",
+    nodes="num-nodes",
+    per_node="nproc-per-node",
+    address="master-addr",
+    port="master-port",
+    program="m",
+)
+_SRUN: Final = _options(
+    np="n ntasks",
+    per_node="ntasks-per-node",
+    nodes="N nodes",
+    hosts="w nodelist",
+    hostfile="F nodefile",
+    flag="""l label u unbuffered v verbose Q quiet exclusive overlap exact pty O overcommit s oversubscribe k
+        no-kill E preserve-env K kill-on-bad-exit contiguous spread-job whole immediate I Z no-allocate X
+        disable-status""",
+)
+_FLUX: Final = _options(
+    np="n ntasks",
+    per_node="tasks-per-node",
+    nodes="N nodes",
+    flag="exclusive x l label-io v verbose quiet",
+)
+_APRUN: Final = _options(np="n", per_node="N", hosts="L", hostfile="l", flag="b q")
+_MPIRUN_RSH: Final = _options(
+    np="np n", hostfile="hostfile", flag="ssh rsh export export-all legacy v debug xterm"
+)
+
+MPI_LAUNCHERS: Final = (
+    "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "prterun", "mpirun.openmpi", "mpirun.mpich",
+    "mpiexec.openmpi", "mpiexec.mpich",
+)  # fmt: skip
+"""The launchers of MPI libraries, which find a job's nodes themselves if built for the scheduler."""
+
+TORCH_LAUNCHERS: Final = (
+    "torchrun", "torchrun_jsc", "torch.distributed.launch", "torch.distributed.run", "tune run",
+)  # fmt: skip
+"""Launchers with the options of torchrun."""
+
+ONCE: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys((*MPI_LAUNCHERS, "mpiexec_mpt"), _MPIRUN),
     "mpirun_rsh": _MPIRUN_RSH,
     "horovodrun": _HOROVODRUN,
     "deepspeed": _DEEPSPEED,
@@ -284,16 +259,23 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("srun", "ccc_mprun"), _SRUN),
     **dict.fromkeys(("flux run", "flux mini run"), _FLUX),
     "aprun": _APRUN,
-    **dict.fromkeys(
-        ("torchrun", "torch.distributed.launch", "torch.distributed.run", "tune run"), _TORCHRUN
-    ),
+    "jsrun": {},
+    "lrun": {},
+    "ibrun": {},
+    "likwid-mpirun": {},
+}
+"""Launchers that start all processes of a job, and the kind of each option, with `-` for `_`."""
+
+PER_NODE: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(TORCH_LAUNCHERS, _TORCHRUN),
     "accelerate launch": _ACCELERATE,
     "fabric run": _FABRIC,
     "msrun": _MSRUN,
     "composer": _COMPOSER,
     "paddle.distributed.launch": _PADDLE,
-}  # fmt: skip
-"""The kind of each option, by launcher; names without leading dashes, with `-` for `_`."""
+}
+"""Launchers that start the processes of one node each, as `ONCE`."""
+
 COUNTS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("flag", "switch", "each", "controller", "alone", "every", "program"), 0),
     **dict.fromkeys(("mca", "pair"), 2),
@@ -323,7 +305,7 @@ def read_options(program: str, words: Sequence[str]) -> tuple[tuple[Option, ...]
 
     An unknown option may have a value or none, so that all options after it are uncertain.
     """
-    table = TABLES.get(program, {})
+    table = ONCE.get(program) or PER_NODE.get(program, {})
     found: list[Option] = []
     at, sure = 0, True
     while at < len(words) and words[at].startswith("-"):

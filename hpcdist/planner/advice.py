@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean, warning
-from hpcdist.experiment.launch_line import MPI, UNSPECIFIED, UserLaunch, hostfile_option
-from hpcdist.experiment.launch_options import Option, hosts_in
+from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, hostfile_option
+from hpcdist.experiment.launch_options import MPI_LAUNCHERS, Option, hosts_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import NodeCounts, Replica
 from hpcdist.experiment.shell_words import SimpleCommand, assignments, simple_commands, unquoted
@@ -194,7 +194,7 @@ def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
         return f"{program} without a list of hosts trains on {where}"
     if program in _NEEDS_HOSTS:
         return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
-    is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
+    is_open_mpi = program in MPI_LAUNCHERS and program != "mpiexec.hydra" and _is_open_mpi(site)
     support = schedulers.get(job.identity.scheduler).open_mpi_support
     if not (is_open_mpi and support):
         return ""

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, Problem, comma_list
-from hpcdist.experiment.search import Bayes, Choices, Distribution, Hyperband, Search, Value, values_of
-from hpcdist.experiment.trials import MOST_TRIALS, NextTrial, TrialResult, next_generation, sampled
+from hpcdist.experiment.search import Bayes, Choices, Distribution, Hyperband, Search, Value
+from hpcdist.experiment.trials import (
+    MOST_TRIALS,
+    NextTrial,
+    Spaces,
+    TrialResult,
+    next_generation,
+    sampled,
+    spaces_of,
+)
 from hpcdist.experiment.trials import Trial as Params
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
@@ -181,9 +189,6 @@ _HINT: Final = "install it with `pip install 'hpcdist[sweeps]'`"
 _TRIES: Final = 20
 """How often Optuna is asked for a trial that was not there before."""
 
-Spaces = Mapping[str, Choices | Distribution]
-"""The values that each param may have."""
-
 
 def propose(search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int) -> list[NextTrial]:
     """Return the next trials, ``count`` or as many as are left; none of them was there before.
@@ -209,7 +214,7 @@ def _new_trials(
     search: Search, algorithm: Bayes, reached: Sequence[TrialResult], count: int
 ) -> Iterator[NextTrial]:
     """Yield trials that were not there before: Optuna's, else random ones, as long as there are any."""
-    known = {name: values_of(space) for name, space in search.matrix.items()}
+    known = spaces_of(search)
     tried = {_key(one.params, known) for one in reached}
     ask, others = _study(search, algorithm, reached, known), _random_trials(search, len(reached), count)
     while True:

@@ -108,6 +108,15 @@ def test_launches_that_run_once_per_node(command: str) -> None:
     assert (launch.is_torch, launch.runs, launch.tasks) == (True, "per_node", None)
 
 
+def test_options_of_torchrun_jsc_are_those_of_torchrun() -> None:
+    launch = user_launch("torchrun_jsc --nnodes=2 --rdzv_endpoint=node1:29500 train.py")
+    assert launch is not None
+    assert [(option.kind, option.value) for option in launch.options] == [
+        ("nodes", "2"),
+        ("endpoint", "node1:29500"),
+    ]
+
+
 @pytest.mark.parametrize(
     "command",
     [
