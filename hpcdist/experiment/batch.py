@@ -39,7 +39,7 @@ class Mail(Model, frozen=True):
 class LauncherChoice(Model, frozen=True):
     """The launcher, and further arguments for it.
 
-    ``name``: the launcher, by default the site's. ``args``: further arguments, after those of hpcdist.
+    ``name``: the launcher, by default the site's. ``args``: further arguments, after hpcdist's own.
     """
 
     name: str | None = None
@@ -112,7 +112,7 @@ class Batch(Model, frozen=True):
     container: bool | None = None
     """If false, the image of ``build`` is not used (``--no-container``)."""
     modules: tuple[str, ...] = ()
-    """The modules that the job loads, in order, after those of the site; ``-NAME`` unloads one, ``purge``
+    """The modules that the job loads, in order, after the site's; ``-NAME`` unloads one, ``purge``
     all, the site's among them, and ``reset`` all but the machine's default ones."""
     spack_env: str | None = None
     """The Spack environment that it activates after the modules: a name, or the path of its folder, beginning
@@ -141,7 +141,7 @@ class Batch(Model, frozen=True):
 
     @property
     def launcher_args(self) -> tuple[str, ...]:
-        """Further arguments of the launcher, after those of hpcdist."""
+        """Further arguments of the launcher, after hpcdist's own."""
         return self.launcher.args if isinstance(self.launcher, LauncherChoice) else ()
 
 

@@ -71,21 +71,26 @@ _VALUE_OF_PYTHON: Final = frozenset({"-W", "-X"})
 
 
 class UserLaunch(NamedTuple):
-    """A launch that the user wrote; ``tasks`` is its number of processes, None if it sets none."""
+    """A launch that the user wrote."""
 
     program: str
     runs: Literal["once", "per_node"]
     tasks: int | None
+    """The number of processes; None if it sets none."""
     words: tuple[str, ...] = ()
-    """The words of the line as written, after those ``before``; the first ``head`` of them name the launcher.
-    Indices of ``options`` and ``end``, where its program begins, count from there."""
+    """The words of the line as written, from the launcher on."""
     head: int = 1
+    """How many words name the launcher."""
     before: tuple[str, ...] = ()
+    """The words in front of the launcher."""
     options: tuple[Option, ...] = ()
+    """Its options, whose indices count from the end of the head."""
     end: int = 0
+    """Where its program begins, counted as the options are."""
     within: bool = False
-    """Another launch starts this one, as its ``starts``."""
+    """Whether another launch starts this one."""
     starts: UserLaunch | None = None
+    """The launch that this one starts."""
 
     def options_of(self, *kinds: str) -> tuple[Option, ...]:
         """Return the options of these kinds."""
@@ -93,7 +98,7 @@ class UserLaunch(NamedTuple):
 
     @property
     def is_torch(self) -> bool:
-        """Whether its options are those of torchrun."""
+        """Whether it has the options of torchrun."""
         return self.program in TORCH_LAUNCHERS
 
     @property
@@ -232,7 +237,7 @@ def _module(words: Sequence[str]) -> tuple[str, int]:
 
 
 def _count(options: Iterable[Option], words: Sequence[str]) -> int | None:
-    """Return the number of processes; that of several programs is not one number."""
+    """Return the number of processes, None for several programs."""
     values = [option.value for option in options if option.kind == "np"]
     return int(values[0]) if values and values[0].isdecimal() and ":" not in words else None
 

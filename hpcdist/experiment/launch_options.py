@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.experiment.shell_words import is_computed
 
-# --- Hosts in a launch line: those of the job, and those of another machine or system
+# --- Hosts in a launch line: of the job, or of another machine or system
 
 HOSTFILE: Final = '"$HPCDIST_HOSTFILE"'
 FOREIGN_HOSTFILES: Final = {

@@ -54,7 +54,7 @@ class MemoryAmount(Model, frozen=True):
     main = "requests"
 
     requests: Memory | Literal["all"] | None = None
-    """How much a replica needs; ``all`` for all memory of its nodes (sbatch's ``--mem=0``), of which the
+    """How much a replica needs; ``all`` for all memory of its nodes (sbatch's ``--mem=0``); the
     replicas there each get their share."""
     limits: Memory | Literal["all"] | None = None
     """The same, as Kubernetes's limit; it wins over the request."""
@@ -82,7 +82,7 @@ class Resources(Model, frozen=True):
 
 
 class Tracking(Model, frozen=True):
-    """What is recorded beside what the program records."""
+    """What is recorded in addition to what the program records."""
 
     metrics: dict[str, str] = {}
     """Metrics in the lines of the output, for each a regular expression of Python with one group, the number,
@@ -95,7 +95,7 @@ class Tracking(Model, frozen=True):
 
     @property
     def gpu_usage_seconds(self) -> int | None:
-        """The seconds between two samples; None if there are none."""
+        """The seconds between two samples; None if nothing is sampled."""
         return _SECONDS if self.gpu_usage is True else self.gpu_usage or None
 
 
@@ -115,9 +115,10 @@ class ReplicaEntry(Model, frozen=True):
     resources: Resources | None = None
     """Its resources."""
     cmd: str | tuple[str, ...] | None = None
-    """Its command, instead of that of ``run``."""
+    """Its command, instead of ``run``."""
     node_selector: dict[str, Scalar] = {}
     """As in ``environment``."""
+    # No effect on a batch machine, and kept so that nothing is lost: `remarks.UNUSED`.
     affinity: dict[str, Any] = {}
     tolerations: tuple[dict[str, Any], ...] = ()
     labels: dict[str, Scalar] = {}
@@ -139,7 +140,7 @@ class Replicas(Model, frozen=True):
     default_ps: ReplicaEntry | None = None
     """The same for parameter servers."""
     worker: tuple[ReplicaEntry, ...] = ()
-    """Entries of single workers, whose keys replace those of the default entry."""
+    """Entries of single workers; their keys replace the keys of the default entry."""
     ps: tuple[ReplicaEntry, ...] = ()
     """The same for parameter servers."""
     evaluator: ReplicaEntry | None = None
@@ -188,9 +189,9 @@ class Environment(Model, frozen=True):
     processes_per_replica: int | None = None
     """The number of tasks of each replica, instead of the framework's default."""
     env_vars: dict[str, Scalar] = {}
-    """Variables of the program; they override those of the site and of the framework."""
+    """Variables of the program; they override variables of the site and of the framework."""
     node_selector: dict[str, Scalar] = {}
-    """For the master: ``partition`` or ``constraint``, instead of those of ``batch``, the ``gpu_type`` that
+    """For the master: ``partition`` or ``constraint``, instead of ``batch``, the ``gpu_type`` that
     it prefers, or a label of the site's ``node_selectors``."""
     max_restarts: int | None = None
     """How often a failed launch is repeated in the same allocation."""
@@ -201,6 +202,7 @@ class Environment(Model, frozen=True):
     outputs: References | None = None
     data_refs: tuple[str, ...] = ()
     """Names of volumes."""
+    # No effect on a batch machine, and kept so that nothing is lost: `remarks.UNUSED`.
     artifact_refs: tuple[str, ...] = ()
     secret_refs: tuple[str, ...] = ()
     config_map_refs: tuple[str, ...] = ()
@@ -227,6 +229,7 @@ class Build(Model, frozen=True):
     is a variable of the job."""
     fetch_once: bool | None = None
     """An image of a registry is made a file before the tasks start (by default as the site has it)."""
+    # No effect on a batch machine, and kept so that nothing is lost: `remarks.UNUSED`.
     dockerfile: str | None = None
     ref: Scalar | None = None
     backend: str | None = None
@@ -234,7 +237,7 @@ class Build(Model, frozen=True):
     build_steps: tuple[str, ...] = ()
     lang_env: str | None = None
     env_vars: tuple[tuple[Scalar, ...], ...] = ()
-    """Pairs of name and value, set like those of ``environment``."""
+    """Pairs of name and value, set like ``env_vars`` of ``environment``."""
     commit: str | None = None
     branch: str | None = None
     git: str | None = None
@@ -262,7 +265,7 @@ class Experiment(Model, frozen=True, kw_only=True, dict=True):
     kind: Literal["experiment", "job"] = "experiment"
     """Its kind in ``POLYAXON_*_INFO``."""
     name: str = "experiment"
-    """The name of the job and of its runs; by default that of the file, or this one for standard input."""
+    """The name of the job and of its runs; by default the file's name, or this one for standard input."""
     description: str | None = None
     """What it is; kept with the run."""
     tags: tuple[str, ...] = ()

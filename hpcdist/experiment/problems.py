@@ -103,7 +103,7 @@ def problems_of(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _stop_problems(search: Search, in_output: Collection[str]) -> Iterator[Problem]:
-    """Yield what ends no search, or no trial: a metric that nobody reads while trials start, or run."""
+    """Yield what ends no search, or no trial: a metric that is not read while trials start, or run."""
     for at, stop in enumerate(search.early_stopping):
         if stop.metric in in_output and stop.policy:
             message = f"{stop.metric!r} is found in the output, by which no trial ends early"
@@ -288,7 +288,7 @@ _LONGEST: Final = 3600
 
 
 def resource_problems(resources: Resources, path: Path) -> Iterator[Problem]:
-    """Yield the problems of invalid amounts; ``path`` is that of these resources."""
+    """Yield the problems of invalid amounts; ``path``: of these resources."""
     for name in ("cpu", "memory", "gpu"):
         amount = getattr(resources, name)
         requests, limits = (_number(amount.requests), _number(amount.limits))
@@ -317,7 +317,7 @@ def _number(value: float | Memory | Literal["all"] | None) -> float | None:
 
 
 def tracking_problems(tracking: Tracking, path: Path) -> Iterator[Problem]:
-    """Yield what keeps these expressions from finding numbers, and a span that is none."""
+    """Yield what keeps these expressions from finding numbers, and an invalid span."""
     if not isinstance(tracking.gpu_usage, bool) and not 0 < tracking.gpu_usage <= _LONGEST:
         hint = "write `true`, `false` or the seconds between two samples, from 1 to 3600"
         yield Problem(f"there is no sampling every {tracking.gpu_usage} s", (*path, "gpu_usage"), hint)

@@ -40,11 +40,11 @@ class Run(Model, frozen=True):
     finish: Step | None = None
     """A step after the program; it runs whatever happened (``$HPCDIST_EXIT_CODE``)."""
     beside: tuple[Beside, ...] = ()
-    """Programs that run beside the tasks."""
+    """Programs that run next to the tasks."""
 
     @property
     def steps(self) -> tuple[tuple[Path, Step | Beside], ...]:
-        """The steps before, after and beside the program, each with its path in this section."""
+        """The steps before, after and next to the program, each with its path in this section."""
         ends = ((("prepare",), self.prepare), (("finish",), self.finish))
         beside = ((("beside", index), one) for index, one in enumerate(self.beside))
         return (*((path, step) for path, step in ends if step), *beside)
@@ -63,7 +63,7 @@ class Run(Model, frozen=True):
 
 
 def by_role(commands: Mapping[str, str], other: str = "") -> str:
-    """Return a command that runs that of its task's role; ``other`` is for roles that are not listed."""
+    """Return a command that runs the one of its task's role; ``other`` is for roles that are not listed."""
     return choosing("$HPCDIST_ROLE", commands, other)
 
 
@@ -107,7 +107,7 @@ class Step(Model, frozen=True):
 
 
 class Beside(Model, frozen=True):
-    """A program that runs beside the tasks and is ended with them.
+    """A program that runs next to the tasks and is ended with them.
 
     ``cmd``: its command, as of a step. ``on``: ``last_node``, or ``each_node`` for one on each, which it
     shares with the tasks; ``own_node`` for a further node that has no tasks.
@@ -194,31 +194,32 @@ class Restart(Model, frozen=True):
     """
 
     on: tuple[End, ...] = ("timeout", "preempt", "node_failure", "failure")
-    """The ends after which there is another one: the time limit, the loss of the nodes to a more important
+    """The ends after which another attempt starts: the time limit, the loss of the nodes to a more important
     job, the loss of a node, and a failure of the program."""
     max: int = 10
-    """How many there may be after the first."""
+    """How many attempts there may be after the first."""
     notice: Walltime | None = None
     """How long before the time limit the program gets a signal to save its state; by default five minutes,
     and no more than a quarter of the time."""
     signal: str | None = None
-    """Which one; by default TERM where torchrun starts the program and for packed trials, else USR1."""
+    """The signal of the notice; by default TERM where torchrun starts the program and for packed trials,
+    else USR1."""
     no_progress: int = 3
     """After so many attempts in a row without progress there is no further one; 0 for any number. Progress is
     a tracked step that no earlier attempt had reached; of a program that tracks none, a new file in the
     checkpoints, or in the outputs without any."""
     stop_on_exit: tuple[int, ...] = ()
-    """Exit codes of the program after which there is none."""
+    """Exit codes of the program after which there is no further attempt."""
     stop_file: str | None = None
-    """A file, from the job's folder, after which there is none."""
+    """A file in the job's folder; if it exists, there is no further attempt."""
     spare_nodes: int = 0
     """Further nodes of the job, which take the place of lost ones."""
     exclude_bad_nodes: bool = True
     """A node that was lost, or on which the first task to fail was twice, is left out of later attempts for
     days, as far as the batch system can; so are suspect ones (`hpcdist nodes`) from the first attempt on."""
     by: Literal["requeue", "follow"] | None = None
-    """``requeue`` puts the same job into the queue again, ``follow`` submits all its followers at once, each
-    of which waits for the end of the one before; by default as the batch system and the site permit."""
+    """``requeue`` puts the same job into the queue again, ``follow`` submits all its followers at once,
+    which wait for each other; by default as the batch system and the site permit."""
 
     def notice_in(self, walltime: Walltime | None) -> int:
         """Return the seconds of the notice in a job with this time limit."""

@@ -36,9 +36,9 @@ class Replica(Model, frozen=True):
     """The memory of the whole replica; None if the file does not set it."""
     node_selector: tuple[tuple[str, str], ...]
     path: Path
-    """The section of the file with its resources; empty if there is none."""
+    """The section of the file with its resources, if the file has one."""
     selector_path: Path = ()
-    """The section of the file with its node selector; empty if there is none."""
+    """The section of the file with its node selector, if the file has one."""
     all_memory: bool = False
     """It shares all memory of its node with the other replicas there."""
 
@@ -111,7 +111,7 @@ def _spans(experiment: Experiment) -> Iterator[_Span]:
 def _numbered(
     role: Role, count: int, own: tuple[ReplicaEntry, ...], default: ReplicaEntry | None
 ) -> Iterator[_Span]:
-    """Yield replicas with the keys of their own entry, else those of the default one.
+    """Yield replicas with the keys of their own entry, else of the default one.
 
     As in Polyaxon: ``worker_resources``, ``worker_node_selectors`` of polyaxon-schemas 0.4 to 0.6.
     """
@@ -251,7 +251,7 @@ _BASE: Path = ("environment", "replicas")
 def own_commands(experiment: Experiment) -> Mapping[Path, tuple[str, str]]:
     """Return each command of replicas, with a pattern of their role and index, by its path.
 
-    Those of single replicas come before those of all others of their role.
+    Commands of single replicas come before the default one of their role.
     """
     found = (item for item in _entries(experiment.environment.replicas or Replicas()) if item[2].cmd)
     return {(*path, "cmd"): (pattern, _text(entry)) for path, pattern, entry in found}

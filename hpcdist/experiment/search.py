@@ -1,6 +1,6 @@
 """The section ``hptuning``: a search over params, and the values that each param may have.
 
-The keys are those of Polyaxon 0.5 to 0.6 and of 1 and 2; the arithmetic is NumPy's, which Polyaxon uses.
+The keys are Polyaxon's, 0.5 to 0.6, 1 and 2; the arithmetic is NumPy's, which Polyaxon uses.
 Sources: polyaxon-schemas 0.6.1, ``ops/group/matrix``; hypertune 1.4.0, ``matrix``; NumPy's ``arange``,
 ``linspace``, ``logspace``, ``geomspace``.
 """
@@ -27,7 +27,7 @@ Numbers = dict[str, int | float] | tuple[int | float, ...] | str
 
 
 class Space(Model, frozen=True):
-    """The values of one param; exactly one of these keys, and ``rounding`` beside one that has ``q``."""
+    """The values of one param; exactly one of these keys, and ``rounding`` next to one that has ``q``."""
 
     main = "values"
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -121,9 +121,9 @@ class Hyperband(Model, frozen=True):
     metric: Metric
     """What decides."""
     eta: float = 3
-    """Of each round one in ``eta`` trials goes on, with ``eta`` times as much."""
+    """Of each round one in ``eta`` trials continues, with ``eta`` times as much."""
     resume: bool = False
-    """A trial goes on from its checkpoint; by default it starts again."""
+    """A trial continues from its checkpoint; by default it starts again."""
 
 
 class Bayes(Model, frozen=True):
@@ -187,7 +187,7 @@ class Search(Model, frozen=True):
     seed: int = 0
     """The beginning of all random choices, by default 0, so that a file always has the same trials."""
     metric: Metric | None = None
-    """What tells the best trial; by default that of the algorithm."""
+    """What tells the best trial; by default the metric of the algorithm."""
     grid_search: Count | None = None
     """All combinations of values, or the first ``n_experiments``; without an algorithm, this."""
     random_search: Count | None = None

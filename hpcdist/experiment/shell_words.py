@@ -77,7 +77,7 @@ class SimpleCommand(NamedTuple):
 
 
 def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
-    """Yield the simple commands of a text, those of `bash -c` and `eval` in their place.
+    """Yield the simple commands of a text; commands of `bash -c` and `eval` take their place.
 
     Keywords, and programs such as `time` that only run another one, are omitted.
     """

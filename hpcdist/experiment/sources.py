@@ -47,7 +47,7 @@ def image_of(text: str) -> Image:
     a registry, also with ``docker://`` in front or in enroot's form, ``REGISTRY#NAME``.
 
     Raises:
-        PlanError: when it is none of these.
+        PlanError: when it has none of these forms.
     """
     scheme, colon, rest = text.partition("://")
     if colon and scheme != "docker":

@@ -1,6 +1,6 @@
 """Adaptive searches: each generation of trials is a further job of the run, chosen by the results so far.
 
-Hyperband's next trials follow by arithmetic (`hpcdist.experiment.search`); those of ``bo`` are Optuna's.
+Hyperband's next trials follow by arithmetic (`hpcdist.experiment.trials`); Optuna proposes those of ``bo``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RAN: Final = frozenset(
 
 
 def advance(run: Run, services: Services, output: Output, *, only_if_over: bool = False) -> tuple[Run, str]:
-    """Submit the next generation; return the run with it, and why there is none, if the search is over.
+    """Submit the next generation; return the run with it, or with the reason why the search is over.
 
     A search that was stopped is over until it is resumed. Several processes may call this at any time: each
     generation is submitted once, when the one before has ended. ``only_if_over``: it is no error that another
@@ -117,7 +117,7 @@ def _state_of(report: Report, services: Services) -> _State:
 
 
 def _following(state: _State) -> tuple[list[NextTrial], str]:
-    """Return the trials of the next generation, or why there are none.
+    """Return the trials of the next generation, or the reason why the search is over.
 
     Raises:
         ConfigError: if the search is not adaptive, or no trial recorded its metric.

@@ -78,7 +78,7 @@ def budget_hint(run: Run) -> str:
 
 
 def _is_used_up(directory: RunDirectory) -> bool:
-    """Whether the budget has no room for one more trial, or packed job, as large as those of the plan."""
+    """Whether the budget has no room for one more trial, or packed job, of the size that the plan has."""
     plan = directory.plan()
     if not plan.budget or not plan.cost or not plan.walltime:
         return False

@@ -119,7 +119,7 @@ class Look(NamedTuple):
     waits_for: tuple[str, ...] = ()
     """What keeps the trials from running that have not started, as far as it is known."""
     generation: Generation | None = None
-    """Of an adaptive search that may have further generations, that of its last trials."""
+    """The generation of the last trials, if the search is adaptive and may have further ones."""
     remarks: tuple[str, ...] = ()
     """What its user should know or do."""
 
@@ -167,7 +167,7 @@ def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
 def follow(run: Run, services: Services, on_look: Callable[[Look], Any]) -> Look:
     """Look at a search until its end, and hand each look on; return the last one.
 
-    It stops, too, when the state of all its jobs has been unknown for long. Pauses are those of `wait`.
+    It stops, too, when the state of all its jobs has been unknown for long. It pauses as `wait` does.
     """
     pauses, silence = PollTimer(services, local=is_local([run])), SilenceTimeout()
     while True:

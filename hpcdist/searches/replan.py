@@ -154,7 +154,7 @@ def _plan(
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> Pairs:
-    """Return the settings with which so many nodes have as many replicas each as those of the plan."""
+    """Return the settings that put as many replicas on each of so many nodes as the plan does."""
     total = sum(block.count for block in blocks(made.experiment, per_gpu=False))
     there = made.plan.placement.nodes
     workers = (made.experiment.environment.replicas or Replicas()).n_workers
@@ -204,7 +204,7 @@ def jobs_of(made: Planned, numbers: Collection[int], run: Run) -> list[Planned]:
 def _of_trials(search: Search, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a section that has these trials, and what else the search says of how they run.
 
-    Params of the file, which trials have in addition to those of the search, are not repeated.
+    Params of the file, which each trial has too, are not repeated.
     """
     own = ({name: trial[name] for name in search.names if name in trial} for trial in params)
     only: dict[str, Any] = msgspec.to_builtins(search.of_trials(own))

@@ -165,7 +165,7 @@ def _with_elements(changes: Changes, report: Report, services: Services) -> Chan
 
 
 def _unfinished(report: Report, services: Services, known: trials.Params | None = None) -> set[int]:
-    """Return the numbers of the trials that did not complete, also those of jobs that are not submitted yet.
+    """Return the numbers of the trials that did not complete, including trials of unsubmitted jobs.
 
     ``known``: the elements of an array, as in `trials.trials`.
 

@@ -29,7 +29,7 @@ STOPPED: Final = "stopped"
 """The state of a trial that was not to start any more: the search was stopped, or at one of its limits."""
 
 _AS_WHOLE: Final = frozenset((JobState.CANCELLED, JobState.UNSUBMITTED, JobState.UNKNOWN))
-"""States of an array that those of its trials have which wrote no start."""
+"""States of an array that hold for its trials that wrote no start."""
 
 _BY_ITSELF: Final = frozenset((JobState.COMPLETED, JobState.FAILED))
 """States of a job whose workers ended, where none of them may have taken a further trial."""
@@ -44,7 +44,7 @@ Params = Mapping[str, Mapping[str, Any]]
 class Trial(NamedTuple):
     """One trial: its number, its params, and its last attempt, None if it has not started.
 
-    ``state``: that of its last attempt, ``stopped``, else ``pending``, ``unsubmitted``, ``unknown`` where the
+    ``state``: as of its last attempt, ``stopped``, else ``pending``, ``unsubmitted``, ``unknown`` where the
     batch system does not answer, or how it ended. ``gpu_seconds``: of all its attempts; None where one of
     them is unknown.
     """
@@ -145,7 +145,7 @@ def _trial(
 
 
 def _state(last: str, state: JobState | None, report: Report) -> str:
-    """Return that of a trial whose last attempt was in one, and of which the accounting has another."""
+    """Return the state of a trial from its last attempt and from the accounting."""
     whole, cancelled = report.status.state, state if state is JobState.CANCELLED else None
     if last == attempts.REQUEUED and (whole.is_final or cancelled):
         return _not_started(cancelled, report)
@@ -156,7 +156,7 @@ def _state(last: str, state: JobState | None, report: Report) -> str:
 
 
 def _gpu_seconds(found: Sequence[Attempt]) -> float | None:
-    """Return those of all; None where one is unknown."""
+    """Return the GPU-seconds of all these attempts; None where one is unknown."""
     if len(found) == 1:
         return found[0].gpu_seconds
     known = [attempt.gpu_seconds for attempt in found if attempt.gpu_seconds is not None]

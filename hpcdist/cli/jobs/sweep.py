@@ -280,7 +280,7 @@ def _submit_advancing_job(
 ) -> None:
     """Submit the job that starts when all jobs of the run have ended, and that submits itself again.
 
-    ``options``: those of the search, whose site it keeps; ``batch``: the settings of the search.
+    ``options`` and ``batch``: of the search, whose site and settings it keeps.
 
     Raises:
         HpcdistError: as ``submit`` does.
