@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from hpcdist.experiment.amounts import GpuAmount, Resources
-from hpcdist.experiment.model import Environment, Experiment, ReplicaEntry, Replicas
+from hpcdist.experiment.model import Environment, Experiment, GpuAmount, ReplicaEntry, Replicas, Resources
 from hpcdist.experiment.program import Run
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT

@@ -12,11 +12,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hpcdist.experiment.search import adaptive
-from hpcdist.experiment.search.adaptive import Reached
-from hpcdist.experiment.search.model import Bayes, Count, Hyperband, Metric, Resource, Search, Space
-from hpcdist.experiment.search.trials import trials
-from hpcdist.sweeps import bayes
+from hpcdist.experiment.search import Bayes, Count, Hyperband, Metric, Resource, Search, Space
+from hpcdist.experiment.trials import TrialResult, next_generation, trials
+from hpcdist.searches.adaptive import propose
 
 REPETITIONS: Final = 5
 MOST: Final = 27
@@ -65,10 +63,10 @@ def trained() -> Train:
 def of_hyperband(train: Train, seed: int) -> tuple[float, int]:
     """Return the best accuracy, and the epochs of all trials."""
     search = Search(matrix=MATRIX, hyperband=BAND, seed=seed)
-    fresh, found = [*trials(search)], list[Reached]()
+    fresh, found = [*trials(search)], list[TrialResult]()
     while fresh:
-        found += [Reached(len(found) + at, one, train(one)) for at, one in enumerate(fresh, 1)]
-        fresh = [one.params for one in adaptive.following(BAND, found)]
+        found += [TrialResult(len(found) + at, one, train(one)) for at, one in enumerate(fresh, 1)]
+        fresh = [one.params for one in next_generation(BAND, found)]
     return max(one.value or 0.0 for one in found), sum(int(one.params["epochs"]) for one in found)
 
 
@@ -76,10 +74,10 @@ def of_bayes(train: Train, seed: int, count: int) -> float:
     """Return the best accuracy of so many whole trainings, a third of them random, four at once."""
     algorithm = Bayes(count // 3, count - count // 3, ACCURACY)
     search = Search(matrix=MATRIX, bo=algorithm, seed=seed)
-    fresh, found = [*trials(search)], list[Reached]()
+    fresh, found = [*trials(search)], list[TrialResult]()
     while fresh:
-        found += [Reached(len(found) + at, one, train(one)) for at, one in enumerate(fresh, 1)]
-        fresh = [one.params for one in bayes.following(search, algorithm, found, 4)]
+        found += [TrialResult(len(found) + at, one, train(one)) for at, one in enumerate(fresh, 1)]
+        fresh = [one.params for one in propose(search, algorithm, found, 4)]
     return max(one.value or 0.0 for one in found)
 
 

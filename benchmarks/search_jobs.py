@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from benchmarks.clusters import booted
-from hpcdist.experiment.search.adaptive import brackets
+from hpcdist.experiment.trials import brackets
 from tests.slurm.cluster import CHECKOUT
 from tests.slurm.requirements import missing
 from tests.slurm.users import User

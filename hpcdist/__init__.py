@@ -22,7 +22,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     tracking    the metrics that a run recorded
     usage    what jobs used of what they had, and advice from it
     nodes    which nodes failed or were slow, over all runs of a user
-    sweeps    the trials of a search that was submitted, and further jobs of any run
+    searches    the trials of a search that was submitted, and further jobs of any run
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
     pipelines    several runs that the batch system starts one after the other
     rehearsal    whether a training goes on after it was ended on purpose

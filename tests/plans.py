@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch import ArraySpec
 from hpcdist.plan.model import Plan
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site

@@ -23,7 +23,7 @@ TESTS: Final = (
     "tests/scaling/test_plot.py",
     "tests/report/test_page.py",
     "tests/export/test_tensorboard.py",
-    "tests/sweeps/test_bayes.py",
+    "tests/searches/test_adaptive.py",
     "tests/api/test_values.py",
 )
 """A test of each dependency."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.replica import ROLES
+from hpcdist.experiment.replicas import ROLES
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Framework, Launcher

@@ -15,7 +15,7 @@ from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import looking
+from hpcdist.searches import progress
 
 _RAISED: Final = re.compile(r"(call(?:\.[0-9]{1,9})?)\.raised\.([0-9]{1,9})")
 _OTHERS_WRITE: Final = 0o022
@@ -42,7 +42,7 @@ def ends(run: Run) -> dict[int, End]:
     Raises:
         ConfigError: if it is a run of one call.
     """
-    found = looking.look(renewed(run), elsewhere.services()).trials
+    found = progress.look(renewed(run), elsewhere.services()).trials
     return {trial.number: End(trial.state, trial=trial.number) for trial in found}
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError
+from hpcdist.nodes import suspects
 from hpcdist.remotes import fetching, here, machines
 from hpcdist.remotes.channel import Channel
 from hpcdist.runs.rundir import Run
@@ -18,7 +19,7 @@ _BELOW = 3
 
 def services(*, voids: bool = False) -> Services:
     """Return the services as `here.services`, whose warnings are Python's."""
-    return here.services(voids=voids)._replace(warn=_warn)
+    return here.services(voids=voids)._replace(warn=_warn, exclude_suspects=suspects.avoided)
 
 
 def _warn(problem: Problem) -> None:

@@ -7,55 +7,49 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcdist.api import elsewhere
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
+from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.nodes import suspects
-from hpcdist.remotes import submitting
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
-from hpcdist.sweeps import anew, continuing, replanning
+from hpcdist.searches import replan
+from hpcdist.searches import resume as resuming
 
 
 class Made(NamedTuple):
-    """A run, and what a verb would have printed beside it."""
+    """A run, and the notes that a verb would have printed."""
 
     run: Run
     notes: tuple[str, ...]
 
 
-def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: bool) -> Made:
-    """Submit the recorded experiment as a new run; with ``copies`` it begins with the outputs of the old one.
+def resubmitted(run: Run, runs_dir: Path, new: replan.NewRun) -> Made:
+    """Submit the recorded experiment as a new run.
 
     Raises:
         HpcdistError: as `hpcdist.Run.restart`.
     """
     services, notes = elsewhere.services(), list[str]()
-    options = anew.options(run, changes)._replace(remote=run.record.remote or None)
-    awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=run.record.remote)
-    made = planning.plan_experiment(options, awaiting=awaiting)
-    made = suspects.avoided(made, runs_dir, saves=True, remote=run.record.remote)
-    request = anew.Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
-    if run.record.remote:
-        begins_with = run.record.there if copies else ""
-        target = submitting.target(options)
-        request, services = target.prepare(request, made, runs_dir, services, begins_with)
-    new = this_machine.submit(request, runs_dir, services, Output(note=notes.append))
-    return Made(new, (*map(str, made.problems), *notes))
+
+    def plan(options: ExperimentOptions) -> Planned:
+        remote = run.record.remote
+        awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote)
+        made = planning.plan_experiment(options, awaiting=awaiting)
+        return suspects.avoided(made, runs_dir, saves=True, remote=remote)
+
+    request, made, services = replan.resubmission(run, runs_dir, new, services, plan)
+    submitted = this_machine.submit(request, runs_dir, services, Output(note=notes.append))
+    return Made(submitted, (*map(str, made.problems), *notes))
 
 
-def resumed(run: Run, changes: replanning.Changes) -> Made:
+def resumed(run: Run, changes: replan.Changes) -> Made:
     """Submit a further job of the run, or for the trials of a search that did not complete.
 
     Raises:
         HpcdistError: as `hpcdist.Run.resume`.
     """
     services, notes = elsewhere.services(voids=True), list[str]()
-    output, now = Output(note=notes.append), renewed(run)
-    if now.directory.plan().trials is None:
-        return Made(continuing.go_on(now, services, output, changes), tuple(notes))
-    if changes != replanning.NO_CHANGES:
-        hint = "submit a new search"
-        raise ConfigError(Problem("the trials of a search keep their params and nodes", hint=hint))
-    return Made(continuing.resume(now, services, output), tuple(notes))
+    now = resuming.resume(renewed(run), services, Output(note=notes.append), changes)
+    return Made(now, tuple(notes))

@@ -77,9 +77,11 @@ class PipelineRun:
             ConfigError: if all ended well or live, or one of them cannot run again.
             SchedulerError: if the state of one is unknown, or as `Plan.submit`.
         """
-        from hpcdist.pipelines import resuming  # it plans as searches do
+        from hpcdist.pipelines import resuming  # it plans
+        from hpcdist.searches.resume import resume_operation
 
-        return tuple(map(Run, resuming.resume(self._stored, elsewhere.services(), Output())))
+        found = resuming.resume(self._stored, elsewhere.services(), Output(), resume_operation)
+        return tuple(map(Run, found))
 
 
 @dataclass(frozen=True)

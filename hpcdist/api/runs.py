@@ -15,8 +15,8 @@ from hpcdist.runs import cancelling, finding, logs, rundir, states
 from hpcdist.runs.services import renewed
 from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import Status
-from hpcdist.sweeps import anew, looking, replanning
-from hpcdist.sweeps.trials import best
+from hpcdist.searches import progress, replan
+from hpcdist.searches.trials import best
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.outputs import Output
 
@@ -149,7 +149,7 @@ class Run:
         """
         elsewhere.pull(self._run)
         run = renewed(self._run)
-        found = looking.look(run, elsewhere.services()).trials
+        found = progress.look(run, elsewhere.services()).trials
         tracked = {item.name: item for item in comparison.tracked(run, run.directory.plan())}
         named = {f"{run.name}/{one.number}": one for one in found}
         there = [tracked[name] for name in named if name in tracked]
@@ -211,8 +211,8 @@ class Run:
             PlanError: if the site does not take it any more.
             SchedulerError: as `Plan.submit`.
         """
-        changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
-        return Run(*further.submitted_anew(self._run, self.directory.parent, changes, copies=False))
+        new = replan.NewRun(site, texts(params or {}), texts(settings or {}), update_code)
+        return Run(*further.resubmitted(self._run, self.directory.parent, new))
 
     def copy(
         self,
@@ -229,8 +229,8 @@ class Run:
             PlanError: as `restart`.
             SchedulerError: as `Plan.submit`.
         """
-        changes = anew.Changes(site, texts(params or {}), texts(settings or {}), update_code)
-        return Run(*further.submitted_anew(self._run, self.directory.parent, changes, copies=True))
+        new = replan.NewRun(site, texts(params or {}), texts(settings or {}), update_code)
+        return Run(*further.resubmitted(self._run, self.directory.parent, new._replace(copies=True)))
 
     def resume(
         self,
@@ -249,7 +249,7 @@ class Run:
             PlanError: if the site does not take it any more.
             SchedulerError: as `Plan.submit`.
         """
-        changes = replanning.Changes(texts(params or {}), texts(settings or {}), nodes)
+        changes = replan.Changes(texts(params or {}), texts(settings or {}), nodes)
         return Run(*further.resumed(self._run, changes))
 
     def __repr__(self) -> str:

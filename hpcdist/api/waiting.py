@@ -15,7 +15,7 @@ from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import Status
-from hpcdist.sweeps import to_the_end
+from hpcdist.searches import progress
 
 Sleep = Callable[[float], None]
 
@@ -36,7 +36,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
     if timeout is not None:
         services = waiting.with_time_limit(services, number(timeout, "timeout"))
     stuck: list[HpcdistError] = []
-    reports = to_the_end.wait([*map(renewed, runs)], services, Output(), stuck.append)
+    reports = progress.wait([*map(renewed, runs)], services, Output(), stuck.append)
     for error in stuck:
         raise error
     return [report.status for report in reports]

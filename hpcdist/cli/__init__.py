@@ -54,7 +54,7 @@ VERBS = {
     "debug": Verb("jobs.debug", "Show where the ranks of a running job are.", "Watch"),
     "metrics": Verb("jobs.metrics", "Show the metrics of a run.", "Compare"),
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs.", "Compare"),
-    "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop, resume or extend it.", "Compare"),
+    "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop it, or add trials.", "Compare"),
     "report": Verb("jobs.report", "Write a page about runs, for a browser.", "Compare"),
     "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes.", "Keep"),
     "export": Verb("jobs.export", "Hand on runs: MLflow, TensorBoard, CSV, or an archive.", "Keep"),

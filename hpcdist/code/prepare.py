@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from hpcdist.code import git
 from hpcdist.errors import ConfigError, Problem, bytes_text
-from hpcdist.experiment.repository import without_credentials
+from hpcdist.experiment.sources import without_credentials
 from hpcdist.host import untrusted
 from hpcdist.host.command import Command, Completed, Runner
 

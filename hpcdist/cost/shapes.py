@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import blocks
+from hpcdist.experiment.replicas import blocks
 from hpcdist.plan.model import JobSpec
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime

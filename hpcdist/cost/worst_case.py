@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.search.adaptive import most_trials, sizes
+from hpcdist.experiment.trials import generation_sizes, most_trials
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placement import Group, with_own_nodes
 from hpcdist.schedulers import schedulers
@@ -288,7 +288,8 @@ def _elements(job: JobSpec, experiment: Experiment) -> int:
         return first
     at_once, pack = job.sweep.at_once, job.sweep.pack
     nodes = sum(
-        math.ceil(min(size, at_once or size) / pack.per_node) * times for size, times in sizes(search)
+        math.ceil(min(size, at_once or size) / pack.per_node) * times
+        for size, times in generation_sizes(search)
     )
     return max(first, nodes if job.request.array else math.ceil(nodes / pack.nodes))
 

@@ -1,16 +1,13 @@
 """The experiment: the model of an experiment file, and its checks.
 
-model program batch amounts image    the model; its program; amounts of resources; container images
-replica    replicas in rank order
-node_counts    the nodes, and the replicas of each, that the file asks for
-tracking    metrics that are found in the output
-batch_specs    arrays, signals and dependencies in Slurm's syntax, parsed once
-steps own_commands    steps beside the command, and commands of single replicas
-log_files    the job's own log files
-restart    after which ends the program is started again
-repository    the repository that a job's code is cloned from
-problems remarks    errors, keys without effect, and arguments that YAML reads as comments
-search    searches over params, and their trials
-launch    commands that start processes themselves
+model    the sections of the file; resources; what is recorded
+program    the command and its steps, data for each node, restarts
+batch    settings of the batch job; arrays, signals and dependencies in Slurm's syntax, parsed once
+search trials    a search over params: the values of each one; the trials that they make
+replicas    replicas in rank order, on how many nodes, and their own commands
+problems remarks    errors; keys without effect
+shell_words    the words of a command, as bash splits them; the lines that set its shell up
+launch_options launch_line    commands that start processes themselves: options, the launch, its hosts
+sources    images by their names, and the repository of the code
 writing    an experiment as YAML
 """

@@ -1,6 +1,6 @@
 """Remarks: warnings about keys that have no effect on a batch machine.
 
-The keys are those of Polyaxon 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environments``, ``ops/build_job``).
+The keys are Polyaxon's, 0.5 to 0.6 (polyaxon-schemas 0.6.1, ``ops/environments``, ``ops/build_job``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def section_for(key: str, value: object) -> Path | None:
 def with_section(problem: Problem, data: Mapping[str, Any]) -> Problem:
     """Return the problem of an unknown key with where it belongs, if that is clear and no key here is close.
 
-    ``data``: that of the file, in which the key stands.
+    ``data``: of the file that has the key.
     """
     key = problem.path[-1] if problem.path else None
     if not isinstance(key, Key) or not problem.hint.startswith(ALL_KNOWN):

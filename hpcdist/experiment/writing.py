@@ -20,7 +20,7 @@ from hpcdist.errors import Path
 from hpcdist.experiment.model import Experiment
 
 Comment = Callable[[Path], str]
-"""Returns the comment beside the value of a path, empty for none."""
+"""Returns the comment behind the value of a path, or nothing."""
 
 _COLUMN: Final = 48
 """The last column at which comments begin, unless the value is longer."""
@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 
 
 def write(data: Mapping[str, Any], comment: Comment = lambda _: "") -> str:
-    """Return the data as YAML: keys in the order of ``Experiment``, beside each value its comment."""
+    """Return the data as YAML: keys in the order of ``Experiment``, behind each value its comment."""
     lines = [*_Writer(comment).below(data, (), "", Experiment)] or [_Line("{}")]
     column = min(_COLUMN, max((len(line.text) for line in lines if line.comment), default=0))
     return "".join(
@@ -152,5 +152,5 @@ def _quoted(text: str) -> str:
 
 @functools.cache
 def _fields(model: type[Model]) -> Mapping[str, Any]:
-    """Return the type of each field: msgspec evaluates all annotations anew with each call."""
+    """Return the type of each field: msgspec evaluates all annotations again with each call."""
     return {field.encode_name: field.type for field in msgspec.structs.fields(model)}

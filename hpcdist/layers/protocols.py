@@ -10,9 +10,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.experiment.image import Image
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import ROLES
+from hpcdist.experiment.replicas import ROLES
+from hpcdist.experiment.sources import Image
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.model import LauncherOptions, RankVariables, Site

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpcdist.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.own_commands import own_commands
+from hpcdist.experiment.replicas import own_commands
 from hpcdist.host.command import Command, Runner
 
 _WHERE = re.compile(r"bash: (line \d+: .*)")

@@ -13,10 +13,10 @@ from hpcdist.documents.source import read_value
 from hpcdist.documents.tree import Document, Map, Seq, lines_of
 from hpcdist.documents.yaml_errors import quoted
 from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean, dotted, errors_in
-from hpcdist.experiment import problems as experiment_problems
 from hpcdist.experiment import remarks
-from hpcdist.experiment.launch import problems as launch_problems
+from hpcdist.experiment.launch_line import launch_problems, with_own_hostfile
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.problems import problems_of
 from hpcdist.experiment.remarks import with_section
 from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
@@ -299,7 +299,7 @@ def _checked(native: Native) -> Loaded:
     ordered = in_order(problems)
     if built is None or errors_in(ordered):
         raise ConfigError(*ordered)
-    return Loaded(launch_problems.with_own_hostfile(built), filled, ordered, own)
+    return Loaded(with_own_hostfile(built), filled, ordered, own)
 
 
 def _with_settings(document: Document, settings: Sequence[tuple[str, str]]) -> tuple[Document, list[Problem]]:
@@ -361,13 +361,13 @@ def _independent(problems: Iterator[Problem], earlier: Sequence[Problem]) -> Ite
 
 
 def _checks(experiment: Experiment) -> Iterator[Problem]:
-    own = tuple(experiment_problems.problems_of(experiment))
+    own = tuple(problems_of(experiment))
     yield from own
     yield from frameworks.problems_of(experiment)
     if not errors_in(own):
         yield from frameworks.unequal(experiment)
         yield from frameworks.other_programs(experiment)
-    yield from launch_problems.problems_of(experiment)
+    yield from launch_problems(experiment)
     yield from remarks.remarks(experiment)
 
 

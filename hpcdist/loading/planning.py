@@ -13,7 +13,7 @@ import msgspec
 from hpcdist.cost.worst_case import Cost, worst_case
 from hpcdist.documents.tree import Document, value_at
 from hpcdist.errors import ConfigError, Path, Place, Problem, located, preceded_by, warning
-from hpcdist.experiment.batch_specs import Dependency
+from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
 from hpcdist.host import resources, untrusted
 from hpcdist.loading import command_lines, load, machine, preferences, recognition

@@ -6,10 +6,14 @@ report what types cannot express (an unknown partition, a worker's index).
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
+import sys
 import types
 from collections.abc import Iterator, Mapping
-from inspect import cleandoc
+from inspect import cleandoc, getsource
+from itertools import pairwise
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -174,5 +178,29 @@ def _sentences(text: str) -> list[str]:
 
 
 def _text(model: type[Model]) -> str:
-    """Return a model's docstring in one line."""
-    return " ".join(cleandoc(vars(model).get("__doc__") or "").split())
+    """Return a model's docstring, and the text under each of its fields, in one line."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(model)}
+    below = _below_fields(model.__module__).get(model.__name__, {})
+    texts = [f"``{names[name]}``: {_lowered(text)}" for name, text in below.items()]
+    return " ".join([*cleandoc(vars(model).get("__doc__") or "").split(), *texts])
+
+
+@functools.cache
+def _below_fields(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the text under each field of the classes of a module."""
+    classes = [
+        node for node in ast.parse(getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
+    ]
+    return {one.name: dict(_texts_in(one)) for one in classes}
+
+
+def _texts_in(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, below in pairwise(node.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield name, " ".join(text.split())
+
+
+def _lowered(text: str) -> str:
+    """Return a sentence as it continues another one: a word of capitals stays."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

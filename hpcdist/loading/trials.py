@@ -11,15 +11,14 @@ import msgspec
 from hpcdist.documents import fields
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import Path, Problem, errors_in, warning
-from hpcdist.experiment import own_commands
-from hpcdist.experiment.launch.line import user_launch
-from hpcdist.experiment.launch.problems import with_own_hostfile
-from hpcdist.experiment.launch.setup_lines import START
+from hpcdist.experiment.launch_line import user_launch, with_own_hostfile
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.problems import search_problems
 from hpcdist.experiment.program import Run
-from hpcdist.experiment.search.model import Search, Space
-from hpcdist.experiment.search.problems import search_problems
-from hpcdist.experiment.search.trials import Trial, trials
+from hpcdist.experiment.replicas import task_command
+from hpcdist.experiment.search import Search, Space
+from hpcdist.experiment.shell_words import START
+from hpcdist.experiment.trials import Trial, trials
 from hpcdist.layers import polyaxon_variables
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.loading import inputs, templates
@@ -174,14 +173,14 @@ class _Maker:
             return ("", {}), [Problem(message, ("run", "cmd"), "submit an experiment for each")]
         own = {name: variables.texts.get(name, text_of(value)) for name, value in variables.items()}
         return (
-            own_commands.command(experiment, launches=self._launches),
+            task_command(experiment, launches=self._launches),
             {**polyaxon_variables.of_params(values), **own},
         ), []
 
     def _launch_of(self, experiment: Experiment) -> object:
         """Return what the command says of its launch, beside the program, and where that begins."""
         launch = user_launch(experiment.run.command)
-        starts = self._launches and START in own_commands.command(experiment, launches=True)
+        starts = self._launches and START in task_command(experiment, launches=True)
         return starts, launch and (launch.program, launch.words[: launch.head + launch.end])
 
     def _own_variables(self) -> Map:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.pipelines import store
 from hpcdist.pipelines.store import Stored
-from hpcdist.runs import endings, standing, states
+from hpcdist.runs import endings, search_progress, states
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
@@ -50,8 +50,8 @@ class Node(NamedTuple):
     def reason(self) -> str:
         """Why it does not run, or why it ended so."""
         own = self.report.status.reason if self.report else "it was not submitted"
-        if self.report and (found := standing.awaited(self.report)):
-            return "; ".join(filter(None, [own, found.text, standing.go_on(self.report.run)]))
+        if self.report and (found := search_progress.awaiting_next(self.report)):
+            return "; ".join(filter(None, [own, found.text, search_progress.next_step_hint(self.report.run)]))
         if not self.blocked_by:
             return own
         return f"{'it can never start' if self.is_needed else _NOT_NEEDED}: {self.blocked_by}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
-from hpcdist.loading import planning as loading
-from hpcdist.loading.planning import Planned
+from hpcdist.loading.planning import Awaiting
 from hpcdist.pipelines import looking, model, store
 from hpcdist.pipelines.looking import Node
 from hpcdist.pipelines.planning import ending_orphans
@@ -20,16 +20,25 @@ from hpcdist.runs import awaited, control
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import continuing, replanning
-from hpcdist.sweeps.replanning import NO_CHANGES, Changes
+
+Pairs = tuple[tuple[str, str], ...]
 
 
-def resume(stored: Stored, services: Services, output: Output) -> list[Run]:
+class ResumeOperation(Protocol):
+    """Submits a further job of a run, as `searches.resume.resume_operation`."""
+
+    def __call__(
+        self, run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool
+    ) -> Run:
+        """Return the run with that job."""
+        ...
+
+
+def resume(stored: Stored, services: Services, output: Output, resume_one: ResumeOperation) -> list[Run]:
     """Submit a further job for each operation that did not end well, and for those that depend on it.
 
-    Repeated after an interruption, it goes on: what lives by then is left alone.
+    Repeated after an interruption, it completes the rest: what lives by then is left alone.
 
     Raises:
         ConfigError: if all ended well or live, or one of them cannot run again.
@@ -44,11 +53,22 @@ def resume(stored: Stored, services: Services, output: Output) -> list[Run]:
         control.wait(stuck, services)
     names = {node.name for node in again}
     whole = {node.name for node in again if names & {other for other, _ in node.needs}}
-    return [_one(node.run, services, output, whole=node.name in whole) for node in again if node.run]
+    return [
+        resume_one(node.run, services, output, _awaiting(node.run, services), whole=node.name in whole)
+        for node in again
+        if node.run
+    ]
 
 
-def with_outputs(run: Run, changes: Changes) -> Changes:
-    """Return changes of an operation with the paths of the outputs that they name; of other runs, the same.
+def _awaiting(run: Run, services: Services) -> Awaiting:
+    runs_dir, remote = run.directory.path.parent, run.record.remote
+    return ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote))
+
+
+def with_outputs(run: Run, pairs: Pairs) -> Pairs:
+    """Return params or settings of an operation with the paths of the outputs that they name.
+
+    Those of other runs are returned as they are.
 
     Raises:
         ConfigError: if one is not of an operation before it, or is written in another way.
@@ -56,7 +76,7 @@ def with_outputs(run: Run, changes: Changes) -> Changes:
     name, _, own = run.record.operation.partition("/")
     stored = store.find(run.directory.path.parent, name) if name else None
     if stored is None:
-        return changes
+        return pairs
     runs, before = stored.runs(), _before(stored, own)
 
     def outputs(other: str) -> str:
@@ -66,12 +86,9 @@ def with_outputs(run: Run, changes: Changes) -> Changes:
         message = f"{name}/{own} does not need {other}, and so cannot use its outputs"
         raise ConfigError(Problem(message, hint=hint))
 
-    def filled(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        if wrong := [*model.problems([text for _, text in pairs])]:
-            raise ConfigError(*(problem._replace(path=()) for problem in wrong))
-        return tuple((key, str(model.filled(text, outputs, {}))) for key, text in pairs)
-
-    return changes._replace(params=filled(changes.params), settings=filled(changes.settings))
+    if wrong := [*model.problems([text for _, text in pairs])]:
+        raise ConfigError(*(problem._replace(path=()) for problem in wrong))
+    return tuple((key, str(model.filled(text, outputs, {}))) for key, text in pairs)
 
 
 def _before(stored: Stored, name: str) -> list[str]:
@@ -107,24 +124,3 @@ def _check(stored: Stored, nodes: Sequence[Node], again: Sequence[Node]) -> None
         raise ConfigError(Problem(message, hint=f"wait for it, or `hpcdist cancel {stored.name}`"))
     if not again:
         raise ConfigError(Problem(f"every operation of {stored.name} has completed, or is still to run"))
-
-
-def _one(run: Run, services: Services, output: Output, *, whole: bool) -> Run:
-    """Submit a further job of a run, in which it goes on or, if it ended well, runs once more.
-
-    ``whole``: all elements of an array run again, as what they read is made anew; else those that failed.
-    """
-    if run.directory.plan().trials is not None:
-        return continuing.resume(run, services, output)
-    runs_dir, remote = run.directory.path.parent, run.record.remote
-    awaiting = ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote))
-
-    def choose(report: Report) -> Sequence[Planned]:
-        continuing.check_over(report)
-        if any(job.job is None for job in report.run.jobs):
-            return ()  # they are submitted now
-        changes = NO_CHANGES if whole else continuing.with_elements(NO_CHANGES, report, services)
-        made = replanning.changed(report.run, changes, awaiting)
-        return loading.in_jobs(made, len(report.run.jobs) + 1)
-
-    return continuing.add_jobs(run, services, output, choose, goes_on=True)

@@ -6,9 +6,8 @@ from typing import Any, Literal, TypeVar, get_args
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec
-from hpcdist.experiment.tracking import Tracking
+from hpcdist.experiment.batch import ArraySpec, Dependency, Mail, SignalSpec
+from hpcdist.experiment.model import Tracking
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import TASK_WRAPPER, Directive, Origin, Variable, Word

@@ -10,13 +10,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, Problem, did_you_mean, warning
-from hpcdist.experiment.launch.bash_words import SimpleCommand, assignments, simple_commands, unquoted
-from hpcdist.experiment.launch.line import MPI, UNSPECIFIED, UserLaunch
-from hpcdist.experiment.launch.options import Option, hosts_in
-from hpcdist.experiment.launch.problems import hostfile_option
+from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, hostfile_option
+from hpcdist.experiment.launch_options import MPI_LAUNCHERS, Option, hosts_in
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.node_counts import NodeCounts
-from hpcdist.experiment.replica import Replica
+from hpcdist.experiment.replicas import NodeCounts, Replica
+from hpcdist.experiment.shell_words import SimpleCommand, assignments, simple_commands, unquoted
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AdvisingLauncher
 from hpcdist.plan import devices
@@ -196,7 +194,7 @@ def _why_on_the_first(job: PreparedJob, site: Site, launch: UserLaunch) -> str:
         return f"{program} without a list of hosts trains on {where}"
     if program in _NEEDS_HOSTS:
         return f"{program} without a list of hosts knows only the first of the {nodes} nodes"
-    is_open_mpi = program in MPI and program != "mpiexec.hydra" and _is_open_mpi(site)
+    is_open_mpi = program in MPI_LAUNCHERS and program != "mpiexec.hydra" and _is_open_mpi(site)
     support = schedulers.get(job.identity.scheduler).open_mpi_support
     if not (is_open_mpi and support):
         return ""

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
-from hpcdist.experiment.replica import Block
+from hpcdist.experiment.replicas import ANY_NODES, Block, NodeCounts
 from hpcdist.planner.feasibility import PlacementRequest, Refusal, counted, is_within, nodes_on, refusals_in
 from hpcdist.planner.pools import UNLIMITED, Pool, Shortfall, need_of, pools
 from hpcdist.site.conditions import JobFacts

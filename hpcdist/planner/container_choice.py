@@ -9,9 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
-from hpcdist.experiment import image as images
-from hpcdist.experiment.launch.line import UserLaunch
+from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.sources import image_of
 from hpcdist.layers.containers import containers, plain
 from hpcdist.layers.protocols import (
     ContainerRuntime,
@@ -77,7 +77,7 @@ def container_of(
         raise PlanError(Problem(message, _PATH, hint))
     container = Container(
         runtime=runtime.name,
-        image=runtime.image(images.read(text)),
+        image=runtime.image(image_of(text)),
         entrypoint=run.starts_entrypoint,
         workdir=run.workdir,
         key=key,
@@ -257,7 +257,7 @@ def _checks(container: Container, runtime: ContainerRuntime) -> Iterator[Word]:
         program = quote(runtime.program)
         message = f"there is no {program} on $(uname -n); load its module in the site file, or {_OUTSIDE}"
         yield Word.raw(f'type {program} >/dev/null 2>&1 || fail "{message}"', origin)
-    image = images.read(container.image)
+    image = image_of(container.image)
     if image.form == "file":
         name = quote(image.text)
         yield Word.raw(f'[[ -e {name} ]] || fail there is no image {name} on "$(uname -n)"', origin)

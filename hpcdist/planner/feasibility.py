@@ -8,8 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import Path, Problem
-from hpcdist.experiment.node_counts import ANY_NODES, NODES, PER_NODE, NodeCounts
-from hpcdist.experiment.replica import Block, Replica
+from hpcdist.experiment.replicas import ANY_NODES, NODES, PER_NODE, Block, NodeCounts, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.placement import Group, Placement, Row, with_own_nodes
 from hpcdist.plan.values import Origin, Where

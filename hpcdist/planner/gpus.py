@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hpcdist.errors import Problem, warning
-from hpcdist.experiment.replica import Replica
+from hpcdist.experiment.replicas import Replica
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.planner.pools import Pool, cpus_with, memory_with

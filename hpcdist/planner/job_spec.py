@@ -9,13 +9,11 @@ from typing import Literal
 from msgspec.structs import asdict
 
 from hpcdist.errors import independent
-from hpcdist.experiment import own_commands
-from hpcdist.experiment.launch.line import SLOTS
+from hpcdist.experiment.launch_line import SLOTS
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.node_counts import NodeCounts
-from hpcdist.experiment.replica import Block
-from hpcdist.experiment.search.adaptive import generations, most_trials
-from hpcdist.experiment.search.model import Search
+from hpcdist.experiment.replicas import Block, NodeCounts, task_command
+from hpcdist.experiment.search import Search
+from hpcdist.experiment.trials import generation_count, most_trials
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import (
@@ -225,7 +223,7 @@ def _sweep(experiment: Experiment, site: Site, request: Request, placement: Plac
         policies=tuple(_policies(search)),
         budget=budget,
         cost=cost if budget else None,
-        generations=generations(search),
+        generations=generation_count(search),
         most_trials=most_trials(search),
     )
 
@@ -255,7 +253,7 @@ def _identity(experiment: Experiment, site: Site, *, launches: bool) -> Identity
         site=site.name,
         scheduler=site.scheduler,
         framework=experiment.framework,
-        command=own_commands.command(experiment, launches=launches),
+        command=task_command(experiment, launches=launches),
         params=experiment.params,
         tracking=experiment.tracking,
     )

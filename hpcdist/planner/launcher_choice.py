@@ -9,10 +9,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from hpcdist.errors import PlanError, Problem, did_you_mean
-from hpcdist.experiment.launch.line import UNSPECIFIED, UserLaunch, user_launch
+from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.own_commands import own_commands
-from hpcdist.experiment.replica import Block, blocks
+from hpcdist.experiment.replicas import Block, blocks, own_commands
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AbbreviatingLauncher, Framework, Launcher, Topology

@@ -17,10 +17,9 @@ from hpcdist.cost.worst_case import amounts_of, check_limit, most
 from hpcdist.documents.text_checks import MODULE_RESETS
 from hpcdist.errors import Path, PlanError, Problem, independent, warning
 from hpcdist.errors import located as with_places
-from hpcdist.experiment.amounts import Resources
-from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
-from hpcdist.experiment.launch.setup_lines import START
-from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.batch import ArraySpec, IndexRange
+from hpcdist.experiment.model import Experiment, Resources
+from hpcdist.experiment.shell_words import START
 from hpcdist.layers import polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
 from hpcdist.plan.model import Environment, JobSpec, Plan, PreparedJob, RoleLaunch, extended

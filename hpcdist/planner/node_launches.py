@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.experiment.launch.bash_words import simple_commands, unquoted
-from hpcdist.experiment.launch.line import UserLaunch, user_launch
-from hpcdist.experiment.launch.options import Option, hosts_in, is_local
+from hpcdist.experiment.launch_line import UserLaunch, user_launch
+from hpcdist.experiment.launch_options import Option, hosts_in, is_local
+from hpcdist.experiment.shell_words import simple_commands, unquoted
 from hpcdist.plan.model import PreparedJob
 
 _OWN_NODE: Final = re.compile(r"\$\(\s*(?:\S*/)?hostname\b|`\s*(?:\S*/)?hostname\b|\$\{?HOSTNAME\b")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hpcdist.documents.fields import Model
-from hpcdist.experiment.node_counts import NodeCounts
+from hpcdist.experiment.replicas import NodeCounts
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Origin
 from hpcdist.planner.pools import EMPTY, Need, Pool, memory_in, shared_memory

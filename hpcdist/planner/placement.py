@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from hpcdist.experiment.node_counts import ANY_NODES, NodeCounts
+from hpcdist.experiment.replicas import ANY_NODES, NodeCounts
 from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.planner.node_sizes import Piece, ReplicaGroup, node_sizes, pieces
 from hpcdist.planner.pools import Pool

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.experiment import log_files
-from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange, SignalSpec
+from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange, Mail, SignalSpec, with_job_name
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Request, Restarts
 from hpcdist.plan.placement import Placement
@@ -44,8 +42,8 @@ def request_of(
         signal=None if batch.signal is None else SignalSpec.parse(batch.signal),
         requeue=(restarts is not None and restarts.by == "requeue") or batch.requeue,
         mail=Mail(batch.mail) if isinstance(batch.mail, str) else batch.mail,
-        output=batch.output and log_files.with_name(batch.output, experiment.name),
-        error=batch.error and log_files.with_name(batch.error, experiment.name),
+        output=batch.output and with_job_name(batch.output, experiment.name),
+        error=batch.error and with_job_name(batch.error, experiment.name),
         submit_environment=site.environment,
         site_directives=tuple(_site_directives(site, job)),
         extra_directives=batch.directives,

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.restart import Restart
-from hpcdist.experiment.restart import of_packed as restart_problems
+from hpcdist.experiment.program import Restart
+from hpcdist.experiment.program import packed_restart_problems as restart_problems
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import Completion, JobSpec, Restarts
 from hpcdist.plan.placement import Placement
@@ -159,7 +159,6 @@ def _way_of_elements(
     if {*restart.on} != {"failure"}:
         what = "the jobs of a search" if is_search else "elements of an array"
         message = f"no job is requeued here (site {site.name}), and {what} have no followers"
-        verb = "sweep resume" if is_search else "resume"
-        hint = f"write `on: [failure]`; `hpcdist {verb} RUN` goes on with those that ended otherwise"
+        hint = "write `on: [failure]`; `hpcdist resume RUN` runs those that ended otherwise again"
         raise PlanError(Problem(message, ("environment", "restart"), hint))
     return None

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.node_counts import NodeCounts
-from hpcdist.experiment.replica import Block, Replica
+from hpcdist.experiment.replicas import Block, NodeCounts, Replica
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Where
 from hpcdist.planner.feasibility import PlacementRequest, Refusal, nearness, refusals_in, try_placement

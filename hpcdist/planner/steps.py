@@ -11,7 +11,7 @@ from typing import Final
 
 from hpcdist.errors import Path, PlanError, Problem
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.steps import Stage
+from hpcdist.experiment.program import Stage
 from hpcdist.plan.model import Place, PreparedJob, Step
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Where, Word

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.report import limits
 from hpcdist.report.limits import Share
+from hpcdist.runs import attempts
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
-from hpcdist.sweeps import trials
 from hpcdist.tracking import thinning, trial_params
 from hpcdist.tracking.comparison import Tracked
 
@@ -291,7 +291,7 @@ def _importance(columns: Iterable[Column], reached: Sequence[float | None], most
 def _bars(report: Report, now: float) -> Iterator[Bar]:
     found = [
         (one, now if one.state == _RUNNING else one.ended)
-        for one in trials.all_attempts(report, None, now)
+        for one in attempts.all_attempts(report, now)
         if split_id(one.job)[1]
     ]
     began = min((one.started for one, _ in found if one.started is not None), default=0.0)

@@ -5,7 +5,7 @@ state    what the events of a run mean: ends, attempts, the state of all
 control cancelling stopping removing services    submit, stop, remove; their needs
 elements endings deadline states starts waiting watching logs    the state of a job, and its output
 accounting attempt_files attempts packed    what happened to it
-awaited standing    the jobs of runs that a dependency names; how far an adaptive search is
+awaited search_progress    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 shells    runs whose job is a shell in this terminal
 inside stacks    where to run a command beside a job; the stacks of its ranks

@@ -22,7 +22,17 @@ from hpcdist.schedulers.job import JobState, Status, split_id
 if TYPE_CHECKING:
     from hpcdist.runs.states import Report
 
-__all__ = ["ENDED", "REQUEUED", "Attempt", "UsageOf", "folder_of", "kept", "of_events", "read"]
+__all__ = [
+    "ENDED",
+    "REQUEUED",
+    "Attempt",
+    "UsageOf",
+    "all_attempts",
+    "folder_of",
+    "kept",
+    "of_events",
+    "read",
+]
 
 UsageOf = Callable[[Run], Sequence[Usage]]
 
@@ -50,6 +60,23 @@ def read(
     plans = (run.directory.plan() for run in report.run.jobs)
     logs, ends = report.run.by_job(events), (job.status for job in report.jobs)
     return _of_jobs(report.run, zip(report.run.jobs, plans, logs, ends, strict=True), now, usage, hosts=hosts)
+
+
+def all_attempts(
+    report: Report,
+    now: float,
+    usage: UsageOf | None = None,
+    *,
+    hosts: bool = False,
+    events: Sequence[Event] | None = None,
+) -> tuple[Attempt, ...]:
+    """Return the attempts as `read`; of packed trials those of each trial."""
+    directory, jobs = report.run.directory, read(report, now, usage, hosts=hosts, events=events)
+    if not (plan := directory.plan()).workers:
+        return jobs
+    from hpcdist.runs import packed  # few runs have packed trials
+
+    return packed.attempts(directory, plan, jobs, now)
 
 
 def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:

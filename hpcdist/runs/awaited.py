@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, Problem, comma_list
-from hpcdist.experiment.batch_specs import AwaitedJob, Dependency, WaitCondition
+from hpcdist.experiment.batch import AwaitedJob, Dependency, WaitCondition
 from hpcdist.experiment.model import Experiment
-from hpcdist.runs import elements, endings, finding, standing
+from hpcdist.runs import elements, endings, finding
 from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.search_progress import expecting_next
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, of_jobs, status
 from hpcdist.schedulers.job import JobState, Status
@@ -101,9 +102,7 @@ def _check_last(waits: Sequence[Dependency], found: Mapping[str, _Awaited]) -> N
     conditions = (wait for one in waits for wait in one.conditions if wait.awaited != "after")
     names = {job.id for wait in conditions for job in wait.jobs if job.is_run}
     whole = {name: one.report for name, one in found.items() if name in names and not one.element}
-    problems = [
-        _not_last(name, there.text) for name, one in whole.items() if (there := standing.expected(one))
-    ]
+    problems = [_not_last(name, there.text) for name, one in whole.items() if (there := expecting_next(one))]
     if problems:
         raise ConfigError(*problems)
 

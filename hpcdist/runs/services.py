@@ -7,13 +7,16 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.host import locks
 from hpcdist.host.command import Command, Completed, Runner
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Event, Record, Run, RunDirectory
+
+if TYPE_CHECKING:
+    from hpcdist.loading.planning import Planned
 
 
 def new_token() -> str:
@@ -67,11 +70,17 @@ def no_remotes(runs: Sequence[Run]) -> Elsewhere:
     raise ConfigError(Problem(message, hint="use the verbs of the command line"))
 
 
+def keep_plan(made: Planned, _: Path) -> Planned:
+    """Return a plan as it is."""
+    return made
+
+
 class Services(NamedTuple):
     """The real services need only a ``Shell``; tests pass their own functions.
 
     ``remote`` returns the machine that has these runs, which is the same for all. ``warn`` gets what of a
-    run on another machine could not be brought up to date here, again with each look.
+    run on another machine could not be brought up to date here, again with each look. ``exclude_suspects``
+    returns the plan of a further job without nodes that runs of this directory found suspect.
     """
 
     runner: Runner
@@ -83,6 +92,7 @@ class Services(NamedTuple):
     host: str = os.uname().nodename
     remote: Callable[[Sequence[Run]], Elsewhere] = no_remotes
     warn: Callable[[Problem], object] = bool
+    exclude_suspects: Callable[[Planned, Path], Planned] = keep_plan
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Save these changes of the run's record and return the changed run.

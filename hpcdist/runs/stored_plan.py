@@ -15,7 +15,7 @@ from msgspec import field
 from hpcdist.runs.elements import Elements, numbers
 
 if TYPE_CHECKING:
-    from hpcdist.experiment.batch_specs import ArraySpec
+    from hpcdist.experiment.batch import ArraySpec
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ def decode(text: bytes) -> StoredPlan:
 def _array(text: msgspec.Raw) -> ArraySpec | None:
     if bytes(text) == b"null":
         return None
-    from hpcdist.experiment.batch_specs import ArraySpec  # for arrays alone
+    from hpcdist.experiment.batch import ArraySpec  # for arrays alone
 
     return ArraySpec.parse(str(msgspec.json.decode(text, type=ArraySpec)))
 

@@ -22,11 +22,10 @@ from hpcdist.errors import (
     dotted,
     located,
 )
-from hpcdist.experiment.launch.bash_words import unquoted
-from hpcdist.experiment.launch.line import user_launch
+from hpcdist.experiment.launch_line import user_launch
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.experiment.node_counts import NODES, PER_NODE
-from hpcdist.experiment.replica import blocks
+from hpcdist.experiment.replicas import NODES, PER_NODE, blocks
+from hpcdist.experiment.shell_words import unquoted
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, groupby
 from typing import Final
 
-from hpcdist.experiment.launch.bash_words import simple_commands
+from hpcdist.experiment.shell_words import simple_commands
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable
 from hpcdist.schedulers import schedulers

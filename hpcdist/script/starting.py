@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from hpcdist.experiment.launch.bash_words import pieces, unquoted
-from hpcdist.experiment.launch.setup_lines import START
+from hpcdist.experiment.shell_words import START, pieces, unquoted
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
 from hpcdist.script.exports import WIDTH, end_of, on_few_lines, one_line

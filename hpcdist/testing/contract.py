@@ -15,8 +15,7 @@ import msgspec
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
-from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency, SignalSpec, dependency_problems
+from hpcdist.experiment.batch import ArraySpec, Dependency, Mail, SignalSpec, dependency_problems
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.placement import Group, Placement, Row

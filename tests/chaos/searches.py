@@ -122,8 +122,8 @@ class Search(Person):
 
     def _stop(self) -> None:
         if self.name:
-            how = self.rnd.choice([(), ("--drain",)])
-            self.verb("sweep", "stop", self.name, *how, deadly=self.rnd.random() < 0.3)
+            verb = self.rnd.choice([("cancel",), ("sweep", "stop")])
+            self.verb(*verb, self.name, deadly=self.rnd.random() < 0.3)
 
     @property
     def name(self) -> str:
@@ -183,14 +183,14 @@ class Search(Person):
     def resume(self, *, deadly: bool) -> None:
         """Resume it, twice at once or killed, or not."""
         if deadly and self.rnd.random() < 0.4:
-            words = ("sweep", "resume", self.name)
+            words = ("resume", self.name)
             pids = [self.start(*words, into=f".{number}") for number in range(2)]
             if self.rnd.random() < 0.3:
                 self._kill_soon(pids[0])
             for number, pid in enumerate(pids):
                 self.seen(words, self.ended(pid, into=f".{number}"))
         else:
-            self.verb("sweep", "resume", self.name, deadly=deadly and self.rnd.random() < 0.5)
+            self.verb("resume", self.name, deadly=deadly and self.rnd.random() < 0.5)
 
     def live(self) -> None:
         """Live through harms, then in peace until all trials are over."""

@@ -61,7 +61,7 @@ Watch:
 Compare:
   metrics  Show the metrics of a run.
   compare  Compare the params and last metrics of runs.
-  sweep    Show a search and its best trials; stop, resume or extend it.
+  sweep    Show a search and its best trials; stop it, or add trials.
   report   Write a page about runs, for a browser.
 
 Keep:

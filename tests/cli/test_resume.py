@@ -74,7 +74,7 @@ def test_a_file_that_was_edited_since_is_named(real: Hpcdist) -> None:
     file.write_text(text.replace("exit 3", "exit 0"))
     done = real("resume", "train-1")
     said = (
-        f"note: {file.absolute()} differs from what was submitted, with which train-1 goes on; "
+        f"note: {file.absolute()} differs from what was submitted, with which train-1 continues; "
         "`hpcdist submit` submits the file, `resume` takes changes by --set and -p\n"
     )
     assert (done.code, done.err) == (0, said)

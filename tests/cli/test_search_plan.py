@@ -45,7 +45,7 @@ def test_all_generations_of_a_packed_search_are_shown_with_what_they_cost(
         (
             "packed (x.yml:1): 2 at once on 1 node, in one job; "
             "each worker runs about 2 trials one after another within 01:00:00; "
-            "`hpcdist sweep resume RUN` runs those that are left"
+            "`hpcdist resume RUN` runs those that are left"
         ),
         f"goes on: {GOES_ON}",
         "cost: at most 12 GPU-hours, 3 node-hours (1 node with 4 GPUs for 01:00:00, 3 of them)",

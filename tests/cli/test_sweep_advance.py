@@ -28,7 +28,7 @@ HYPERBAND: Final = {
         "max_iterations": 4, "eta": 2, "resource": {"name": "epochs", "type": "int"}, "metric": LOSS
     }
 }  # fmt: skip
-ADVANCE: Final = "`hpcdist sweep advance x-1 --wait` goes on"
+ADVANCE: Final = "`hpcdist sweep advance x-1 --wait` continues"
 HPCDIST: Final = [sys.executable, "-m", "hpcdist"]
 MADE_BY: Final = re.compile(r"(?<=job )[0-9]+")
 NEXT: Final = [
@@ -120,7 +120,7 @@ def test_a_search_that_is_stopped_between_generations_stays_so_until_it_is_resum
         reason = "note: the search of x-1 is over: it was stopped by `hpcdist sweep stop`\n"
         assert (done.out, done.err) == ("", reason)
     assert hpcdist("wait", "x-1").code == 0
-    done = hpcdist("sweep", "resume", "x-1")
+    done = hpcdist("resume", "x-1")
     assert (done.code, done.err) == (0, f"note: all trials of x-1 have completed; {ADVANCE}\n")
     hpcdist("sweep", "advance", "x-1", "--wait")
     assert of_status(hpcdist)["number"] == 6
@@ -130,7 +130,7 @@ def test_a_search_that_is_stopped_between_generations_stays_so_until_it_is_resum
 
 def test_a_search_that_drains_submits_no_further_generation(hpcdist: Hpcdist, folder: Path) -> None:
     submitted(hpcdist, folder, BO, "until [ -e go ]; do sleep 0.1; done; echo loss={{ lr }}")
-    assert hpcdist("sweep", "stop", "x-1", "--drain").out == "x-1: no further trial starts\n"
+    assert hpcdist("sweep", "stop", "x-1").out == "x-1: no further trial starts\n"
     (folder / "go").touch()
     done = hpcdist("sweep", "advance", "x-1", "--wait")
     assert "note: the search of x-1 is over: it was stopped by `hpcdist sweep stop`" in done.err
@@ -188,7 +188,7 @@ def test_what_would_start_later_by_itself_needs_a_batch_system(
 def test_a_list_of_trials_is_not_extended(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
     submitted(hpcdist, folder, {"matrix": {}, "mapping": [{"lr": 1}, {"lr": 2}]}, "echo loss={{ lr }}")
     hpcdist("wait", "x-1")
-    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    done = hpcdist("sweep", "advance", "x-1", "--trials", "2")
     assert done.code == 2
     wording(done.err)
 
@@ -200,11 +200,11 @@ def test_without_a_batch_system_a_search_that_runs_is_not_extended_beyond_its_li
     hpcdist: Hpcdist, folder: Path
 ) -> None:
     submitted(hpcdist, folder, RANDOM, "until [ -e go ]; do sleep 0.1; done; echo loss={{ lr }}")
-    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    done = hpcdist("sweep", "advance", "x-1", "--trials", "2")
     assert (done.code, "x-1 is not over: job" in done.err) == (2, True)
     (folder / "go").touch()
     hpcdist("wait", "x-1")
-    assert hpcdist("sweep", "extend", "x-1", "--trials", "2").code == 0
+    assert hpcdist("sweep", "advance", "x-1", "--trials", "2").code == 0
     assert hpcdist("wait", "x-1").code == 0
     assert of_status(hpcdist)["states"] == {"completed": 4}
 
@@ -219,7 +219,7 @@ def test_the_job_that_extends_a_packed_search_begins_when_the_one_before_has_end
     (folder / "sites" / "toy.yaml").write_text(slurm.SITE)
     batch = {"site": "toy", "walltime": "1h", "pack": True}
     submitted(hpcdist, folder, RANDOM, "x {{ lr }}", "--site-path=sites", f"--set=batch={json.dumps(batch)}")
-    hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    hpcdist("sweep", "advance", "x-1", "--trials", "2")
     first, second = (folder / "slurm" / "words").read_text().splitlines()
     assert ("--dependency" in first, "--dependency=afterany:100" in second) == (False, True)
 
@@ -235,7 +235,7 @@ def test_a_job_that_is_added_names_the_suspect_nodes_that_it_does_without(
     record = Record("other-1", "t", "toy", "slurm", "d", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "7")
     rundir.save(other, record)
     (other.path / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n1\n")
-    done = hpcdist("sweep", "extend", "x-1", "--trials", "2")
+    done = hpcdist("sweep", "advance", "x-1", "--trials", "2")
     excluded = "note: excluded as suspect: n1 (1.00: lost 1h ago in other-1); "
     assert (done.code, excluded in done.err) == (0, True), done.err
     assert "#SBATCH --exclude=n1" in (folder / "runs" / "x-1" / "job.2.sh").read_text()

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hpcdist.documents import fields
 from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.replica import Replica, blocks
+from hpcdist.experiment.replicas import Replica, blocks
 from hpcdist.units import Memory
 from tests.wording import Wording
 

@@ -1,14 +1,15 @@
-"""What is wrong with an experiment though each of its values has the right type."""
+"""Problems of an experiment: what is refused or warned of before anything runs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from hpcdist.documents import fields
-from hpcdist.experiment.model import Experiment
-from hpcdist.experiment.problems import problems_of
+from hpcdist.experiment.model import Experiment, Tracking
+from hpcdist.experiment.problems import problems_of, search_problems, tracking_problems
+from hpcdist.experiment.search import Bayes, Count, Hyperband, Metric, Resource, Search, Space
 from tests.wording import Wording
 
 
@@ -169,3 +170,119 @@ IMAGE = {"build": {"image": "x:1"}}
 )
 def test_the_program(data: dict[str, Any], wording: Wording) -> None:
     wording(found(**data))
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"metrics": {"loss": r"loss[ =](\S+)"}, "step": r"(?:epoch|step) (\d+)"}]
+)
+def test_expressions_with_one_group(keys: dict[str, Any]) -> None:
+    assert [*tracking_problems(Tracking(**keys), ("t",))] == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"metrics": {"a": "a", "b": "(b)(c)"}}, {"metrics": {"a": "[("}, "step": "*"}, {"step": "(a)"}],
+    ids=str,
+)
+def test_problems(keys: dict[str, Any], wording: Wording) -> None:
+    found = [*tracking_problems(Tracking(**keys), ("t",))]
+    assert {problem.severity for problem in found} == {"error"}
+    wording(map(str, found))
+
+
+LIST = {"lr": Space(values=(0.1, 0.2))}
+ANY = {"a": Space(uniform=(0, 1))}
+RIGHT: Final = {
+    "a matrix": Search(matrix=LIST),
+    "a list": Search(mapping=({"lr": 0.1},)),
+    "the largest seed": Search(matrix=LIST, seed=2**32 - 1),
+    "a distribution under bo": Search(matrix=ANY, bo=Bayes(2, 3, Metric("loss"))),
+}
+WRONG: Final = {
+    "nothing": Search(),
+    "two algorithms": Search(matrix=LIST, grid_search=Count(), random_search=Count(2)),
+    "a seed below 0": Search(matrix=LIST, seed=-1),
+    "too large a seed": Search(matrix=LIST, seed=2**32),
+    "a list with an algorithm": Search(mapping=({"lr": 1},), random_search=Count(2)),
+    "numbers out of range": Search(matrix=LIST, concurrency=0, grid_search=Count(0)),
+    "names and values": Search(matrix={"l r": Space(uniform=(2, 1)), "b": Space()}, random_search=Count(2)),
+    "a grid of a distribution": Search(matrix=ANY),
+    "hyperband with values of its resource": Search(
+        matrix={"epochs": Space(values=(1,))},
+        hyperband=Hyperband(0, Resource("epochs"), Metric("loss"), 1.0),
+    ),
+    "too much of a resource": Search(
+        matrix=ANY, hyperband=Hyperband(10**400, Resource("epochs"), Metric("loss"), 3)
+    ),
+    "too many trials of hyperband": Search(
+        matrix=ANY, hyperband=Hyperband(10**9, Resource("epochs"), Metric("loss"), 3)
+    ),
+    "hyperband over too few values": Search(
+        matrix={"a": Space(quniform=(0, 2, 1))},
+        hyperband=Hyperband(27, Resource("epochs"), Metric("loss"), 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_searches_without_problems(case: str) -> None:
+    assert [*search_problems(RIGHT[case], ("hptuning",))] == []
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_problems_have_their_place(case: str, wording: Wording) -> None:
+    found = [*search_problems(WRONG[case], ("hptuning",))]
+    assert {problem.severity for problem in found} == {"error"}
+    wording(map(str, found))
+
+
+def test_fewer_combinations_than_trials_are_a_warning(wording: Wording) -> None:
+    [problem] = search_problems(Search(matrix=LIST, random_search=Count(3)), ("hptuning",))
+    assert problem.severity == "warning"
+    wording(str(problem))
+
+
+def problems(tracking: dict[str, Any] | None = None, **policy: Any) -> list[str]:
+    search = {
+        "matrix": {"lr": {"values": [1, 2]}},
+        "early_stopping": [{"metric": "loss", "policy": policy}],
+    }
+    data = {"run": {"cmd": "x {{ lr }}"}, "hptuning": search, "tracking": tracking or {}}
+    built, found = fields.build(Experiment, data)
+    return [str(problem) for problem in (problems_of(built) if built else found)]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"kind": "median"},
+        {"kind": "average", "evaluation_interval": 5, "min_interval": 10, "min_samples": 1},
+        {"kind": "truncation", "percent": 20},
+        {"kind": "difference", "percent": 150.5},
+        {"kind": "difference", "amount": 0},
+    ],
+)
+def test_what_policies_have(policy: dict[str, Any]) -> None:
+    assert problems(**policy) == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"kind": "median", "percent": 20},
+        {"kind": "truncation"},
+        {"kind": "difference"},
+        {"kind": "difference", "percent": 1, "amount": 1},
+        {"kind": "truncation", "percent": 100},
+        {"kind": "difference", "amount": -1},
+        {"kind": "median", "evaluation_interval": 0},
+        {"kind": "median", "min_samples": 0},
+    ],
+    ids=str,
+)
+def test_what_would_end_no_trial_or_all_of_them(policy: dict[str, Any], wording: Wording) -> None:
+    wording(problems(**policy))
+
+
+def test_a_metric_in_the_output_ends_no_trial(wording: Wording) -> None:
+    wording(problems({"metrics": {"loss": r"loss (\S+)"}}, kind="median"))

@@ -10,8 +10,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.amounts import GpuAmount, Resources
-from hpcdist.experiment.model import Environment, ReplicaEntry, Replicas
+from hpcdist.experiment.model import Environment, GpuAmount, ReplicaEntry, Replicas, Resources
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment
 from tests.wording import Wording

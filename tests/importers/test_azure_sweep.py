@@ -11,7 +11,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.search.model import Space
+from hpcdist.experiment.search import Space
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment, to_native
 from hpcdist.loading.named_files import with_named_file

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, HpcdistError
-from hpcdist.experiment.launch.options import with_hostfile
+from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.gradient import IMPORTER, parse
 from hpcdist.importers.gradient.fields import KNOWN
 from hpcdist.importers.launch_lines import UnsupportedLaunch, parse_launch_line

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError, errors_in
-from hpcdist.experiment.launch.options import HOROVOD, TABLES
+from hpcdist.experiment.launch_options import HOROVOD, ONCE
 from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_native
 from hpcdist.layers.frameworks.horovod import KNOBS
@@ -68,7 +68,7 @@ def test_the_table_of_options_has_every_setting_of_horovod() -> None:
     others = {"log_hide_timestamp", "log_without_timestamp"}  # names of log_with_timestamp
     assert settings == {key for key, kind in KINDS.items() if kind != "flag"}
     assert switches - others == {key for key, kind in KINDS.items() if kind == "flag"}
-    assert TABLES["horovodrun"].keys() >= HOROVOD.keys()
+    assert ONCE["horovodrun"].keys() >= HOROVOD.keys()
 
 
 @given(st.sampled_from(VALUED), st.sampled_from(WORDS) | st.text("abn0159-+._eE:/ '\"\\#"), st.booleans())

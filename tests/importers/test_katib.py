@@ -11,9 +11,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.search import spaces
-from hpcdist.experiment.search.model import Space
-from hpcdist.experiment.search.spaces import Choices
+from hpcdist.experiment.search import Choices, Space, values_of
 from hpcdist.loading.load import load_experiment
 from tests.wording import Wording
 
@@ -142,7 +140,7 @@ def search_of(parameter: str, algorithm: str) -> Any:
 @pytest.mark.parametrize(("parameter", "expected"), GRIDS)
 def test_a_grid_has_the_values_of_katib(parameter: str, expected: list[Any]) -> None:
     space = search_of(parameter, "grid")["matrix"]["lr"]
-    made = spaces.made(Space(**space))
+    made = values_of(Space(**space))
     assert isinstance(made, Choices)
     found = [made.at(index) for index in range(made.size)]
     assert [str(value) for value in found] == [str(type(found[0])(value)) for value in expected]

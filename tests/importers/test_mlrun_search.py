@@ -11,7 +11,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.experiment.search.model import EarlyStopping
+from hpcdist.experiment.search import EarlyStopping
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file
 from tests.wording import Wording

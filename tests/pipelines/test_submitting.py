@@ -20,8 +20,8 @@ from hpcdist.pipelines.submitting import PipelineRequest
 from hpcdist.runs import control, finding
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
-from hpcdist.sweeps import continuing
-from hpcdist.sweeps.replanning import Changes
+from hpcdist.searches.replan import Changes
+from hpcdist.searches.resume import resume, resume_operation
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import Killed, Queue
 from tests.wording import Wording
@@ -68,7 +68,8 @@ class Person:
         )  # fmt: skip
 
     def resume(self, stored: Stored) -> list[str]:
-        found = resuming.resume(stored, self.queue.services, Output(note=self.notes.append))
+        output = Output(note=self.notes.append)
+        found = resuming.resume(stored, self.queue.services, output, resume_operation)
         return [run.record.operation for run in found]
 
     def script(self, name: str, job: str = "job.sh") -> list[str]:
@@ -248,19 +249,19 @@ def test_an_operation_that_is_mended_may_name_the_outputs_of_those_it_needs(
     person.queue.jobs |= {"100": "COMPLETED", "101": "FAILED", "102": "FAILED", "103": "CANCELLED"}
     text = "sort -n {{ ops.prep.outputs.path }}"
 
-    def changed(name: str, text: str) -> Changes:
-        return resuming.with_outputs(found[name], Changes((("data", text),), (("run.cmd", text),)))
+    def changed(name: str, text: str) -> tuple[tuple[str, str], ...]:
+        return resuming.with_outputs(found[name], (("run.cmd", text),))
 
-    own = changed("left", text)._replace(params=())
-    continuing.go_on(found["left"], person.queue.services, Output(), own)
+    own = Changes(settings=changed("left", text))
+    resume(found["left"], person.queue.services, Output(), own)
     assert f"sort -n {person.runs}/diamond-1-prep-1/outputs" in (
         (person.runs / "diamond-1-left-1" / "job.2.sh").read_text()
     )
     sides = "{{ ops.prep.outputs.path }} {{ ops.left.outputs.path }} {{ params.size }} {{ size }}"
-    (param,) = changed("join", sides).params
+    (setting,) = changed("join", sides)
     outputs = [person.runs / f"diamond-1-{name}-1" / "outputs" for name in ("prep", "left")]
-    assert param == ("data", f"{outputs[0]} {outputs[1]} {{{{ params.size }}}} {{{{ size }}}}")
-    assert changed("prep", "plain") == Changes((("data", "plain"),), (("run.cmd", "plain"),))
+    assert setting == ("run.cmd", f"{outputs[0]} {outputs[1]} {{{{ params.size }}}} {{{{ size }}}}")
+    assert changed("prep", "plain") == (("run.cmd", "plain"),)
     refused = []
     for name, text in (("left", "{{ ops.right.outputs.path }}"), ("left", "{{ ops.prep.outputs }}")):
         with pytest.raises(ConfigError) as error:
@@ -378,5 +379,5 @@ def test_a_search_that_goes_on_is_shown_so_when_one_generation_has_completed(tmp
     stored, _ = person.submit()
     person.queue.jobs["100"] = "COMPLETED"
     [tune, *_] = looking.look(stored, person.queue.services)
-    goes_on = "`hpcdist sweep advance diamond-1-tune-1 --wait` goes on"
-    assert tune.reason == f"2 of at most 4 trials; {goes_on}"
+    next_step = "`hpcdist sweep advance diamond-1-tune-1 --wait` continues"
+    assert tune.reason == f"2 of at most 4 trials; {next_step}"

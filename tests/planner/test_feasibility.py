@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.replica import Block, Replica
+from hpcdist.experiment.replicas import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.planner.feasibility import (
     PlacementRequest,

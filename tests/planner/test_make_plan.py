@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import (
+from hpcdist.experiment.batch import (
     ArraySpec,
     AwaitedJob,
     Dependency,
     IndexRange,
+    Mail,
     SignalSpec,
     WaitCondition,
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.node_counts import NodeCounts
+from hpcdist.experiment.replicas import NodeCounts
 from hpcdist.planner.node_sizes import NodeRun, node_sizes
 from hpcdist.planner.placement import place
 from hpcdist.planner.pools import Need

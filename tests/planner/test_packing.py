@@ -9,7 +9,7 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.errors import PlanError
-from hpcdist.experiment.batch_specs import ArraySpec, IndexRange
+from hpcdist.experiment.batch import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.plan.model import Plan

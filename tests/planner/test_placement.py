@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.experiment.node_counts import ANY_NODES
+from hpcdist.experiment.replicas import ANY_NODES
 from hpcdist.plan.placement import Group, Placement, Row, Task
 from hpcdist.plan.values import DEFAULT, Origin
 from hpcdist.planner.node_sizes import ReplicaGroup, node_sizes

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import Problem
-from hpcdist.experiment.launch.line import user_launch
+from hpcdist.experiment.launch_line import user_launch
 from hpcdist.host.resources import template_folders
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.model import Gpus

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch import ArraySpec
 from hpcdist.host import ownership
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpcdist.experiment.batch_specs import ArraySpec
+from hpcdist.experiment.batch import ArraySpec
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import Nodes, Ranks, StoredPlan, decode
 from hpcdist.units import Walltime

@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.experiment.batch import Mail
-from hpcdist.experiment.batch_specs import dependency_problems
+from hpcdist.experiment.batch import Mail, dependency_problems
 from hpcdist.host.command import Command, Completed
 from hpcdist.host.shell import Shell
 from hpcdist.plan.model import Plan

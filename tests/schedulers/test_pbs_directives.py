@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import PlanError
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency
+from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.planner.make_plan import make_plan

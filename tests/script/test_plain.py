@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.experiment.launch.setup_lines import with_start
+from hpcdist.experiment.shell_words import with_start
 from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task

@@ -57,7 +57,7 @@ def test_a_search_survives_a_killed_submission_a_lost_node_and_a_restart_of_slur
     user.cluster.restore(node)
     assert user.hpcdist("wait", "six-1").returncode != 0
     assert user.json("sweep", "status", "six-1")["states"] == {"vanished": 1, "completed": 5}
-    assert [job["trials"] for job in user.json("sweep", "resume", "six-1")] == ["1"]
+    assert [job["trials"] for job in user.json("resume", "six-1")] == ["1"]
     assert user.hpcdist("wait", "six-1").returncode == 0
     shown = user.json("sweep", "status", "six-1")
     assert (shown["states"], len(shown["jobs"])) == ({"completed": 6}, 4)

@@ -105,7 +105,7 @@ def test_packed_trials_lose_nothing_when_the_disk_fills_and_are_resumed(user: Us
     (small / "fill").unlink()
     before = user.json("sweep", "status", "full-1")["states"]
     assert before["completed"] < 8
-    done = user.hpcdist("sweep", "resume", "full-1")
+    done = user.hpcdist("resume", "full-1")
     assert done.returncode == 0, done.stderr
     done = user.hpcdist("wait", "full-1")
     assert user.json("sweep", "status", "full-1")["states"] == {"completed": 8}, done.stderr

@@ -36,5 +36,5 @@ def test_the_worse_ones_of_an_array_are_pruned_and_the_run_completes(cluster: Cl
     shown = user.json("sweep", "status", "prune-1")
     assert [trial["state"] for trial in shown["trials"]] == ["completed", "pruned", "completed"]
     assert user.json("status", "prune-1")[0]["state"] == "completed"
-    again = user.hpcdist("sweep", "resume", "prune-1")
+    again = user.hpcdist("resume", "prune-1")
     assert (again.returncode, "all trials of prune-1 have completed" in again.stderr) == (2, True)

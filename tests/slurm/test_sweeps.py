@@ -199,7 +199,7 @@ def test_more_trials_than_an_array_has_elements_are_several_arrays_of_one_run(sm
     assert small.json("sweep", "status", "five-1")["states"] == {"completed": 4, "failed": 1}
     assert small.hpcdist("logs", "five-1/5").stdout.splitlines()[-1] == "got=5"
     (small.directory / "again").touch()
-    assert [job["trials"] for job in small.json("sweep", "resume", "five-1")] == ["3"]
+    assert [job["trials"] for job in small.json("resume", "five-1")] == ["3"]
     done = small.hpcdist("wait", "five-1")
     assert done.returncode == 0, done.stderr
     assert small.json("sweep", "status", "five-1")["states"] == {"completed": 5}
@@ -207,7 +207,7 @@ def test_more_trials_than_an_array_has_elements_are_several_arrays_of_one_run(sm
         (f"five-1/{lr}", {"got": lr}) for lr in range(1, 6)
     ]
     assert sorted(path.name for path in (folder / "outputs").iterdir()) == ["1", "2", "3", "4", "5"]
-    done = small.hpcdist("sweep", "resume", "five-1")
+    done = small.hpcdist("resume", "five-1")
     assert (done.returncode, "all trials of five-1 have completed" in done.stderr) == (2, True)
 
 
@@ -231,22 +231,22 @@ def test_a_search_ends_at_its_limits_and_goes_on_when_it_is_resumed_or_extended(
     assert f"trial 3 does not start: {why}" in user.hpcdist("logs", "poor-1/3").stdout
     assert f"trials 3, 4 did not start: {why}" in user.json("sweep", "status", "poor-1")["remarks"]
     (user.directory / "well").touch()
-    user.json("sweep", "resume", "poor-1")
+    user.json("resume", "poor-1")
     assert user.hpcdist("wait", "poor-1").returncode == 0
     assert user.json("sweep", "status", "poor-1")["states"] == {"completed": 4}
-    assert [job["trials"] for job in user.json("sweep", "extend", "poor-1", "--trials", "2")] == ["5-6"]
+    assert [job["trials"] for job in user.json("sweep", "advance", "poor-1", "--trials", "2")] == ["5-6"]
     assert user.hpcdist("wait", "poor-1").returncode == 0
     assert user.json("sweep", "status", "poor-1")["states"] == {"completed": 6}
     log = user.directory / "runs" / "poor-1" / "events"
     log.write_text(f"{log.read_text()}started 1_99 100 0\n")  # which may take most of the budget
-    user.json("sweep", "extend", "poor-1", "--trials", "1")
+    user.json("sweep", "advance", "poor-1", "--trials", "1")
     assert user.hpcdist("wait", "poor-1").returncode == 85
     limit = r"(0|0\.0\d+) GPU-hours are spent, 2 trials that run may take 0.03333, and the budget is 0.02"
     assert re.search(limit, user.hpcdist("logs", "poor-1/7").stdout)
     (told, _) = user.json("sweep", "status", "poor-1")["remarks"]
     assert re.fullmatch(f"trial 7 did not start: {limit}", told)
     log.write_text(f"{log.read_text()}ended 1_99 200 0\n")  # and has taken more
-    done = user.hpcdist("sweep", "resume", "poor-1")
+    done = user.hpcdist("resume", "poor-1")
     said = r"the budget of poor-1 is used up: 0\.0\d+ of 0.02 GPU-hours are spent, and a trial may take 0"
     assert (done.returncode, bool(re.search(said, done.stderr))) == (2, True), done.stderr
 
@@ -333,18 +333,18 @@ def test_a_search_that_is_stopped_starts_no_further_trial(user: User) -> None:
         "run": {"cmd": "touch begun; until [ -e go ]; do sleep 0.1; done; echo {{ lr }}"},
     }
     user.hpcdist("submit", user.write("halted", experiment))
-    user.hpcdist("sweep", "stop", "halted-1", "--drain")
+    user.hpcdist("sweep", "stop", "halted-1")
     (user.directory / "go").touch()
     assert user.hpcdist("wait", "halted-1").returncode == 85
     shown = user.json("sweep", "status", "halted-1")["states"]
     assert shown["stopped"] >= 2
-    user.json("sweep", "resume", "halted-1")
+    user.json("resume", "halted-1")
     assert user.hpcdist("wait", "halted-1").returncode == 0
     for name in ("go", "begun"):
         (user.directory / name).unlink()
     user.hpcdist("submit", user.write("killed", experiment))
     until((user.directory / "begun").exists, "the first trial to begin")
-    user.hpcdist("sweep", "stop", "killed-1")
+    user.hpcdist("cancel", "killed-1")
     assert user.hpcdist("wait", "killed-1").returncode in {1, 143}
     assert user.json("sweep", "status", "killed-1")["states"] == {"cancelled": 3}
 

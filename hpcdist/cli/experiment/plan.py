@@ -79,7 +79,7 @@ def _left(plan: Plan) -> str:
     if restarts and restarts.by and restarts.max and "timeout" in restarts.on:
         times = f"at most {restarts.max} times" if restarts.max > 1 else "once"
         return f"for those that are left a job goes into the queue again, {times}"
-    return "`hpcdist sweep resume RUN` runs those that are left"
+    return "`hpcdist resume RUN` runs those that are left"
 
 
 def _not_packed(made: Planned) -> str:

@@ -5,11 +5,9 @@ shell exec_ debug    a shell in an allocation; a command beside a running job; t
 metrics compare models outputs sweep scale report export    verbs of what runs recorded
 index    what `status --offline` shows
 runs element follow comparing    shared: finding runs and their trials; output
-anew    the options of restart
 pipeline operations    several runs that depend on each other; a verb for each of them
 spans used    times and sizes; what jobs cost; slow ranks and first failures
 rehearsed    the report of a rehearsal
 fetched    outputs of runs on remotes
 scale_study    a scaling study: its runs, its plan and result, its plot
-sweep_job    the small job that goes on with a search
 """

@@ -57,13 +57,13 @@ def _cancel_elements(named: Sequence[tuple[Run, str]]) -> list[dict[str, Any]]:
     if not named:
         return []
     from hpcdist.cli.jobs import element as one  # with what reads trials
-    from hpcdist.sweeps import single
+    from hpcdist.searches import one_trial
 
     services, cancelled = runs.services(), []
     reports = {report.run.directory: report for report in control.status([run for run, _ in named], services)}
     for run, element in named:
         found = one.find(reports[run.directory], element, services)
-        if single.cancel(found, services):
+        if one_trial.cancel(found, services):
             cancelled.append(one.state_of(found))
         else:
             note(f"{found.name} has already ended: it is {found.trial.state}")

@@ -10,22 +10,22 @@ from hpcdist.runs import accounting, logs
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import single
-from hpcdist.sweeps.single import Single
+from hpcdist.searches import one_trial
+from hpcdist.searches.one_trial import OneTrial
 
 _FAILED: Final = frozenset(state.value for state in JobState if state.is_final) - {JobState.COMPLETED.value}
 
 
-def find(report: Report, element: str, services: Services) -> Single:
+def find(report: Report, element: str, services: Services) -> OneTrial:
     """Return an element of a run, by one query of the accounting of each job.
 
     Raises:
         ConfigError: if the run has no such element.
     """
-    return single.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
+    return one_trial.find(report, int(element), accounting.of_jobs(report.run, services), time.time())
 
 
-def state_of(found: Single) -> dict[str, Any]:
+def state_of(found: OneTrial) -> dict[str, Any]:
     """Return its state for JSON, with the keys of a run's and its number; the job id is its own."""
     attempt = found.trial.attempt
     return {
@@ -39,7 +39,7 @@ def state_of(found: Single) -> dict[str, Any]:
     }
 
 
-def _reason(found: Single) -> str:
+def _reason(found: OneTrial) -> str:
     """Return why it failed by its output, or why it is in the state of its job."""
     if found.trial.state in _FAILED:
         return logs.failure_reason(found.job.run.directory, str(found.trial.number))

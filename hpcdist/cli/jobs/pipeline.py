@@ -183,11 +183,13 @@ def resume(runs_dir: Path, name: str, *, json: bool) -> None:
     Raises:
         HpcdistError: as `resuming.resume`.
     """
-    from hpcdist.pipelines import resuming  # it plans as searches do
+    from hpcdist.pipelines import resuming  # it plans
+    from hpcdist.searches.resume import resume_operation
 
     if stored := store.find(runs_dir, name):
         services = runs.services()
-        found = resuming.resume(stored, services, Output(bool if json else _print_run, note))
+        output = Output(bool if json else _print_run, note)
+        found = resuming.resume(stored, services, output, resume_operation)
         if json:
             show.as_json([*map(runs.record_of, found)])
 

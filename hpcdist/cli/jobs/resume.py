@@ -1,4 +1,4 @@
-"""``hpcdist resume``: go on with a run."""
+"""``hpcdist resume``: resume a run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     or elements that did not complete run once more; of a pipeline, the operations that did not, and those
     that depend on them. JOB is the name of a run or a pipeline, its directory or its job id.
     """
-    from hpcdist.sweeps import continuing  # it plans
-    from hpcdist.sweeps.replanning import NO_CHANGES, Changes
+    from hpcdist.searches import resume  # it plans
+    from hpcdist.searches.replan import Changes
 
     if finding.of_pipeline(runs_dir, jobs):
         from hpcdist.cli.jobs import pipeline
@@ -43,15 +43,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
             raise click.UsageError("A pipeline is resumed as it was; `resume PIPELINE/NAME` changes one run.")
         pipeline.resume(runs_dir, jobs, json=json)
         return
-    run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
-    if run.record.operation and changes != NO_CHANGES:
+    run = finding.find(runs_dir, jobs)
+    if run.record.operation and (params or settings):
         from hpcdist.pipelines import resuming  # it reads pipelines
 
-        changes = resuming.with_outputs(run, changes)
-    services, output = runs.services(voids=True), runs.added(run, json=json)
-    if run.directory.plan().trials is None:
-        continuing.go_on(run, services, output, changes)
-    elif changes != NO_CHANGES:
-        raise click.UsageError("The trials of a search keep their params and nodes; submit a new search.")
-    else:
-        continuing.resume(run, services, output)
+        params, settings = resuming.with_outputs(run, params), resuming.with_outputs(run, settings)
+    changes = Changes(params, settings, nodes)
+    resume.resume(run, runs.services(voids=True), runs.added(run, json=json), changes)

@@ -18,6 +18,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
+    from hpcdist.loading.planning import Planned
     from hpcdist.runs.control import Output
     from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
@@ -30,7 +31,13 @@ Found = TypeVar("Found")
 
 def services(*, voids: bool = False) -> Services:
     """Return the services as `here.services`, which print each warning once."""
-    return here.services(voids=voids)._replace(warn=cache(_warn))
+    return here.services(voids=voids)._replace(warn=cache(_warn), exclude_suspects=_exclude_suspects)
+
+
+def _exclude_suspects(made: Planned, runs_dir: Path) -> Planned:
+    from hpcdist.nodes import suspects  # few verbs plan further jobs
+
+    return suspects.avoided(made, runs_dir)
 
 
 def _warn(problem: Problem) -> None:
@@ -196,10 +203,10 @@ def next_generation(report: Report) -> str:
     """Return that a search whose generation has ended has further ones, and how it goes on; or nothing."""
     if not report.status.state.is_final:
         return ""
-    from hpcdist.runs import standing
+    from hpcdist.runs import search_progress
 
-    found = standing.awaited(report)
-    return f"{found.text}; {standing.go_on(report.run)}" if found else ""
+    found = search_progress.awaiting_next(report)
+    return f"{found.text}; {search_progress.next_step_hint(report.run)}" if found else ""
 
 
 _ENDS: Final = {

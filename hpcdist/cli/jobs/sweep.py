@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -13,19 +15,23 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, HpcdistError, Problem, comma_list
-from hpcdist.runs import cancelling, elements, finding, standing, states, stopping
+from hpcdist.host.command import python
+from hpcdist.runs import elements, finding, search_progress, states, stopping
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
-from hpcdist.sweeps import looking, trials
-from hpcdist.sweeps.looking import Look
-from hpcdist.sweeps.trials import Params, Trial
+from hpcdist.searches import progress, trials
+from hpcdist.searches.progress import Look
+from hpcdist.searches.trials import Params, Trial
 from hpcdist.tracking import trial_params
 from hpcdist.usage.used import hours, hours_text
+from hpcdist.words import quote
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from hpcdist.loading.planning import ExperimentOptions
 
 
 # --- The progress of a search, as text and as a bar
@@ -44,8 +50,8 @@ def summary(shown: Look) -> str:
         parts.append(f"about {spans.clock(reached.left)} left")
     if shown.waits_for:
         parts.append(f"waits for {one_line(comma_list([*shown.waits_for]))}")
-    if standing.awaited(shown.report):
-        parts.append(standing.go_on(shown.report.run))
+    if search_progress.awaiting_next(shown.report):
+        parts.append(search_progress.next_step_hint(shown.report.run))
     return "; ".join([*parts, *map(one_line, shown.remarks)])
 
 
@@ -96,7 +102,7 @@ def _by_lines(run: Run, services: Services, out: TextIO) -> Look:
             out.flush()
         last[0] = state
 
-    return looking.follow(run, services, show)
+    return progress.follow(run, services, show)
 
 
 def _with_bar(run: Run, services: Services, out: TextIO) -> Look:
@@ -109,7 +115,7 @@ def _with_bar(run: Run, services: Services, out: TextIO) -> Look:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn(), text)
     with Progress(*columns, console=Console(file=out), expand=True) as bar:
         task = bar.add_task(printable(run.name), total=None, text="")
-        return looking.follow(run, services, lambda shown: _update(bar, task, shown))
+        return progress.follow(run, services, lambda shown: _update(bar, task, shown))
 
 
 def _update(bar: Progress, task: Any, shown: Look) -> None:
@@ -124,7 +130,7 @@ _HEADS: Final = ("trial", "state", "exit", "elapsed", "GPU-hours")
 
 @click.group("sweep")
 def command() -> None:
-    """Show a search and its best trials; stop, resume or extend it."""
+    """Show a search and its best trials; stop it, or add trials."""
 
 
 @command.command("status")
@@ -144,7 +150,7 @@ def show_status(ctx: click.Context, jobs: str, runs_dir: Path, json: bool, follo
     run = finding.find(runs_dir, jobs)
     if following:
         ctx.exit(runs.exit_code_of(_follow(run).report))
-    shown = looking.look(run, runs.services(), _trials_of(run))
+    shown = progress.look(run, runs.services(), _trials_of(run))
     if json:
         show.as_json(as_data(shown) | {"trials": [_record(trial) for trial in shown.trials]})
         return
@@ -158,7 +164,7 @@ def _follow(run: Run) -> Look:
     try:
         return follow(run, runs.services())
     except KeyboardInterrupt:
-        note(f"the search goes on; `hpcdist sweep status {run.name} -f` follows it again")
+        note(f"the search continues; `hpcdist sweep status {run.name} -f` follows it again")
         raise
 
 
@@ -183,7 +189,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
         raise click.UsageError("The search has no metric. Give one: --sort -accuracy, or --sort loss.")
     found = trials.best(comparison.tracked(run, plan), order, most)
     params = trial_params.names(item.params for item in found)
-    looked = looking.look(run, runs.services(), known)
+    looked = progress.look(run, runs.services(), known)
     states = {f"{run.name}/{trial.number}": trial.state for trial in looked.trials}
     if json:
         show.as_json([as_data(item, params) | {"state": states.get(item.name)} for item in found])
@@ -196,97 +202,132 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
 
 @command.command("stop")
 @job_options(several=False)
-@click.option("--drain", is_flag=True, help="Let running trials end; no further one starts.")
-def stop(jobs: str, runs_dir: Path, json: bool, drain: bool) -> None:
-    """End a search before its last trial.
+def stop(jobs: str, runs_dir: Path, json: bool) -> None:
+    """Start no further trial of a search; running ones end by themselves.
 
-    Running trials are cancelled, unless they are to end by themselves. `hpcdist sweep resume` goes on.
-    JOB is the name of a run, its directory or its job id.
+    `hpcdist cancel` ends them, too; `hpcdist resume` continues. JOB is the name of a run, its directory or
+    its job id.
     """
-    run = finding.find(runs_dir, jobs)
-    _trials_of(run)
-    runs.check_here(run, "sweep stop")
-    services = runs.services()
-    [report] = states.status([run], services)
-    lives = not report.status.state.is_final
-    if goes_on := lives or standing.of(report.run) is not None:
+    run = _search(runs_dir, jobs, "stop")
+    [report] = states.status([run], runs.services())
+    continues = not report.status.state.is_final or search_progress.progress_of(report.run) is not None
+    if continues:
         stopping.request(run.directory, "by `hpcdist sweep stop`")
-    if lives and not drain:
-        cancelling.cancel([run], services)
-    if not goes_on:
+    else:
         note(f"{run.name} has already ended")
     if json:
         show.as_json(runs.record_of(run))
-    elif goes_on:
-        cancelled = ", and its jobs are cancelled" if lives and not drain else ""
-        click.echo(f"{run.name}: no further trial starts{cancelled}")
-
-
-@command.command("resume")
-@job_options(several=False)
-def resume(jobs: str, runs_dir: Path, json: bool) -> None:
-    """Run the trials that failed, were lost or did not finish once more.
-
-    They keep their outputs. JOB is the name of a run, its directory or its job id.
-    """
-    from hpcdist.sweeps import continuing  # it plans
-
-    run = finding.find(runs_dir, jobs)
-    _trials_of(run)
-    runs.check_here(run, "sweep resume")
-    continuing.resume(run, runs.services(), runs.added(run, json=json))
-
-
-@command.command("extend")
-@job_options(several=False)
-@click.option("--trials", "more", metavar="N", type=click.IntRange(min=1), required=True, help="How many.")
-def extend(jobs: str, runs_dir: Path, json: bool, more: int) -> None:
-    """Add further trials to a search.
-
-    JOB is the name of a run, its directory or its job id.
-    """
-    from hpcdist.sweeps import continuing  # it plans
-
-    run = finding.find(runs_dir, jobs)
-    _trials_of(run)
-    runs.check_here(run, "sweep extend")
-    continuing.extend(run, more, runs.services(), runs.added(run, json=json))
+    elif continues:
+        click.echo(f"{run.name}: no further trial starts")
 
 
 @command.command("advance")
 @job_options(several=False)
+@click.option("--trials", "more", metavar="N", type=click.IntRange(min=1),
+              help="Add so many trials to a random or grid search.")  # fmt: skip
 @click.option("--wait", "waiting", is_flag=True, help="Wait for each generation, up to the last one.")
 @click.option("--by-job", is_flag=True, help="Let a small job do so whenever a generation has ended.")
-def advance(jobs: str, runs_dir: Path, json: bool, waiting: bool, by_job: bool) -> None:
-    """Submit the next generation of a search by hyperband or bo, when the one before has ended.
+def advance(  # noqa: PLR0913, PLR0917 - click gives one argument an option
+    jobs: str, runs_dir: Path, json: bool, more: int | None, waiting: bool, by_job: bool
+) -> None:
+    """Submit further trials of a search: the next generation of hyperband or bo, or N of another one.
 
-    It may be repeated at any time. JOB is the name of a run, its directory or its job id.
+    A generation is submitted when the one before has ended; this may be repeated at any time. JOB is the name
+    of a run, its directory or its job id.
     """
-    from hpcdist.cli.jobs.wait import wait
-    from hpcdist.sweeps import generations  # it plans
+    run, services = _search(runs_dir, jobs, "advance"), runs.services()
+    if more is None:
+        _advance(run, services, json=json, waiting=waiting, by_job=by_job)
+        return
+    if waiting or by_job:
+        raise click.UsageError("--trials cannot be combined with --wait or --by-job.")
+    from hpcdist.searches import resume  # it plans
 
-    run, services, why = finding.find(runs_dir, jobs), runs.services(), ""
-    _trials_of(run)
-    runs.check_here(run, "sweep advance")
+    resume.extend(run, more, services, runs.added(run, json=json))
+
+
+def _advance(run: Run, services: Services, *, json: bool, waiting: bool, by_job: bool) -> None:
+    from hpcdist.cli.jobs.wait import wait
+    from hpcdist.searches import adaptive, replan  # they plan
+
     if by_job and not schedulers.get(run.record.scheduler).is_batch_system:
         message = f"{run.name} has no batch system, which would start the small job later"
         raise ConfigError(Problem(message, hint="use --wait"))
+    why = ""
     if not by_job or states.status([run], services)[0].is_over:
         added = runs.added(run, json=json)
         if waiting:
-            run = wait([run], services, added, _stop)[0].run
-        run, why = generations.advance(run, services, added, only_if_over=waiting)
+            run = wait([run], services, added, _raise)[0].run
+        run, why = adaptive.advance(run, services, added, only_if_over=waiting)
     if why:
         note(f"the search of {run.name} is over: {why}")
     elif by_job:
-        from hpcdist.cli.jobs import sweep_job
-        from hpcdist.sweeps import replanning
-
-        sweep_job.follow(run, *replanning.batch_of(run), services)
+        _submit_advancing_job(run, *replan.batch_of(run), services)
 
 
-def _stop(error: HpcdistError) -> None:
+def _raise(error: HpcdistError) -> None:
     raise error
+
+
+# --- The small job that submits the next generation when the one before has ended
+
+_WALLTIME: Final = "00:15:00"
+_KEPT: Final = ("account", "qos", "partition", "modules", "spack_env", "exclude_nodes", "exclude_bad_nodes")
+
+
+def _submit_advancing_job(
+    run: Run, options: ExperimentOptions, batch: Mapping[str, object], services: Services
+) -> None:
+    """Submit the job that starts when all jobs of the run have ended, and that submits itself again.
+
+    ``options`` and ``batch``: of the search, whose site and settings it keeps.
+
+    Raises:
+        HpcdistError: as ``submit`` does.
+    """
+    from hpcdist.cli.jobs.submit import submit_run
+    from hpcdist.cli.session import planned
+    from hpcdist.documents import source
+    from hpcdist.loading.planning import ExperimentOptions
+    from hpcdist.runs import requests
+
+    live = [job for job in run.jobs if job.record.ended is None]
+    ids = ":".join(job.event_id for job in live or run.jobs[-1:])
+    start = python(sys.executable, "from hpcdist.cli import program; program()")
+    words = [*start, "sweep", "advance", str(run.directory.path), "--by-job"]
+    experiment = {
+        "name": f"{run.name}-advance",
+        "run": {"cmd": " ".join(str(quote(word)) for word in words)},
+        "batch": {
+            **{name: batch[name] for name in _KEPT if batch.get(name)},
+            "walltime": _WALLTIME,
+            "dependency": f"afterany:{ids}",
+        },
+    }
+    document = source.parse(json.dumps(experiment), "the job that continues the search")
+    own = ExperimentOptions(document.file, site=options.site, site_path=options.site_path)
+    runs_dir = run.directory.path.parent
+    made = planned(own, document, runs_dir=runs_dir)
+    submit_run(requests.of(made, own, services.runner), runs_dir, services, _note_job, again=True)
+
+
+def _note_job(run: Run) -> None:
+    note(f"{run.name} is submitted as job {run.record.job_id}: it continues when the trials have ended")
+
+
+# --- Shared by these verbs
+
+
+def _search(runs_dir: Path, name: str, verb: str) -> Run:
+    """Return a search whose trials a verb may change here.
+
+    Raises:
+        ConfigError: if there is no such search, or it is on a remote.
+    """
+    run = finding.find(runs_dir, name)
+    _trials_of(run)
+    runs.check_here(run, f"sweep {verb}")
+    return run
 
 
 def _trials_of(run: Run) -> Params:

@@ -12,15 +12,15 @@ from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ExitCode, HpcdistError, WaitTimeout
 from hpcdist.remotes import here
-from hpcdist.runs import logs, standing
+from hpcdist.runs import logs, search_progress
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.schedulers.job import JobState
-from hpcdist.sweeps import to_the_end
-from hpcdist.sweeps.to_the_end import Stuck
+from hpcdist.searches import progress
+from hpcdist.searches.progress import OnStuck
 
 
 @click.command("wait")
@@ -64,16 +64,16 @@ def exit_code(reports: Sequence[Report]) -> int:
 
 
 def wait(
-    found: Sequence[Run], services: Services, output: Output | None = None, on_stuck: Stuck | None = None
+    found: Sequence[Run], services: Services, output: Output | None = None, on_stuck: OnStuck | None = None
 ) -> list[Report]:
     """Wait for these jobs to end, of searches for their last generations; on Ctrl-C, print that they go on.
 
-    ``output``, ``on_stuck``: as `to_the_end.wait`; by default they print notes and errors.
+    ``output``, ``on_stuck``: as `progress.wait`; by default they print notes and errors.
     """
     output = output or Output(_print_generation, note)
     try:
         with here.with_tunnels(found, services, note) as pausing:
-            return to_the_end.wait(found, pausing, output, on_stuck or _print_why, _explain)
+            return progress.wait(found, pausing, output, on_stuck or _print_why, _explain)
     except KeyboardInterrupt:
         note(f"not cancelled: {', '.join(run.name for run in found)}")
         raise
@@ -82,7 +82,7 @@ def wait(
 def print_reasons(reports: Sequence[Report]) -> None:
     """Print why searches ended before the last of their generations."""
     for report in reports:
-        if (found := standing.of(report.run)) and found.why:
+        if (found := search_progress.progress_of(report.run)) and found.why:
             note(f"the search of {report.run.name} is over: {found.why}")
 
 

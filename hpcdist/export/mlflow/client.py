@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.errors import ConfigError, Problem, ServiceError
-from hpcdist.experiment.repository import without_credentials
+from hpcdist.experiment.sources import without_credentials
 from hpcdist.host import alarm
 
 _DEFAULTS: Final = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hpcdist.experiment.launch.options import with_hostfile
+from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.gradient.fields import put_command, put_variable, text_of
 from hpcdist.importers.gradient.roles import (
     WORKERS,

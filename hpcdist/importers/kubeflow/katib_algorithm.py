@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from hpcdist.documents import tree
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.experiment.search.adaptive import brackets, is_possible
+from hpcdist.experiment.trials import brackets, has_brackets
 from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import put_bayes
@@ -159,7 +159,7 @@ def _put_hyperband(
     elif amount is not None:
         section = _hyperband(read, search, (amount, eta), param or "")
         search.put("hyperband", section, read.place(*_NAME))
-        if is_possible(amount, eta):
+        if has_brackets(amount, eta):
             _compare(read, sum(each.trials for one in brackets(amount, eta) for each in one), total)
         return
     _put_static(read, search, "random", 1)

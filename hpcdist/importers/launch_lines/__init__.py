@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.experiment.launch.line import user_launch
-from hpcdist.experiment.launch.options import COUNTS, HOROVOD, MPI, TORCH
+from hpcdist.experiment.launch_line import user_launch
+from hpcdist.experiment.launch_options import COUNTS, HOROVOD, MPI, TORCH
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME, quote
 
@@ -115,7 +115,7 @@ def _substitute(match: re.Match[str], env: Mapping[str, str]) -> str:
 
 # --- The options of mpirun, horovodrun and torchrun, and their conversion
 #
-# The meaning of each option, with its source: ``hpcdist.experiment.launch.options``.
+# The meaning of each option, with its source: ``hpcdist.experiment.launch_options``.
 
 _RENDEZVOUS: Final = frozenset(
     {"rdzv-backend", "rdzv-endpoint", "rdzv-id", "node-rank", "master-addr", "master-port"}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
-from hpcdist.experiment.search.trials import MOST
+from hpcdist.experiment.trials import MOST_TRIALS
 from hpcdist.importers.reading import Reading, placed
 
 _OPTIONS: Final = "hyper_param_options"
@@ -172,9 +172,11 @@ def _draws(read: Reading, spec: Path) -> int:
     """Return how many trials a random search draws."""
     path = (*spec, _OPTIONS, "max_iterations")
     count = read.get(*path) or _ITERATIONS
-    if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MOST:
+    if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MOST_TRIALS:
         return count
-    read.refuse(*path, why=f"{count!r} is no number of trials", hint=f"write a number from 1 to {MOST}")
+    read.refuse(
+        *path, why=f"{count!r} is no number of trials", hint=f"write a number from 1 to {MOST_TRIALS}"
+    )
     return _ITERATIONS
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.experiment.image import Image, refused
+from hpcdist.experiment.sources import Image, image_error
 from hpcdist.layers.containers.plain import Plain, args, mounted
 from hpcdist.plan.model import Container, JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Word
@@ -42,7 +42,9 @@ class Apptainer(Plain):
             PlanError: for an environment of another runtime.
         """
         if image.is_environment:
-            raise refused(image, self.name, "write the image that it names, and its mounts as `build.binds`")
+            raise image_error(
+                image, self.name, "write the image that it names, and its mounts as `build.binds`"
+            )
         return f"docker://{image.text}" if image.form == "registry" else image.text
 
     def fetch(self, container: Container) -> tuple[str, ...]:

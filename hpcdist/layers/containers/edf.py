@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist.experiment.image import Image
+from hpcdist.experiment.sources import Image
 from hpcdist.layers.containers.plain import RUN_FOLDER, args
 from hpcdist.layers.containers.pyxis import PYXIS, Enroot, beginning_with_a_folder, names
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.experiment.image import Image, refused
+from hpcdist.experiment.sources import Image, image_error
 from hpcdist.layers.containers.plain import Plain, args, mounted, options
 from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.values import Origin, Word
@@ -39,7 +39,7 @@ class PodmanHpc(Plain):
             PlanError: for anything but a registry's image.
         """
         if image.form != "registry":
-            raise refused(image, self.name, "write a registry's image; `podman-hpc pull NAME` fetches it")
+            raise image_error(image, self.name, "write a registry's image; `podman-hpc pull NAME` fetches it")
         return image.text
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:

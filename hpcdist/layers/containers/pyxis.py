@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hpcdist.experiment.image import Image, read, refused
+from hpcdist.experiment.sources import Image, image_error, image_of
 from hpcdist.layers.containers.plain import RUN_FOLDER, args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Variable, Word
@@ -42,9 +42,9 @@ class Enroot:
             return beginning_with_a_folder(image.text)
         if image.form != "registry":
             hint = "write a registry's image, or a file that `enroot import -o x.sqsh docker://...` made"
-            raise refused(image, self.name, hint)
+            raise image_error(image, self.name, hint)
         if "@" in image.text:
-            raise refused(image, self.name, "write its tag (NAME:TAG)")
+            raise image_error(image, self.name, "write its tag (NAME:TAG)")
         return image.text.replace("/", "#", 1) if image.host else image.text
 
 
@@ -80,7 +80,7 @@ class Pyxis(Enroot):
 
     def fetch(self, container: Container) -> tuple[str, ...]:
         """Return ``enroot import`` for a registry's image: each node would fetch it (enroot-import(1))."""
-        is_file = read(container.image).form == "file"
+        is_file = image_of(container.image).form == "file"
         return () if is_file else ("sqsh", "enroot", "import", "--output", f"docker://{container.image}")
 
     def launcher_words(

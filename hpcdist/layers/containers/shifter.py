@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.experiment.image import Image, refused
+from hpcdist.experiment.sources import Image, image_error
 from hpcdist.layers.containers.plain import Plain, args, options
 from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.values import Origin, Word
@@ -38,7 +38,7 @@ class Shifter(Plain):
             PlanError: for anything but a registry's image.
         """
         if image.form != "registry":
-            raise refused(image, self.name, "write a registry's image; `shifterimg pull NAME` fetches it")
+            raise image_error(image, self.name, "write a registry's image; `shifterimg pull NAME` fetches it")
         return f"docker:{image.text}"
 
     def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from hpcdist.documents import fields
 from hpcdist.errors import Problem, did_you_mean, dotted
-from hpcdist.experiment import own_commands
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.remarks import section_for
-from hpcdist.experiment.replica import Replica, blocks
+from hpcdist.experiment.replicas import Replica, blocks, foreign_commands
 from hpcdist.layers.frameworks.plain import PLAIN
 from hpcdist.layers.protocols import Framework
 from hpcdist.registry import Registry
@@ -97,7 +96,7 @@ def other_programs(experiment: Experiment) -> Iterator[Problem]:
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):
         return
-    for path in own_commands.strangers(experiment, frameworks.get(name).topology(experiment).lockstep_roles):
+    for path in foreign_commands(experiment, frameworks.get(name).topology(experiment).lockstep_roles):
         message = f"this command has a rank of {name}, so the others wait for it to take part"
         hint = "if it takes no part in the training, write it as `run.beside`"
         yield Problem(message, path, hint, "warning")

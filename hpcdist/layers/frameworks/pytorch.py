@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem, warning
-from hpcdist.experiment.amounts import MOST
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.program import MOST_COUNT
 from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -156,7 +156,7 @@ class PyTorch(Plain):
         yield from super().problems(experiment)
         section = section_of(Section, experiment, self.name)
         path = ("pytorch", "max_restarts")
-        if not 0 <= section.max_restarts <= MOST:
+        if not 0 <= section.max_restarts <= MOST_COUNT:
             yield Problem(f"{section.max_restarts} is out of range", path)
         elif section.max_restarts and section.launch != "torchrun":
             hint = "add `launch: torchrun`, or write `environment: {max_restarts: ...}`"

@@ -13,8 +13,8 @@ from typing import Final
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.experiment.amounts import MOST
 from hpcdist.experiment.model import Experiment
+from hpcdist.experiment.program import MOST_COUNT
 from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
@@ -70,7 +70,7 @@ class Ray(Plain):
             yield Problem("Ray needs a larger object store", (self.name, "object_store"), hint)
         if port is not None and not 1024 <= port <= 65535:  # noqa: PLR2004 - what Ray takes
             yield Problem(f"{port} is out of range", (self.name, "dashboard_port"), "write 8265")
-        if not 1 <= section.start_timeout <= MOST:
+        if not 1 <= section.start_timeout <= MOST_COUNT:
             yield Problem(f"{section.start_timeout} is out of range", (self.name, "start_timeout"))
         yield from _option_problems(section)
         if _STARTS_RAY.search(experiment.run.command):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, PlanError, Problem
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency
+from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Directive, Origin

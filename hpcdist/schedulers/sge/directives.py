@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from hpcdist.errors import PlanError, Problem, warning
-from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
+from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin

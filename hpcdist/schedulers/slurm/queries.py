@@ -179,7 +179,7 @@ def _keys(job_id: str, text: str, part: Status) -> Iterator[str]:
 def _elements(text: str) -> list[range]:
     if not text:
         return []
-    from hpcdist.experiment.batch_specs import array_ranges  # with msgspec, which other jobs need not
+    from hpcdist.experiment.batch import array_ranges  # with msgspec, which other jobs need not
 
     return array_ranges(text)
 

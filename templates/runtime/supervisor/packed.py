@@ -219,7 +219,7 @@ def end(start: Start, code: int) -> int:
     if not _wait(start):
         return code
     if not start.element and (policy is None or policy.by != "requeue"):
-        say("some trials have not run to an end: `hpcdist sweep resume` runs what is left")
+        say("some trials have not run to an end: `hpcdist resume` runs what is left")
     if is_stopped(start, code):
         say(f"no further trial starts: {trials.stopped(start.job)}")
         code = code or trials.STOPPED
@@ -248,7 +248,7 @@ def requeues(start: Start, code: int, why: str) -> bool:
     if is_stopped(start, code) or not (_wait(start) or start.id in dict(Claims(start).lost())):
         return False
     if start.restarts >= policy.max:
-        say(f"{why}; no more than {policy.max} restarts: `hpcdist sweep resume` runs what is left")
+        say(f"{why}; no more than {policy.max} restarts: `hpcdist resume` runs what is left")
     return start.restarts < policy.max
 
 

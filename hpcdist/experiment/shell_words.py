@@ -1,0 +1,291 @@
+"""The words of bash: the simple commands of a text, as far as they can be determined without running it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, pairwise
+from typing import Final, NamedTuple
+
+# --- Simple commands and their words
+
+_KEYWORDS: Final = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!"})
+_WRAPPERS: Final = {
+    "command": (frozenset[str](), 0),
+    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
+    "exec": (frozenset({"-a"}), 0),
+    "ionice": (frozenset({"-c", "--class", "-n", "--classdata"}), 0),
+    "nice": (frozenset({"-n", "--adjustment"}), 0),
+    "nohup": (frozenset[str](), 0),
+    "numactl": (frozenset({"-m", "--membind", "-N", "--cpunodebind", "-C", "--physcpubind", "-i",
+                           "--interleave", "-p", "--preferred"}), 0),
+    "setsid": (frozenset[str](), 0),
+    "stdbuf": (frozenset({"-i", "--input", "-o", "--output", "-e", "--error"}), 0),
+    "taskset": (frozenset[str](), 1),
+    "time": (frozenset({"-f", "--format", "-o", "--output"}), 0),
+    "timeout": (frozenset({"-k", "--kill-after", "-s", "--signal"}), 1),
+}  # fmt: skip
+"""Programs that run another one: their options with a value, and how many words are before that program."""
+_ENVIRONMENT: Final = frozenset({"-n", "--name", "-p", "--prefix", "--cwd"})
+_MOUNTS: Final = frozenset({
+    "-B", "--bind", "--env", "--env-file", "-H", "--home", "--pwd", "--cwd", "-W", "--workdir", "-S",
+    "--scratch", "-o", "--overlay", "--mount", "--network", "--app",
+})  # fmt: skip
+_RUNNERS: Final = {
+    **dict.fromkeys((("conda", "run"), ("mamba", "run"), ("micromamba", "run")), (_ENVIRONMENT, 0)),
+    ("uv", "run"): (
+        frozenset({"--with", "--extra", "--group", "-p", "--python", "--project", "--env-file"}),
+        0,
+    ),
+    ("pixi", "run"): (frozenset({"-e", "--environment", "--manifest-path"}), 0),
+    **{(name, "run"): (frozenset[str](), 0) for name in ("poetry", "pipenv", "pdm", "rye", "hatch")},
+    **dict.fromkeys((("apptainer", "exec"), ("singularity", "exec")), (_MOUNTS, 1)),
+}
+"""Programs that run another one by a subcommand, as ``_WRAPPERS``."""
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
+_SETTERS: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_DEEPEST: Final = 4
+"""How many levels of nested commands (`bash -c`) are read."""
+_LONG: Final = 2000
+"""The longest text in which variables are expanded: each could double the length of the last one."""
+_PIECE: Final = re.compile(
+    r"""
+    (?<!<)<<(?!<)-?[^\S\n]*(?P<mark>\w+|'\w+'|"\w+"|\\\w+)  # a heredoc
+    | \\\n | [^\S\n]+ | (?<![^\s;&|(){}])\#[^\n]*  # joined lines, space, comments
+    | (?P<end>[;&|\n(){}])  # the end of a simple command
+    | (?P<word>(?:[^<\s;&|(){}'"`\\$] | \\[^\n]
+        | '[^']*' | "(?:[^"\\]|\\.)*" | \$\((?:[^()]|\([^()]*\))*\) | \$\{[^{}]*\} | `[^`]*` | \$)+
+        | (?<!<)<(?![<(]))  # words, and where one reads from
+    | ['"`].* | .  # half a quotation, and what is left
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_QUOTE: Final = re.compile(r"['\"\\]")
+_COMPUTED: Final = re.compile(r"[$`]")
+
+
+class SimpleCommand(NamedTuple):
+    """A simple command: its words as they are written, from its program on; ``before``: those in front."""
+
+    words: tuple[str, ...]
+    assigned: tuple[tuple[str, str], ...] = ()
+    """The variables that it sets."""
+    before: tuple[str, ...] = ()
+
+
+def simple_commands(text: str, depth: int = 0) -> Iterator[SimpleCommand]:
+    """Yield the simple commands of a text; commands of `bash -c` and `eval` take their place.
+
+    Keywords, and programs such as `time` that only run another one, are omitted.
+    """
+    words: list[str] = []
+    for piece in pieces(text + "\n"):
+        if piece["word"]:
+            words.append(piece["word"])
+        elif piece["end"]:
+            yield from commands_of(words, depth)
+            words = []
+
+
+def unquoted(word: str) -> str:
+    """Return a word without its quotes."""
+    if not _QUOTE.search(word):
+        return word
+    try:
+        return "".join(shlex.split(word))
+    except ValueError:
+        return word
+
+
+def is_computed(text: str) -> bool:
+    """Whether a word contains an expansion, so that its text is known only when bash runs it."""
+    return bool(_COMPUTED.search(text))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with known variables expanded; a long one is returned unchanged."""
+    return (
+        text
+        if len(text) > _LONG
+        else _NAMED.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
+    )
+
+
+def expanded(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with each unquoted known variable replaced by the words of its value."""
+    found: list[str] = []
+    for word in words:
+        match = _NAMED.fullmatch(word)
+        found += values.get(match[1] or match[2], word).split() if match else [word]
+    return tuple(found)
+
+
+def known_values(commands: Iterable[SimpleCommand], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that have one value throughout, with that value; ``env``: those set before."""
+    found: dict[str, set[str]] = {name: {value} for name, value in env.items()}
+    for command in commands:
+        for name, value in assignments(command):
+            found.setdefault(name, set()).add(value)
+    known: dict[str, str] = {}
+    for name, values in found.items():
+        value = filled(values.pop(), known)
+        if not values and len(value) <= _LONG:
+            known[name] = value
+    return known
+
+
+def assignments(command: SimpleCommand) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a simple command sets, each with its value."""
+    yield from command.assigned
+    if command.words and command.words[0] in _SETTERS:
+        for word in command.words[1:]:
+            if match := _ASSIGNMENT.fullmatch(word):
+                yield match[1], unquoted(match[2])
+
+
+def commands_of(words: Sequence[str], depth: int = 0) -> Iterator[SimpleCommand]:
+    """Yield the simple command of these words, or those that it runs itself (`bash -c`)."""
+    command = _from_program([*words])
+    program, *more = command.words or ("",)
+    within = ""
+    if _name(program) in _SHELLS:
+        within = next((text for flag, text in pairwise(more) if _takes_text(flag)), "")
+    elif program == "eval":
+        within = " ".join(map(unquoted, more))
+    if within and depth < _DEEPEST:
+        yield SimpleCommand((), command.assigned)
+        yield from simple_commands(unquoted(within) if program != "eval" else within, depth + 1)
+    elif command.words or command.assigned:
+        yield command
+
+
+def _takes_text(flag: str) -> bool:
+    return bool(re.fullmatch(r"-[a-z]*c", flag))
+
+
+def pieces(text: str) -> Iterator[re.Match[str]]:
+    """Yield the pieces of a command, without the bodies of its heredocs."""
+    marks: list[str] = []
+    endless: set[str] = set()
+    at = 0
+    while piece := _PIECE.match(text, at):
+        yield piece
+        at = piece.end()
+        if piece["mark"]:
+            marks.append(piece["mark"].strip("'\"\\"))
+        elif piece["end"] == "\n":
+            for mark in marks:
+                body = mark not in endless and re.compile(rf"(?:.*\n)*?\t*{mark}\n").match(text, at)
+                at = body.end() if body else at
+                endless |= set() if body else {mark}
+            marks.clear()
+
+
+def _from_program(words: list[str]) -> SimpleCommand:
+    """Return the command without keywords and programs that only run another one."""
+    assigned: list[tuple[str, str]] = []
+    whole = words
+    while words:
+        name = _name(words[0])
+        if name in _WRAPPERS:
+            words = _after_options(words[1:], *_WRAPPERS[name])
+        elif runner := _RUNNERS.get((name, "".join(words[1:2]))):
+            words = _after_options(words[2:], *runner)
+        elif match := _ASSIGNMENT.fullmatch(words[0]):
+            assigned.append((match[1], unquoted(match[2])))
+            words = words[1:]
+        elif words[0] in _KEYWORDS:
+            whole = words = words[1:]
+        else:
+            break
+    return SimpleCommand(tuple(words), tuple(assigned), tuple(whole[: len(whole) - len(words)]))
+
+
+def _name(word: str) -> str:
+    return unquoted(word).rsplit("/", 1)[-1]
+
+
+def _after_options(words: list[str], with_value: frozenset[str], before: int) -> list[str]:
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in with_value else 1 :]
+    return words[before:]
+
+
+# --- Lines that set the shell up
+
+START: Final = "hpcdist_start_processes"
+"""The function of the script that starts what the command's file gets as its arguments, if it gets any."""
+_CHANGES_PATH: Final = frozenset({
+    "source", ".", "module", "ml", "conda", "mamba", "micromamba", "pyenv", "spack", "eval",
+})  # fmt: skip
+_SETS_UP: Final = _CHANGES_PATH | frozenset({
+    "export", "declare", "typeset", "readonly", "unset", "alias", "set", "shopt", "ulimit", "umask", "cd",
+    "pushd", "popd", "trap", "true", ":", "[", "[[", "test", "exit", "echo", "printf", "mkdir", "hash",
+    "type",
+})  # fmt: skip
+"""Programs that may run twice, before a launcher and in each of its processes."""
+_SETS_VARIABLE: Final = re.compile(r"\w+=.*", re.DOTALL)
+_RUNS_COMMAND: Final = re.compile(r"""["']?(?:\$\(|`)""")
+_DEPTHS: Final = {"if": 1, "then": 0, "elif": 0, "else": 0, "!": 0, "fi": -1}
+
+
+class _Statement(NamedTuple):
+    """A simple command, or the beginning of a group; ``before``: the operator in front of it, "" for none."""
+
+    before: str
+    start: int
+    words: tuple[str, ...] = ()
+
+
+def with_start(command: str) -> str:
+    """Return a command with the start of processes behind the lines that set its shell up.
+
+    It is returned as it is where no such line changes which programs are found, where its program is not
+    clearly a command of its own behind them, and where it has ``START`` already.
+    """
+    place = _program(command)
+    if place is None or START in command:
+        return command
+    before, after = command[: place.start], command[place.start :]
+    return f"{before}{START} && {after}" if place.before == "&&" else f"{before}{START}\n{after}"
+
+
+def _program(command: str) -> _Statement | None:
+    """Return where the program begins behind lines that set the shell up, None without such lines."""
+    place, depth, changes = None, 0, False
+    for statement in _statements(command):
+        if depth == 0 and statement.before in ("\n", ";", "&&"):
+            place = statement if changes else None
+        own = [*dropwhile(_DEPTHS.__contains__, statement.words)]
+        if statement.before in ("", "|", "&") or not statement.words or not _sets_up(own):
+            return place
+        depth += _DEPTHS.get(statement.words[0], 0)
+        changes |= bool(own) and (own[0] in _CHANGES_PATH or any(word.startswith("PATH=") for word in own))
+    return None
+
+
+def _statements(command: str) -> Iterator[_Statement]:
+    operator, start, words = "\n", 0, list[str]()
+    for piece in pieces(command + "\n"):
+        if piece["word"]:
+            start = start if words else piece.start()
+            words.append(piece["word"])
+        elif piece["end"]:
+            if words:
+                yield _Statement(operator.strip("\n") or "\n", start, tuple(words))
+                operator, words = "", []
+            if piece["end"] in "(){}":
+                yield _Statement(operator and (operator.strip("\n") or "\n"), piece.start())
+            operator += piece["end"]
+
+
+def _sets_up(own: Sequence[str]) -> bool:
+    first = unquoted(own[0]) if own else ":"
+    if first == "eval":
+        return bool(_RUNS_COMMAND.match(own[-1]))
+    if first == "[[":
+        return own[-1] == "]]"
+    return first in _SETS_UP or all(_SETS_VARIABLE.fullmatch(word) for word in own)
