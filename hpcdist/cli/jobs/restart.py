@@ -39,7 +39,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     given. JOB is the name of a run, its directory or its job id.
     """
     run, services = finding.find(runs_dir, jobs), runs.services()
-    new, plan = NewRun(site, params, settings, update, copies), partial(planned, runs_dir=runs_dir, saves=True)
+    new, plan = (
+        NewRun(site, params, settings, update, copies),
+        partial(planned, runs_dir=runs_dir, saves=True),
+    )
     request, made, services = replan.resubmission(run, runs_dir, new, services, plan)
     result: Callable[[Run], object] = partial(submit.print_result, made=made, runs_dir=runs_dir)
     if json:
