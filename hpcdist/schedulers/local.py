@@ -148,11 +148,8 @@ def _triples(jobs: Sequence[Job]) -> Iterator[str]:
     return itertools.chain.from_iterable((job.id, job.token, job.directory) for job in jobs)
 
 
-class _Processes:
+class _Processes(Query):
     """The processes of this machine and the events of the run directories, all jobs at once."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command."""

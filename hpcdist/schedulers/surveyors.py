@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
-from hpcdist.schedulers import answers
+from hpcdist.schedulers import common
 from hpcdist.site.survey import FailedCommand, Survey
 
 
@@ -50,7 +50,7 @@ class Surveyor(Protocol):
 def _why(completed: Completed) -> str:
     if completed.missing:
         return f"there is no {completed.command.argv[0]} here"
-    return " ".join(answers.why(completed).split())
+    return " ".join(common.why(completed).split())
 
 
 surveyors: Registry[Surveyor] = Registry(

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from hpcdist.cli import main
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, Usage
 
 from .conftest import Hpcdist, run_real
 

@@ -12,8 +12,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.job import Job, JobState
+from hpcdist.schedulers.job import Job, JobState, Usage, count, moment, seconds, size
 
 from .flux_transcripts import recorded
 

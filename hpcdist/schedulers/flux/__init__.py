@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
 from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, Times, plain_id
-from hpcdist.schedulers.inside import line_of
 from hpcdist.schedulers.job import Job, JobState, Status
-
-if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest
-    from hpcdist.site.model import Site
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
 
@@ -80,37 +80,18 @@ _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|
 """What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
 
 
-class Flux(Scheduler):
+class Flux(BatchSystem):
     """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
 
     The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
     """
 
     name = "flux"
-    installation = installations.FLUX
+    directive_module = "hpcdist.schedulers.flux.directives"
+    installation = INSTALLATIONS["flux"]
     open_mpi_support = "Flux"
     has_arrays = False
     node_flags = ("--requires",)
-
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#flux:`` lines."""
-        from hpcdist.schedulers.flux import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#flux:`` lines with their origins."""
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.flux.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.flux.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
@@ -121,17 +102,11 @@ class Flux(Scheduler):
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; only an answer that is nothing else is read."""
-        if completed.missing:
-            raise SchedulerError(answers.missing("flux"))
-        job_id = plain_id(completed.stdout.strip())
-        if completed.ok and job_id:
-            return job_id
-        message = completed.stderr.strip() or completed.stdout.strip()
-        if completed.stdout.strip() or not _is_refusal(completed):
-            raise SubmissionUnknown(
-                f"flux batch did not say whether the job exists: {answers.why(completed)}"
-            )
-        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=answers.hint(message, _HINTS)))
+        answer = completed.stdout.strip()
+        refused = not answer and _is_refusal(completed)
+        return common.submitted(
+            completed, plain_id(answer), system="Flux", program="flux batch", refused=refused, hints=_HINTS
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""
@@ -161,16 +136,18 @@ class Flux(Scheduler):
         """
         del terminal
         ranks = ",".join(map(str, nodes.numbers))
-        line = line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
+        line = common.line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
         yield Command(("flux", "proxy", nodes.job, line), keep_environment=("LC_ALL",))
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
-        from hpcdist.schedulers.inside import options
-
         token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
-        words = ("flux", "alloc", token, *options(request.directives))
+        words = ("flux", "alloc", token, *common.options(request.directives))
         return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates, without brackets, which constraints have for a choice (flux-batch(1))."""
+        return NodeRequest(constraint=f"host:{','.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""

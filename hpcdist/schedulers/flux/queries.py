@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import hostlist
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers.base import Accounting, Query
+from hpcdist.schedulers.job import Job, JobState, Status, Usage
 
 # --- Ids: 64-bit numbers, which Flux writes in base 58 behind U+0192, or an ``f`` where that cannot be
 #
@@ -67,11 +67,8 @@ _NEVER_RAN: Final = -128
 _HELD: Final = 0
 
 
-class Listing:
+class Listing(Query):
     """The latest jobs of this user, in all states."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002 - it names all
         """Yield one command."""
@@ -82,10 +79,9 @@ class Listing:
         return _read(completed, jobs)
 
 
-class ById:
+class ById(Query):
     """A job that the listing does not show any more; Flux may have forgotten it, and says so by an error."""
 
-    provisional: Final = False
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -170,10 +166,8 @@ def _reason(record: Mapping[str, Any], state: JobState, exception: Mapping[str, 
 # Sources: flux-jobs(1); answers of flux-core 0.88.
 
 
-class Times:
+class Times(Accounting):
     """The job by its id."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""

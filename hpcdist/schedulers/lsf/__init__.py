@@ -11,18 +11,35 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.errors import SchedulerError
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, seconds, size
-from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold, split_id
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    ArrayLimit,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    seconds,
+    size,
+    split_id,
+)
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.base import Accounting, ShellRequest
+    from hpcdist.plan.model import Plan
     from hpcdist.site.model import Site
 
 
@@ -151,11 +168,8 @@ def status(word: str, code: str = "", why: str = "", pending: str = "", source: 
     return Status(state, word, number, reason.strip(" ;\n"), source)
 
 
-class Bjobs:
+class Bjobs(Query):
     """All of this user's jobs at once; it forgets after CLEAN_PERIOD, an hour by default."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
         """Yield one command."""
@@ -181,10 +195,9 @@ def _of_row(row: Mapping[str, str], token: str) -> Status:
     return status(row["stat"], row.get("exit_code", ""), *reasons)
 
 
-class Bhist:
+class Bhist(Query):
     """The history of one job, from all the logs that LSF keeps."""
 
-    provisional: Final = False
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -237,10 +250,8 @@ def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
 
 
-class MaxMem:
+class MaxMem(Accounting):
     """The job, or each element of an array."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -316,13 +327,14 @@ _DOUBTS: Final = re.compile(
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
 
-class Lsf(Scheduler):
+class Lsf(BatchSystem):
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
     name = "lsf"
+    directive_module = "hpcdist.schedulers.lsf.directives"
     array_limit = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
     orphan_directive = "-ti"
-    installation = installations.LSF
+    installation = INSTALLATIONS["lsf"]
     open_mpi_support = "LSF"
     node_flags = ("-m", "-hostfile")
 
@@ -335,31 +347,15 @@ class Lsf(Scheduler):
         """Return the key of the request where that is for whole nodes: ``-nnodes`` takes no memory."""
         return "lsf.request" if site.lsf.request == "nodes" else ""
 
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#BSUB`` lines."""
-        from hpcdist.schedulers.lsf import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#BSUB`` lines with their origins.
+        """Yield how bsub reads the script, then the ``#BSUB`` lines with their origins.
 
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.lsf.directives import HEADER
-
         by_stdin = plan.request.lsf.submit == "stdin"
         yield BY_STDIN if by_stdin else BY_NAME, Origin("site", plan.identity.site, "lsf.submit")
-        yield from header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.lsf.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
+        yield from super().header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""
@@ -370,16 +366,18 @@ class Lsf(Scheduler):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, from among what an esub of the site prints."""
         message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
-        if completed.missing or (completed.returncode == 127 and "bsub: " in message):  # noqa: PLR2004 - bash: not found
-            raise SchedulerError(answers.missing("bsub"))
+        if completed.returncode == 127 and "bsub: " in message:  # noqa: PLR2004 - bash: not found
+            raise SchedulerError(common.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
-        if completed.ok and len(ids) == 1:
-            return ids[0]
-        if _may_have_worked(completed, message) or ids:
-            raise SubmissionUnknown(
-                f"bsub did not say whether the job exists: {answers.why(completed, message)}"
-            )
-        raise SchedulerError(Problem(f"LSF refused the job: {message}", hint=answers.hint(message, _HINTS)))
+        return common.submitted(
+            completed,
+            ids[0] if len(ids) == 1 else None,
+            system="LSF",
+            program="bsub",
+            refused=not (ids or _may_have_worked(completed, message)),
+            hints=_HINTS,
+            message=message,
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield bjobs, which knows ended jobs for an hour too."""
@@ -408,11 +406,13 @@ class Lsf(Scheduler):
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``bsub -I``, ``-Is`` for a terminal; it ends with the job's exit code (bsub(1))."""
-        from hpcdist.schedulers.inside import options
-
         token = ("-Jd", f"hpcdist:{request.submission.token}")
-        words = ("bsub", "-Is" if request.terminal else "-I", *token, *options(request.directives))
+        words = ("bsub", "-Is" if request.terminal else "-I", *token, *common.options(request.directives))
         return Command((*words, "bash", request.submission.script), (), DROP, ("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates: as many as the job has hosts, so that it gets all (bsub(1), ``-m``)."""
+        return NodeRequest(f"-m '{' '.join(names)}'")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""

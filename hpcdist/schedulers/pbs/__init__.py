@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.base import Estimate, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.inside import by_ssh
-from hpcdist.schedulers.job import Job, JobState, Status, element_id
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Starts,
+    Submission,
+)
+from hpcdist.schedulers.job import Job, JobState, Status, Usage, count, element_id, moment, seconds, size
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest, Starts
     from hpcdist.site.model import Site
 
 
@@ -332,10 +335,8 @@ class Qstat(NamedTuple):
 # Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 
-class History:
+class History(Accounting):
     """The job, or each element of an array."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -377,16 +378,8 @@ def _usage(element: int | None, record: Attributes) -> Usage:
 # ``estimated.start_time = Tue Feb 14 02:10:01 2023``.
 
 
-class Estimated:
+class Estimated(Starts):
     """The estimates that its server writes into jobs that wait; for a script there is none."""
-
-    def test(self, script: str) -> None:
-        """Return no command."""
-
-    def read_test(self, completed: Completed) -> Estimate:
-        """Return nothing."""
-        del completed
-        return Estimate()
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all of them."""
@@ -470,45 +463,22 @@ _REFUSAL_CODES: Final = frozenset(
 """Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
 
 
-class Pbs(Scheduler):
+class Pbs(BatchSystem):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name = "pbs"
+    directive_module = "hpcdist.schedulers.pbs.directives"
     names_gpus = False  # only its cgroups hook does
     sets_threads = True  # to the CPUs of a chunk
     rounds_cpus = True
     open_mpi_support = "PBS"
-    installation = installations.PBS
+    installation = INSTALLATIONS["pbs"]
     node_flags = ()
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
         del site
         return "a job of PBS can name the nodes that it gets, and none that it must not get"
-
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#PBS`` lines."""
-        from hpcdist.schedulers.pbs import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#PBS`` lines with their origins.
-
-        Raises:
-            PlanError: for a value that no directive can hold.
-        """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.pbs.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.pbs.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
@@ -518,16 +488,12 @@ class Pbs(Scheduler):
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with its server."""
-        if completed.missing:
-            raise SchedulerError(answers.missing("qsub"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
-        if completed.ok and len(ids) == 1:
-            return ids[0]
-        if ids or not _is_refused(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        message = completed.stderr.strip()
-        hint = next((hint for text, hint in _HINTS.items() if text in message), "")
-        raise SchedulerError(Problem(f"PBS refused the job: {message}", hint=hint))
+        job_id = ids[0] if len(ids) == 1 else None
+        refused = not ids and _is_refused(completed)
+        return common.submitted(
+            completed, job_id, system="PBS", program="qsub", refused=refused, hints=_HINTS
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield this user's jobs, then those that are over, where the server keeps a history."""
@@ -565,12 +531,16 @@ class Pbs(Scheduler):
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""
-        return by_ssh(nodes, words, terminal=terminal)
+        return common.by_ssh(nodes, words, terminal=terminal)
 
     def login_shell(self, request: ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""
         words = (*_QSUB, "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Request a chunk for each node: PBS has no list of them (pbs_resources(7B), ``host``)."""
+        return NodeRequest(of_each=tuple(f"host={name}" for name in names))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""

@@ -11,18 +11,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.inside import by_ssh
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    ArrayLimit,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    moment,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest
+    from hpcdist.errors import Problem
+    from hpcdist.plan.model import PreparedJob
     from hpcdist.site.model import Site
 
 
@@ -143,11 +159,8 @@ def state(letters: str) -> JobState:
     return JobState.PENDING if "q" in letters else JobState.UNKNOWN
 
 
-class Qstat:
+class Qstat(Query):
     """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all."""
@@ -198,11 +211,8 @@ def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
     )
 
 
-class Qacct:
+class Qacct(Query):
     """The accounting; it lags behind by some seconds, and is kept for long."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command, which asks qacct for each job that does not tell its end well enough."""
@@ -301,10 +311,8 @@ exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
 """
 
 
-class Records:
+class Records(Accounting):
     """All starts of a job at once."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -411,14 +419,15 @@ ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
 """
 
 
-class GridEngine(Scheduler):
+class GridEngine(BatchSystem):
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
     name = "sge"
+    directive_module = "hpcdist.schedulers.sge.directives"
     array_limit = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
     requeues = True  # a script that ends with exit code 99
-    installation = installations.SGE
+    installation = INSTALLATIONS["sge"]
     open_mpi_support = "Grid Engine"
     node_flags = ("-l h=", "-l hostname=", "-q", "-masterq")
 
@@ -426,35 +435,11 @@ class GridEngine(Scheduler):
         """Return the key of the resource for memory where the site does not name one."""
         return "" if site.sge.memory else "sge.memory"
 
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#$`` lines."""
-        from hpcdist.schedulers.sge import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
         """Yield a warning for a parallel environment whose allocation rule the site file does not give."""
         from hpcdist.schedulers.sge import directives
 
         return directives.advice(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#$`` lines with their origins.
-
-        Raises:
-            PlanError: for a value that no directive can hold.
-        """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.sge.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.sge.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
@@ -472,16 +457,16 @@ class GridEngine(Scheduler):
 
         Only an answer that is nothing else is read: in others a number may be anything.
         """
-        if completed.missing:
-            raise SchedulerError(answers.missing("qsub"))
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
-        if completed.ok and (answer := next(filter(None, found), None)):
-            return answer[1]
-        message = completed.stderr.strip() or completed.stdout.strip()
-        if _may_have_worked(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        raise SchedulerError(
-            Problem(f"Grid Engine refused the job: {message}", hint=answers.hint(message, _HINTS))
+        answer = next(filter(None, found), None)
+        refused = not _may_have_worked(completed)
+        return common.submitted(
+            completed,
+            answer and answer[1],
+            system="Grid Engine",
+            program="qsub",
+            refused=refused,
+            hints=_HINTS,
         )
 
     def find(self) -> Iterator[Command]:
@@ -510,16 +495,18 @@ class GridEngine(Scheduler):
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
-        return by_ssh(nodes, words, terminal=terminal)
+        return common.by_ssh(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
-        from hpcdist.schedulers.inside import options
-
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")
-        words = ("qrsh", *own, *token, *options(request.directives, ("-r",)))
+        words = ("qrsh", *own, *token, *common.options(request.directives, ("-r",)))
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates, of which its parallel environment takes so many (tried on 8.1.9)."""
+        return NodeRequest(f"-l hostname={'|'.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""

@@ -19,11 +19,21 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, hostlist
-from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
-from hpcdist.schedulers.base import Estimate, Left, Nodes, ShellRequest
-from hpcdist.schedulers.inside import options
-from hpcdist.schedulers.job import APART, Job, JobState, Status, element_id, fold
+from hpcdist.schedulers import common, hostlist
+from hpcdist.schedulers.base import Estimate, Left, Nodes, Query, ShellRequest
+from hpcdist.schedulers.job import (
+    APART,
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    seconds,
+    size,
+    times,
+)
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -81,7 +91,7 @@ def command(*argv: str, cluster: str = "", timeout: float = 60.0) -> Command:
 
 
 def by_cluster(jobs: Iterable[Job]) -> dict[str, dict[str, Job]]:
-    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all answers."""
+    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all common."""
     clusters: dict[str, dict[str, Job]] = {}
     for job in jobs:
         number, _, cluster = job.id.partition(";")
@@ -184,14 +194,13 @@ def _elements(text: str) -> list[range]:
     return array_ranges(text)
 
 
-class Squeue:
+class Squeue(Query):
     """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
 
     It prints no exit codes, so its final states are provisional.
     """
 
     provisional: Final = True
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -214,14 +223,11 @@ def _is_other(comment: Sequence[str], token: str) -> bool:
     return any(text.startswith("hpcdist:") and text.strip() != f"hpcdist:{token}" for text in comment)
 
 
-class Sacct:
+class Sacct(Query):
     """The accounting database, where there is one; it lags behind by some seconds.
 
     Its JSON is not used: that of 22.05 had exit code 0 for a job that had failed with 5.
     """
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -256,13 +262,12 @@ def _with_step(job: Status, step: JobState | None) -> Status:
     return replace(job, state=JobState.OUT_OF_MEMORY) if is_out else job
 
 
-class Scontrol:
+class Scontrol(Query):
     """The controller's memory, one job at a time; it forgets after MinJobAge, 300 s by default.
 
     Read in its long form: with ``-o`` a job's name could pose as its state.
     """
 
-    provisional: Final = False
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -449,7 +454,7 @@ class QueueStarts:
         if start is not None:
             return Estimate(start)
         lines = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
-        return Estimate(why=lines[-1] if lines and not completed.timed_out else answers.why(completed))
+        return Estimate(why=lines[-1] if lines and not completed.timed_out else common.why(completed))
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield squeue for the jobs that wait, one command for each cluster."""
@@ -536,7 +541,7 @@ def shell(request: ShellRequest) -> Command:
     words = ["salloc", f"--comment=hpcdist:{request.submission.token}"]
     for component, own in groupby(request.directives, key=lambda directive: directive.group):
         words += [":"] if component else []
-        words += options(own, _OF_SBATCH)
+        words += common.options(own, _OF_SBATCH)
     terminal = ["--pty"] if request.terminal else []
     words += ["srun", "--interactive", "--preserve-env", "--mpi=none", *terminal]
     drop = (*DROP, "SALLOC_", "SRUN_")
