@@ -19,17 +19,15 @@ from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
+    added_directives,
     embedded_directives,
     escaped,
-    forbidden_directives,
-    further_directives,
     options,
+    own_directives,
 )
-from hpcdist.schedulers.flux.queries import plain_id
+from hpcdist.schedulers.flux import plain_id
 from hpcdist.site.model import Site
-
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
 
 FIELDS: Final = {
     "--bank": "batch.account",
@@ -74,7 +72,9 @@ OTHERS: Final = frozenset((
 ))  # fmt: skip
 """What else flux batch of 0.88 knows, beside what only shows something."""
 
-_SEVERAL: Final = ("--add-file", "--conf", "--env", "--env-file", "--rlimit", "--setattr", "--setopt")
+_SEVERAL: Final = (
+    "--add-file", "--conf", "--env", "--env-file", "--env-remove", "--rlimit", "--setattr", "--setopt",
+)  # fmt: skip
 _REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
 """Those of them that may stand more than once (flux-batch(1)), each in full."""
 
@@ -88,16 +88,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         PlanError: with everything that Flux or the site refuses, each naming its field.
     """
     problems = list(_unsupported(job, site))
-    own = [
-        Directive(flag=flag, value=value, origin=job.origins.get(field, job.placement.groups[0].origin))
-        for flag, value, field in _lines(job, site, problems)
-    ]
-    once = [line for line in own if line.flag in FIELDS]
-    extra = list(further_directives(_SYNTAX, job, site, once, problems))
-    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *extra)
+    own = own_directives(job, _lines(job, site, problems))
+    return (*own, *added_directives(_SYNTAX, job, site, own, problems))
 
 
 def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:

@@ -19,10 +19,12 @@ from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
+    added_directives,
     embedded_directives,
-    forbidden_directives,
-    further_directives,
+    mail_problems,
+    own_directives,
 )
 from hpcdist.site.model import Site
 
@@ -95,10 +97,7 @@ def request_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
     yield from _dependency_problems(job)
     yield from _signal_problems(job)
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL:
-            hint = f"it does at {', '.join(_MAIL)}"
-            yield Problem(f"LSF sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "LSF", _MAIL)
 
 
 def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
@@ -120,9 +119,6 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
     if job.request.walltime is None:
         yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")
 
-
-Line = tuple[str, str | None, str | Origin]
-"""A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
 
 FIELDS: Final = {
     "-B": "batch.mail",
@@ -192,21 +188,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     if problems:
         raise PlanError(*problems)
     group = job.placement.groups[0]
-    own = [
-        Directive(flag=flag, value=value, origin=_origin(job, field))
-        for flag, value, field in (*_job(job, site), *_resources(job, site, group), *_extras(job))
-    ]
-    syntax = syntax_of(site)
-    more = list(further_directives(syntax, job, site, own, problems))
-    problems += forbidden_directives(syntax, [*own, *more], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *more)
-
-
-def _origin(job: JobSpec, field: str | Origin) -> Origin:
-    """Return where a field comes from; what only the site knows says so itself."""
-    return field if isinstance(field, Origin) else job.origins.get(field, job.placement.groups[0].origin)
+    own = own_directives(job, (*_job(job, site), *_resources(job, site, group), *_extras(job)))
+    return (*own, *added_directives(syntax_of(site), job, site, own, problems))
 
 
 def _job(job: JobSpec, site: Site) -> Iterator[Line]:

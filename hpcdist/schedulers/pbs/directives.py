@@ -18,9 +18,12 @@ from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
-    forbidden_directives,
-    further_directives,
+    added_directives,
+    mail_points,
+    mail_problems,
+    own_directives,
 )
 from hpcdist.site.model import Site
 
@@ -285,9 +288,6 @@ _JOB: Final = re.compile(r"[0-9]+(?:\[\])?(?:\.[A-Za-z0-9-]+)*")
 """Not an element of an array: PBS refuses to wait for one (``parse_depend.c`` of openpbs/openpbs)."""
 _KINDS: Final = ("after", "afterok", "afternotok", "afterany")
 
-_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
-"""A job that fails by itself ends: only PBS's own aborting is ``a``."""
-
 
 def _elements(array: ArraySpec) -> range | None:
     """Return the elements of an array, None where they are not evenly spaced."""
@@ -325,12 +325,6 @@ def _can_wait(one: Dependency) -> bool:
     )
 
 
-def mail_points(events: Sequence[str]) -> str:
-    """Return the value of ``-m``."""
-    points = {letter for event in events for letter in _MAIL_POINTS[event.lower()]}
-    return "".join(sorted(points)) or "n"
-
-
 def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what PBS cannot express, each with its field."""
     if job.completion.elastic:
@@ -353,10 +347,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
                 "write the id of a job or a whole array, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
             )
             yield Problem(f"PBS cannot wait for {str(one)!r}", ("batch", "dependency"), hint)
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL_POINTS:
-            hint = f"known: {', '.join(_MAIL_POINTS)}"
-            yield Problem(f"PBS sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "PBS")
 
 
 def _placement_problems(job: JobSpec) -> Iterator[Problem]:
@@ -382,9 +373,6 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         message = f"PBS takes arrays of up to {_MOST_ELEMENTS} elements, not {str(array)!r}"
         yield Problem(message, ("batch", "array"), "submit several arrays")
 
-
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
 
 _CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
 
@@ -429,13 +417,15 @@ _RESERVED: Final = {
 
 def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the option that takes the account here."""
-    fields = {**_FIELDS, site.pbs.account: "batch.account"}
     return DirectiveSyntax(
-        "PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _RESERVED, _FREE
+        scheduler="PBS",
+        form="write -q NAME, -l name=value or -W name=value",
+        read=_read,
+        fields={**_FIELDS, site.pbs.account: "batch.account"},
+        reserved=_RESERVED,
+        free=frozenset({"-W umask"}),
+        value_problems=value_problems,
     )
-
-
-_FREE: Final = frozenset({"-W umask"})
 
 
 def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -450,28 +440,9 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         raise PlanError(*problems)
     cpus = group.origin.with_note(why) if (why := rounded(job, site)) else group.origin
     origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
-    own = [
-        Directive(
-            flag=flag,
-            value=value,
-            origin=_origin(job, site, field) or origins.get(field, group.origin),
-        )
-        for flag, value, field in _lines(job, site)
-    ]
-    extra = list(further_directives(syntax_of(site), job, site, own, problems))
-    problems += forbidden_directives(syntax_of(site), [*own, *extra], site)
-    problems += value_problems(syntax_of(site), [*own, *extra])
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *extra)
-
-
-def _origin(job: JobSpec, site: Site, field: str) -> Origin | None:
-    return (
-        Origin("site", site.name, f"pbs.{field}")
-        if field in ("keep", "place", "umask")
-        else job.origins.get(field)
-    )
+    origins |= {name: Origin("site", site.name, f"pbs.{name}") for name in ("keep", "place", "umask")}
+    own = own_directives(job, _lines(job, site), defaults=origins)
+    return (*own, *added_directives(syntax_of(site), job, site, own, problems))
 
 
 def _lines(job: JobSpec, site: Site) -> Iterator[Line]:

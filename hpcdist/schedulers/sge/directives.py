@@ -20,12 +20,15 @@ from hpcdist.plan.values import Directive, Origin
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
+    added_directives,
     embedded_directives,
-    forbidden_directives,
-    further_directives,
     is_requested_by_user,
+    mail_points,
+    mail_problems,
     names_nodes,
+    own_directives,
 )
 from hpcdist.site.model import Site
 
@@ -103,8 +106,6 @@ def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
 # And settings that it does not have. It silently ignores a dependency on an id that no job has (tried on
 # 8.1.9).
 
-_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
-
 
 def elements(only: IndexRange) -> str:
     """Return the value of ``-t``."""
@@ -119,13 +120,6 @@ def dependency(waits: Iterable[Dependency]) -> str:
 def _can_wait(one: Dependency) -> bool:
     return len(one.alternatives) == 1 and all(
         wait.kind == "afterany" and all(str(job).isdecimal() for job in wait.jobs) for wait in one.conditions
-    )
-
-
-def mail_points(events: Sequence[str]) -> str:
-    """Return the value of ``-m``."""
-    return (
-        "".join(sorted({letter for event in events for letter in _MAIL_POINTS.get(event.lower(), "")})) or "n"
     )
 
 
@@ -159,10 +153,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
     if job.request.exclude_nodes and any(names_nodes(group.constraint) for group in job.placement.groups):
         message = "Grid Engine takes one request of `hostname`, and `batch.constraint` has it already"
         yield Problem(message, ("batch", "exclude_nodes"), "remove one of them")
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL_POINTS:
-            hint = f"known: {', '.join(_MAIL_POINTS)}"
-            yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "Grid Engine")
 
 
 def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
@@ -170,9 +161,6 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         message = f"Grid Engine has arrays of one range that begins at 1 or later, not {str(array)!r}"
         yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")
 
-
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
 
 _GPU, _MEMORY = "environment.resources.gpu", "environment.resources.memory"
 
@@ -243,15 +231,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         hint = "give all replicas the same resources, or choose another site with --site"
         raise PlanError(*problems, Problem(message, ("environment", "replicas"), hint))
     group = job.placement.groups[0]
-    own = [
-        Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin))
-        for flag, value, field in (*_job_wide(job, site), *_of_group(job, site, group, problems))
-    ]
-    more = list(further_directives(syntax, job, site, own, problems))
-    problems += forbidden_directives(syntax, [*own, *more], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *more)
+    own = own_directives(job, (*_job_wide(job, site), *_of_group(job, site, group, problems)))
+    return (*own, *added_directives(syntax, job, site, own, problems))
 
 
 def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:

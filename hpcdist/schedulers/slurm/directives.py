@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from msgspec.structs import replace
+
+from hpcdist.errors import Problem
 from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
@@ -17,14 +19,12 @@ from hpcdist.plan.values import Directive
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
-    forbidden_directives,
-    further_directives,
+    Line,
+    added_directives,
     options,
+    own_directives,
 )
 from hpcdist.site.model import Site
-
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
 
 _CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
 
@@ -102,25 +102,18 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Slurm or the site refuses, each naming its field.
     """
-    groups = job.placement.groups
-    problems = list(_unsupported(job))
-    own = [line for number in range(len(groups)) for line in _lines(job, site, number)]
-    extra = list(further_directives(_SYNTAX, job, site, own, problems))
-    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
-    if problems:
-        raise PlanError(*problems)
+    own = [
+        line
+        for number, group in enumerate(job.placement.groups)
+        for line in own_directives(
+            job, (*(() if number else _job_wide(job)), *_of_group(job, site, group)), number
+        )
+    ]
+    extra = added_directives(_SYNTAX, job, site, own, [*_unsupported(job)])
     everywhere = [
-        Directive(flag=line.flag, value=line.value, origin=line.origin, group=number)
-        for number in range(len(groups))
-        for line in extra
+        replace(line, group=number) for number in range(len(job.placement.groups)) for line in extra
     ]
     return tuple(sorted([*own, *everywhere], key=lambda line: line.group))
-
-
-def _lines(job: JobSpec, site: Site, number: int) -> Iterator[Directive]:
-    group = job.placement.groups[number]
-    for flag, value, field in (*(() if number else _job_wide(job)), *_of_group(job, site, group)):
-        yield Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin), group=number)
 
 
 def _job_wide(job: JobSpec) -> Iterator[Line]:
