@@ -20,8 +20,8 @@ from hpcdist.experiment.program import Run
 from hpcdist.experiment.search.model import Search, Space
 from hpcdist.experiment.search.problems import search_problems
 from hpcdist.experiment.search.trials import Trial, trials
-from hpcdist.layers import polyaxon_variables
 from hpcdist.layers.frameworks import framework_of
+from hpcdist.layers.variables import polyaxon_params
 from hpcdist.loading import inputs, templates
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.trials import TrialTexts
@@ -175,7 +175,7 @@ class _Maker:
         own = {name: variables.texts.get(name, text_of(value)) for name, value in variables.items()}
         return (
             own_commands.command(experiment, launches=self._launches),
-            {**polyaxon_variables.of_params(values), **own},
+            {**polyaxon_params(values), **own},
         ), []
 
     def _launch_of(self, experiment: Experiment) -> object:

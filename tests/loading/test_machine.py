@@ -232,7 +232,7 @@ def test_without_mpirun_this_machine_has_another_launcher(
 
 
 PLAUNCH = """\
-from hpcdist.layers.launchers.processes import Processes
+from hpcdist.layers.launchers.mpi import Processes
 
 class Plaunch(Processes):
     name = program = "plaunch"

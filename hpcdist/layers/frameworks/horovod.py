@@ -14,7 +14,7 @@ import msgspec
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import Plain, section_of, threads
+from hpcdist.layers.frameworks import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import OUTPUTS, template

@@ -12,7 +12,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
+from hpcdist.layers.frameworks import Plain, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
@@ -76,11 +76,11 @@ class TensorFlow(Plain):
     name = "tensorflow"
     section: type[Model] = Section
     roles = frozenset({"master", "worker", "ps", "evaluator"})
+    one_process = True
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the section."""
         yield from super().problems(experiment)
-        yield from one_process(experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
         section = section_of(Section, experiment, self.name)
         version = section.version

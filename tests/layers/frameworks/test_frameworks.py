@@ -7,9 +7,8 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.layers.frameworks import framework_of, other_programs, problems_of, unequal
-from hpcdist.layers.frameworks.jax import JAX
-from hpcdist.layers.frameworks.plain import PLAIN
+from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal
+from hpcdist.layers.frameworks.others import JAX
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
 from tests.experiments import environment, experiment, resources, where

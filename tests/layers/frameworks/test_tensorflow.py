@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
 from hpcdist.layers import frameworks
-from hpcdist.layers.frameworks.plain import section_of
+from hpcdist.layers.frameworks import section_of
 from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, Section
-from hpcdist.layers.wiring import Wiring
+from hpcdist.layers.variables import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.planner.node_sizes import ReplicaGroup

@@ -1,9 +1,4 @@
-"""PyTorch: ``env://`` for one task a process, or torchrun, one on each node.
-
-WORLD_SIZE counts tasks and RANK is the task's
-(https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization). Without ``launch`` a
-replica is one process, whatever its GPUs, as under Polyaxon 0.6.
-"""
+"""PyTorch, and the libraries on top of it: DeepSpeed, Lightning, Accelerate."""
 
 from __future__ import annotations
 
@@ -15,16 +10,18 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem, warning
 from hpcdist.experiment.amounts import MOST
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import Plain, filled, section_of, threads
-from hpcdist.layers.protocols import Topology
+from hpcdist.layers.frameworks import Plain, filled, section_of, threads
+from hpcdist.layers.protocols import Topology, words_of
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import (
     ADDRESS,
+    GPUS,
     HEAD_ADDRESS,
     JOB_ID,
     LOCAL_RANK,
     LOCAL_SIZE,
     NODE,
+    NODES,
     PORT,
     PROCESSES,
     RANK,
@@ -63,7 +60,7 @@ _WITH_VALUE: Final = frozenset({
 """Options that take the next word, whatever it is, as their value (PyTorch 2.13)."""
 
 
-def problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
+def _option_problems(args: Sequence[str], path: Path) -> Iterator[Problem]:
     """Yield a problem for each option that is hpcdist's own, or is no option."""
     for index, text in enumerate(args):
         name = _name(text)
@@ -94,7 +91,7 @@ def _conf_problems(value: str, text: str, path: Path) -> Iterator[Problem]:
         yield Problem("is_host is set by hpcdist", path, f"remove it: {_MEETING}")
 
 
-def split(args: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _split(args: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the options, and apart from them what ``--rdzv-conf`` sets (``timeout=900``).
 
     As an option that would replace the variable that says which node is the rendezvous host.
@@ -125,9 +122,12 @@ def _conf(args: Sequence[str], index: int) -> tuple[str, int]:
     return (args[index + 1], 2) if index + 1 < len(args) else ("", 1)
 
 
-# --- PyTorch
+# --- PyTorch: ``env://`` for one task a process, or torchrun, one on each node
+#
+# WORLD_SIZE counts tasks and RANK is the task's
+# (https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization). Without ``launch`` a
+# replica is one process, whatever its GPUs, as under Polyaxon 0.6.
 
-_ORIGIN = Origin("framework", "pytorch")
 SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(PORT)}
 """The variables of all tasks for ``env://``."""
 
@@ -163,7 +163,7 @@ class PyTorch(Plain):
             yield Problem("it is torchrun that restarts processes", path, hint)
         if section.args and section.launch != "torchrun":
             yield Problem("they are options of torchrun", (self.name, "args"), "add `launch: torchrun`")
-        yield from problems(section.args, (self.name, "args"))
+        yield from _option_problems(section.args, (self.name, "args"))
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a replica, a GPU or a node."""
@@ -174,37 +174,37 @@ class PyTorch(Plain):
         }
         return kinds.get(launch, Topology())
 
-    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Word]:
         """Return torchrun and its options where the section has it."""
         section = section_of(Section, experiment, self.name)
-        return tuple(_torchrun(job, section, site)) if section.launch == "torchrun" else ()
+        return self._torchrun(job, section, site) if section.launch == "torchrun" else ()
 
-    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the address and port of rank 0, and the interface for gloo."""
         if section_of(Section, experiment, self.name).launch == "torchrun":
-            return (*gloo_interface(job, site), *threads(job, _ORIGIN), *patience(job))
-        return (*filled(SHARED, _ORIGIN), *gloo_interface(job, site))
+            return (*_gloo_interface(job, site), *threads(job, self.origin), *self._shutdown_timeout(job))
+        return (*filled(SHARED, self.origin), *_gloo_interface(job, site))
 
-    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the task's ranks; for torchrun, its address and whether it is the rendezvous host."""
         if section_of(Section, experiment, self.name).launch != "torchrun":
-            return tuple(filled(environment(job), _ORIGIN))
+            return tuple(filled(_environment(job), self.origin))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # The traceback of the first process that failed, where the program has it recorded.
         own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
         section = section_of(Section, experiment, self.name)
-        _, more = split((*site.torchrun.args, *section.args))
+        _, more = _split((*site.torchrun.args, *section.args))
         if not section.max_restarts:
             own |= {"PET_NODE_RANK": template(NODE)}
             own |= {"PET_RDZV_CONF": template(",".join(more))} if more else {}
-            return tuple(filled(own, _ORIGIN))
+            return tuple(filled(own, self.origin))
         # torchrun compares its own name with the endpoint's, which is another on many machines.
         hosts = {"master": ",".join(("is_host=1", *more)), "worker": ",".join(("is_host=0", *more))}
         return (
-            *filled(own, _ORIGIN),
+            *filled(own, self.origin),
             *(
-                Variable.filled("PET_RDZV_CONF", template(value), _ORIGIN, role)
+                Variable.filled("PET_RDZV_CONF", template(value), self.origin, role)
                 for role, value in hosts.items()
             ),
         )
@@ -225,27 +225,46 @@ class PyTorch(Plain):
                 "`pytorch: {launch: env}`"
             )
 
+    def _shutdown_timeout(self, job: JobSpec) -> Iterator[Variable]:
+        """Yield how long torchrun waits for processes that save their state; its own default is 30 s."""
+        if restarts := job.completion.restarts:
+            seconds = str(restarts.notice)
+            yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=self.origin)
+
+    def _torchrun(self, job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
+        program = Origin("site", site.name, "torchrun.program")
+        origin = self.origin if site.torchrun.program == "torchrun" else program
+        yield Word(text=site.torchrun.program, origin=origin)
+        yield from self.own(f"--nnodes={job.placement.size}")
+        if processes := _processes(job):
+            yield from self.own(f"--nproc-per-node={processes}")
+        # c10d sorts the nodes by their names as text, so n10 is before n9; only with it can all start again.
+        yield from self.own(f"--rdzv-backend={'c10d' if section.max_restarts else 'static'}")
+        yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', self.origin)
+        yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', self.origin)
+        yield from self.own(f"--max-restarts={section.max_restarts}")
+        yield from words_of(Origin("site", site.name, "torchrun.args"), *_split(site.torchrun.args)[0])
+        yield from words_of(Origin("key", "pytorch.args"), *_split(section.args)[0])
+        yield from self.own("--no-python")
+
 
 class TorchLibrary(Plain):
     """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
 
-    def topology(self, experiment: Experiment) -> Topology:
-        """Return a task a GPU; the library takes the one whose number is the task's LOCAL_RANK."""
-        del experiment
-        return Topology(task="gpu", gpu_visibility="node")
+    requirements = Topology(task="gpu", gpu_visibility="node")  # of which it takes number LOCAL_RANK
 
-    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the address and port of rank 0, and the interface for gloo."""
         del experiment
-        return (*filled(SHARED, Origin("framework", self.name)), *gloo_interface(job, site))
+        return (*filled(SHARED, self.origin), *_gloo_interface(job, site))
 
-    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the task's ranks."""
         del experiment, site
-        return tuple(filled(environment(job), Origin("framework", self.name)))
+        return tuple(filled(_environment(job), self.origin))
 
 
-def environment(job: JobSpec) -> dict[str, Template]:
+def _environment(job: JobSpec) -> dict[str, Template]:
     """Return the variables of a task's ranks, for ``env://``.
 
     Programs use the GPU whose number is LOCAL_RANK; for a task that sees only its own, that is the first.
@@ -260,18 +279,11 @@ def environment(job: JobSpec) -> dict[str, Template]:
     }
 
 
-def gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
+def _gloo_interface(job: JobSpec, site: Site) -> Iterator[Variable]:
     """Yield the variable that sets gloo's interface, as others may not reach the other nodes."""
     interface, key = site.interface_of(job.facts.node_types)
     if interface:
         yield Variable(name="GLOO_SOCKET_IFNAME", value=interface, origin=Origin("site", site.name, key))
-
-
-def patience(job: JobSpec) -> Iterator[Variable]:
-    """Yield how long torchrun waits for processes that save their state before it kills them, else 30 s."""
-    if restarts := job.completion.restarts:
-        seconds = str(restarts.notice)
-        yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=_ORIGIN)
 
 
 def _processes(job: JobSpec) -> int | None:
@@ -280,22 +292,148 @@ def _processes(job: JobSpec) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def _torchrun(job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
-    program = Origin("site", site.name, "torchrun.program")
-    origin = _ORIGIN if site.torchrun.program == "torchrun" else program
-    yield Word(text=site.torchrun.program, origin=origin)
-    yield Word(text=f"--nnodes={job.placement.size}", origin=_ORIGIN)
-    if processes := _processes(job):
-        yield Word(text=f"--nproc-per-node={processes}", origin=_ORIGIN)
-    # c10d sorts the nodes by their names as text, so that n10 is before n9; only with it can all start again.
-    yield Word(text=f"--rdzv-backend={'c10d' if section.max_restarts else 'static'}", origin=_ORIGIN)
-    yield Word.raw('--rdzv-endpoint="$HPCDIST_HEAD_ADDRESS:$HPCDIST_PORT"', _ORIGIN)
-    yield Word.raw('--rdzv-id="$HPCDIST_JOB_ID"', _ORIGIN)
-    yield Word(text=f"--max-restarts={section.max_restarts}", origin=_ORIGIN)
-    own = (site.torchrun.args, Origin("site", site.name, "torchrun.args"))
-    for texts, origin in (own, (section.args, Origin("key", "pytorch.args"))):
-        yield from (Word(text=text, origin=origin) for text in split(texts)[0])
-    yield Word(text="--no-python", origin=_ORIGIN)
+# --- DeepSpeed: ``deepspeed.init_distributed`` reads the variables of PyTorch's ``env://``, a task a GPU
+#
+# Source: https://www.deepspeed.ai/getting-started/#launching-deepspeed-training. Users who start the program
+# ``deepspeed`` themselves find the hosts in ``$HPCDIST_HOSTFILE``, whose form is DeepSpeed's.
 
 
-PYTORCH = PyTorch()
+class DeepSpeed(TorchLibrary):
+    """DeepSpeed over torch.distributed."""
+
+    name = "deepspeed"
+
+
+# --- Accelerate: ``Accelerator()`` reads the variables of PyTorch's ``env://``, a task a GPU
+#
+# Without LOCAL_RANK each process trains alone. Without GPUs the use of CPUs must be set as well:
+# ``Accelerator()`` reads ACCELERATE_USE_CPU, ``PartialState()`` has only its argument ``cpu``. Source:
+# ``accelerate/state.py`` of 1.15.0, tried.
+
+
+class Accelerate(TorchLibrary):
+    """Hugging Face's Accelerate, and its Trainer, over torch.distributed."""
+
+    name = "accelerate"
+
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
+        """Return the address and port of rank 0, and without GPUs that CPUs are used."""
+        shared = super().variables(job, experiment, site)
+        cpu = Variable(name="ACCELERATE_USE_CPU", value="true", origin=self.origin)
+        return shared if _has_gpus(job) else (*shared, cpu)
+
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
+        """Yield a warning for tasks without GPUs: no variable sets that for ``PartialState()``."""
+        del experiment, site
+        if job.placement.size > 1 and job.launch.mode == "tasks" and not _has_gpus(job):
+            yield warning(
+                "these tasks have no GPUs: `Accelerator()` meets the others, but a program that calls "
+                "`PartialState()` first trains alone; write `PartialState(cpu=True)` there"
+            )
+
+
+def _has_gpus(job: JobSpec) -> bool:
+    return any(group.gpus for group in job.placement.groups)
+
+
+# --- Lightning and Fabric: how many nodes and devices there are, and which of them this process has
+#
+# With their defaults (``devices="auto"``, ``num_nodes=1``) they see the devices of one node. ``Trainer``
+# takes its defaults from ``PL_TRAINER_*``, ``Fabric`` its arguments from ``LT_*``; a process finds its ranks
+# as under torchrun, which they check before Slurm or LSF: those require the same number of tasks on every
+# node. Sources: ``TorchElasticEnvironment``, ``_defaults_from_env_vars`` and ``Fabric``'s
+# ``_argument_from_env`` in Lightning 2.6.6, tried.
+
+
+class Lightning(TorchLibrary):
+    """Lightning's ``Trainer``, and Fabric, over torch.distributed."""
+
+    name = "lightning"
+
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
+        """Return the address and port of rank 0, and what makes Lightning read the ranks as under torchrun.
+
+        With the strategy set, ``Trainer(devices=1)`` is an error instead of a training of its own.
+        """
+        shared = super().variables(job, experiment, site)
+        if _is_launch(job):
+            return shared
+        ddp = Variable(name="PL_TRAINER_STRATEGY", value="ddp", origin=self.origin)
+        several = (ddp,) if job.placement.size > 1 else ()
+        return (*shared, Variable.filled("TORCHELASTIC_RUN_ID", template(JOB_ID), self.origin), *several)
+
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
+        """Return the task's ranks and the numbers of nodes and devices; a launch sets its processes' own."""
+        if _is_launch(job):
+            return super().task_variables(job, experiment, site)
+        return tuple(filled(_by_node(job) if _is_regular(job) else _by_task(job), self.origin))
+
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
+        """Yield a warning for a placement that Lightning cannot express."""
+        del site
+        if not _is_launch(job) and (why := _why_irregular(job, experiment)):
+            yield warning(
+                f"{why}: each task gets the variables of a node of its own, so the program must not set "
+                "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
+            )
+
+
+def _is_launch(job: JobSpec) -> bool:
+    """Whether the command is a launch: srun, or torchrun or fabric run on each node."""
+    return job.launch.mode == "once" or job.launch.starts_processes
+
+
+def _why_irregular(job: JobSpec, experiment: Experiment) -> str:
+    """Return why task n of a node does not have device n, or nodes differ; empty where neither is so."""
+    if _is_regular(job):
+        return ""
+    rows = job.placement.rows
+    if all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows) and _is_even(job):
+        chosen = experiment.batch.gpu_visibility == "task"
+        by = "`batch.gpu_visibility: task`" if chosen else job.launch.launcher
+        return f"Lightning counts the devices of a whole node, and {by} shows each task only its own"
+    counts = "Lightning knows only nodes with equal numbers of devices, each a task's own"
+    return f"{counts}, and this plan has others"
+
+
+def _is_even(job: JobSpec) -> bool:
+    return len({tasks for _, tasks in job.placement.tasks_per_node()}) == 1
+
+
+def _is_regular(job: JobSpec) -> bool:
+    """Whether all nodes hold the same number of tasks, and task n of each has device n."""
+    rows = job.placement.rows
+    if not any(row.gpus for row in rows):
+        return _is_even(job)
+    return (
+        _is_even(job)
+        and job.gpus.visibility == "node"
+        and all((row.gpus, row.tasks_per_gpu) == (1, 1) for row in rows)
+    )
+
+
+def _by_node(job: JobSpec) -> dict[str, Template]:
+    return _environment(job) | {"GROUP_RANK": template(NODE)} | _shape(template(NODES), template(LOCAL_SIZE))
+
+
+def _by_task(job: JobSpec) -> dict[str, Template]:
+    """Return variables by which each task is a node of its own."""
+    own = {
+        "LOCAL_RANK": template("0"),
+        "LOCAL_WORLD_SIZE": template("1"),
+        "NODE_RANK": template(RANK),
+        "GROUP_RANK": template(RANK),
+    }
+    device = template(GPUS, ",") if all(row.gpus for row in job.placement.rows) else template("1")
+    return _environment(job) | own | _shape(template(SIZE), device)
+
+
+def _shape(nodes: Template, devices: Template) -> dict[str, Template]:
+    kinds = {"NUM_NODES": nodes, "DEVICES": devices}
+    return {f"{prefix}_{name}": value for name, value in kinds.items() for prefix in ("PL_TRAINER", "LT")}
+
+
+PYTORCH: Final = PyTorch()
+DEEPSPEED: Final = DeepSpeed()
+ACCELERATE: Final = Accelerate()
+LIGHTNING: Final = Lightning()
