@@ -57,7 +57,7 @@ def ask(made: Planned, runner: Runner) -> Balance:
             return Balance(account, why=f"`{command}`: {common.why(completed)}")
         left = balances.read(balance, completed.stdout, account)
         return Balance(account, left, "" if left else f"`{command}` shows none of it")
-    if account and (limits := scheduler.balances()):
+    if account and (limits := scheduler.balances):
         return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
     return Balance(account)
 

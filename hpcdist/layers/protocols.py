@@ -46,7 +46,7 @@ class Topology(Model, frozen=True, kw_only=True):
     task: Literal["replica", "gpu", "node"] = "replica"
     """What a task is: a replica, one for each GPU of it, or the one on a node that starts its processes."""
     spread: bool = False
-    """Whether each replica has a node of its own."""
+    """Whether each replica has a separate node."""
     launchers: tuple[str, ...] = ()
     """The launchers that can start it, the preferred one first; empty: any."""
     needs_mpi: bool = False
@@ -228,7 +228,7 @@ class PreparesContainers(Protocol):
     def prepare(
         self, job: JobSpec, container: Container, variables: Sequence[Variable], runtime: Runtime
     ) -> Iterable[Word]:
-        """Yield these lines; ``variables``: those of all tasks."""
+        """Yield these lines; ``variables``: the variables of all tasks."""
         ...
 
 

@@ -93,7 +93,7 @@ class Wiring:
         }
 
     def of(self, task: Task) -> dict[str, str]:
-        """Return the variables that differ by task; without each task's shell there are none."""
+        """Return the variables that differ by task; empty without each task's shell."""
         if self._plan.launch.mode == "once":
             return {}
         known = {

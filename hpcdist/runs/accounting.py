@@ -58,7 +58,7 @@ def _kept(run: Run) -> tuple[Usage, ...] | None:
 
 
 def _accounting(run: Run) -> Accounting | None:
-    return schedulers.get(run.record.scheduler).accounting()
+    return schedulers.get(run.record.scheduler).accounting
 
 
 def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[Usage, ...]:

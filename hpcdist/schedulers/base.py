@@ -31,7 +31,7 @@ class Installation(NamedTuple):
     variable: str
     """A variable that is set where it is installed."""
     files: tuple[str, ...] = ()
-    """Files of which one exists there; relative ones are below the prefix of the command."""
+    """One of these files exists there; relative ones are below the prefix of the command."""
     question: Command | None = None
     """A command whose output does not deny it."""
     denials: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Submission(NamedTuple):
     """A script about to be submitted; ``token`` is unique and lets the job be found again.
 
     ``after``: the ids of jobs that must have ended before this one begins, in whatever way.
-    ``options``: those of the command that the script cannot hold.
+    ``options``: options of the command that the script cannot hold.
     """
 
     script: str
@@ -81,7 +81,7 @@ class Nodes(NamedTuple):
 class NodeRequest(NamedTuple):
     """What a job requests to get nodes by name, each of which it has as a whole or most of it.
 
-    ``directive``: one of the batch system's own; ``constraint``: of all its nodes; ``of_each``: of each one.
+    ``directive``: for the batch system; ``constraint``: on all its nodes; ``of_each``: on each one.
     """
 
     directive: str = ""
@@ -216,7 +216,7 @@ class Scheduler(ABC):
     """Whether it sets the GPU variable of each job with GPUs, so that none uses another job's."""
 
     sets_threads: bool = False
-    """Whether it sets OMP_NUM_THREADS to a number that is not that of a task."""
+    """Whether it sets OMP_NUM_THREADS to something other than the CPUs per task."""
 
     has_components: bool = False
     """Whether nodes of different kinds are components of a heterogeneous job.
@@ -244,10 +244,19 @@ class Scheduler(ABC):
     """The flags that name the nodes which a job must not get, or those that it must."""
 
     orphan_directive: str = ""
-    """The directive by which a job ends as soon as it can never start; empty where there is none.
+    """The directive by which a job ends as soon as it can never start, if there is one.
 
     Without it the job waits for ever, unless the site has configured that; PBS and Flux end such jobs anyway.
     """
+
+    accounting: Accounting | None = None
+    """The records of the starts of jobs."""
+
+    balances: Balances | None = None
+    """The limits of accounts."""
+
+    starts: Starts | None = None
+    """The estimates of when jobs start."""
 
     pmi_launcher: str = ""
     """The launcher whose option ``--mpi`` takes a type of PMI; empty for none."""
@@ -350,18 +359,6 @@ class Scheduler(ABC):
     def read_nodes(self, completed: Completed) -> tuple[str, ...]:
         """Return the nodes that are down or do not answer; none for unreadable output."""
         return ()
-
-    def accounting(self) -> Accounting | None:
-        """Return the accounting of jobs."""
-        return None
-
-    def balances(self) -> Balances | None:
-        """Return the limits of accounts."""
-        return None
-
-    def starts(self) -> Starts | None:
-        """Return the estimates of when jobs start."""
-        return None
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the site file that prevents memory requests, empty where jobs can make them."""

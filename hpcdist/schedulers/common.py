@@ -78,7 +78,7 @@ def hint(message: str, hints: Mapping[str, str]) -> str:
 def is_unreachable(completed: Completed) -> bool:
     """Return whether a command failed because its server did not answer, so that its output proves nothing.
 
-    The words are those of Slurm ("Unable to contact slurm controller", "Problem talking to the database"),
+    The words are from Slurm ("Unable to contact slurm controller", "Problem talking to the database"),
     PBS ("cannot connect to server"), LSF ("LSF daemon not responding", "Failed in an LSF library call"), Flux
     ("Unable to connect to Flux") and Grid Engine ("unable to contact qmaster").
     """
@@ -118,8 +118,8 @@ def line_of(words: Sequence[str]) -> str:
 def by_ssh(nodes: Nodes, words: Sequence[str], *, terminal: bool) -> Iterator[Command]:
     """Yield an ssh for each node, where a batch system starts nothing in jobs from outside.
 
-    The words run beside the job, outside its limits, if the site lets users of a job in. The user's login
-    shell there, which may be csh, gets one line that every shell reads alike.
+    The words run outside the job and its limits, if the site lets users of a job in. The user's login shell
+    there, which may be csh, gets one line that every shell reads alike.
     """
     line = line_of(words)
     own = ["-t"] if terminal else ["-o", "BatchMode=yes"]

@@ -40,7 +40,7 @@ class HeaderSyntax(NamedTuple):
     """The flag for the job's output."""
     in_run_dir: tuple[str, str]
     """The output file in the run directory, of a job and of an element of an array."""
-    beside: tuple[str, str] | None
+    without_run_dir: tuple[str, str] | None
     """The same without a run directory, behind the job's name; None to leave it to the scheduler."""
     quote: Callable[[str], str | None] = escaped
     """Puts any other value in quotes; None where none can hold it."""
@@ -82,10 +82,10 @@ def _output(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> str | None
     """Return where the output goes."""
     kind = 1 if syntax.is_array(plan) else 0
     if not run_dir:
-        return f"{plan.identity.name}{syntax.beside[kind]}" if syntax.beside else None
+        return f"{plan.identity.name}{syntax.without_run_dir[kind]}" if syntax.without_run_dir else None
     number, name = plan.identity.number, syntax.in_run_dir[kind]
     if plan.sweep and plan.sweep.pack:
-        name = name.replace("job-", "node-", 1)  # job-17.out is that of a trial
+        name = name.replace("job-", "node-", 1)  # job-17.out belongs to a trial
     own = name if number == 1 else name.replace("logs/", f"logs/{number}-", 1)
     return f"{syntax.directory(run_dir)}/{own}"
 
@@ -246,7 +246,7 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
 def own_directives(
     job: JobSpec, lines: Iterable[Line], number: int = 0, defaults: Mapping[str, Origin] = {}
 ) -> list[Directive]:
-    """Return the lines of a group of nodes with their origins; by default that of the field or the group."""
+    """Return the lines of a group of nodes with their origins; by default the field's or the group's."""
     usual = job.placement.groups[number].origin
     return [
         Directive(
@@ -270,7 +270,7 @@ def added_directives(
 ) -> tuple[Directive, ...]:
     """Return what the site requires and what the experiment adds to hpcdist's own lines.
 
-    Own lines with a flag that hpcdist does not reserve, and that may be repeated, stand beside those.
+    Own lines with a flag that hpcdist does not reserve, and that may be repeated, do not exclude those.
 
     Raises:
         PlanError: with these problems and all that is wrong with the lines.
@@ -290,7 +290,7 @@ def _further(
 ) -> Iterator[Directive]:
     """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``.
 
-    The experiment's value replaces that of ``directives.mandatory``, but for those that belong to settings
+    The experiment's value replaces one of ``directives.mandatory``, but not one that belongs to settings
     which are correct only together.
     """
     if wrong := [*size_problems(job, site)]:
@@ -318,7 +318,7 @@ def _with_own(  # noqa: PLR0913, PLR0917 - what a line may contradict
     required: dict[str, Directive],
     problems: list[Problem],
 ) -> Iterator[Directive]:
-    """Yield the site's directives, those of the experiment in their place, and what it adds."""
+    """Yield the site's directives with the experiment's values, then what the experiment adds."""
     added: list[Directive] = []
     origin = job.origins.get("directives", Origin("key", "batch.directives"))
     found = (line for text in job.request.extra_directives for line in _read(syntax, text, origin, problems))
@@ -499,6 +499,19 @@ def _unknown(syntax: DirectiveSyntax, line: Directive, site: Site) -> Problem | 
 
 def _is_short(syntax: DirectiveSyntax, flag: str, known: str) -> bool:
     return syntax.abbreviates and known.startswith(flag)
+
+
+# --- Keys that a batch system does not have
+
+
+def refused_keys(job: JobSpec, table: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+    """Yield a problem for each key of ``batch`` in the table that is set; the table has messages and hints.
+
+    ``elastic`` is that key of ``horovod``.
+    """
+    for key, (message, hint) in table.items():
+        if job.completion.elastic if key == "elastic" else getattr(job.request, key):
+            yield Problem(message, ("horovod" if key == "elastic" else "batch", key), hint)
 
 
 # --- Mail, as PBS and Grid Engine write it

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 SIGNALLED: Final = 128
-"""An exit code above it is that of a program which a signal ended, as shells show it: 128 + signal."""
+"""An exit code above it means that a signal ended the program, as in shells: 128 + signal."""
 
 TERMINATED: Final = SIGNALLED + 15
 """The exit code of a program that SIGTERM ended."""
@@ -28,7 +28,7 @@ APART: Final = "component "
 
 
 class JobState(Enum):
-    """The state of a job in words that all schedulers share; the native word is kept beside it.
+    """The state of a job in words that all schedulers share; the native word is kept, too.
 
     ``VANISHED``: the batch system has not known the job for some time, and nothing shows how it ended.
     """
@@ -72,6 +72,11 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
 
+def reused_id(source: str) -> Status:
+    """Return the status of a job whose id now belongs to a job with another token."""
+    return Status(JobState.UNKNOWN, reason="its id now belongs to another job", source=source)
+
+
 class Job(NamedTuple):
     """A submitted script; ``id`` is the scheduler's, ``directory`` the run directory.
 
@@ -93,7 +98,7 @@ def element_id(job_id: str, index: int) -> str:
 
 
 def split_id(key: str) -> tuple[str, str]:
-    """Return the job id of such a key, and the index as text; that of a whole job is empty."""
+    """Return the job id of such a key, and the index as text, empty for a whole job."""
     job_id, _, index = key.rpartition("_")
     return (job_id, index) if job_id and index.isdecimal() else (key, "")
 
@@ -135,8 +140,8 @@ class Rest(NamedTuple):
 def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Status:
     """Return the state of an array with these elements and the rest, folded in the order of their indices.
 
-    Where not all completed, the reason names the element that decided; an array of which some elements were
-    cancelled has no exit code, since that of an element that completed would be a success.
+    Where not all completed, the reason names the element that decided; an array with cancelled elements has
+    no exit code, since the code of a completed element would be a success.
     """
     listed = {**elements, rest.first: rest.status} if rest else elements
     order = sorted(listed)
@@ -212,7 +217,7 @@ def seconds(text: str) -> float | None:
 
 
 def count(text: str) -> int | None:
-    """Return a number of CPUs or GPUs; None for a text that is none."""
+    """Return a number of CPUs or GPUs; None for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None  # noqa: PLR2004 - digits
 
 

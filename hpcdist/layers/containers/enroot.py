@@ -17,7 +17,7 @@ from hpcdist.words import in_double_quotes, quote
 
 
 class Enroot(Plain):
-    """A runtime whose images enroot fetches: those of registries, and files in its own format."""
+    """A runtime whose images enroot fetches: from registries, and files in its own format."""
 
     name = "enroot"
     program = ""
@@ -125,11 +125,10 @@ PYXIS: Final = Pyxis()
 # pyxis. The file has the image, mounts, the working directory, annotations, which choose the site's hooks,
 # and variables: one that the image sets keeps its value unless it is among these. The engine fetches an image
 # itself, into ``$SCRATCH/.edf_imagestore``. It mounts NVIDIA's driver where ``NVIDIA_VISIBLE_DEVICES`` is
-# set. Its own ``entrypoint`` starts the image's ENTRYPOINT once for the tasks of a node, as that of pyxis
-# does.
+# set. Its own ``entrypoint`` starts the image's ENTRYPOINT once for the tasks of a node, as in pyxis.
 #
 # An environment of the user's, a file or a name in ``EDF_PATH``, is what the job's file is based on
-# (``base_environment``): its image, annotations and variables are used, and its mounts beside the job's.
+# (``base_environment``): its image, annotations and variables are used, its mounts are added to the job's.
 # github.com/eth-cscs/cscs-docs, docs/software/container-engine: run.md, edf.md, resource-hook.md.
 
 _DRIVER: Final = "NVIDIA_VISIBLE_DEVICES"

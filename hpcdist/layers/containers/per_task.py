@@ -133,7 +133,7 @@ _FAMILIES: Final = ("HPCDIST", "SLURM", "PMI", "PMIX", "PALS", "OMPI", "HOROVOD"
 """The prefixes of the variables of the run, of launchers, and of what they start."""
 _HOST: Final = ("--net=host", "--ipc=host", "--pid=host")
 _MPI: Final = ("--mpi", "--cuda-mpich", "--openmpi")
-"""Options that imply those of ``_HOST``, which podman refuses to get twice."""
+"""Options that imply the ones in ``_HOST``, which podman refuses to get twice."""
 
 
 class PodmanHpc(Plain):

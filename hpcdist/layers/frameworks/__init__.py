@@ -165,7 +165,7 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
 def unequal(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning where tasks that do equal work have different GPUs, at the key of the fewer.
 
-    The amounts must be valid; there is none for a framework or a section that `problems_of` refuses.
+    The amounts must be valid; a framework or a section that `problems_of` refuses has no warning.
     """
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):

@@ -32,7 +32,7 @@ class Jax(Plain):
     shared = {"JAX_COORDINATOR_ADDRESS": template(HEAD_ADDRESS, ":", PORT)}
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterator[Variable]:
-        """Return the process's rank and its GPUs: by default JAX uses one, that of its local rank."""
+        """Return the process's rank and its GPUs: by default JAX uses the one of its local rank."""
         del experiment, site
         own = {"JAX_NUM_PROCESSES": template(SIZE), "JAX_PROCESS_ID": template(RANK)}
         if any(group.gpus for group in job.placement.groups):
@@ -126,7 +126,7 @@ class Section(Model, frozen=True):
     ``dashboard_port``: the port of Ray's dashboard on the first node, where only that node reaches it; it
     needs ``ray[default]``. ``start_timeout``: how many seconds the nodes may take to join; ``ray start``,
     which gives a node 30, is repeated until then. ``args``: further options of ``ray start`` on all nodes,
-    such as ``--resources={"fast": 1}``. ``head_args``: options of ``ray start`` on the first node, besides.
+    such as ``--resources={"fast": 1}``. ``head_args``: more options, for the first node only.
     """
 
     object_store: Memory | None = None

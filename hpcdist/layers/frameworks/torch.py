@@ -41,8 +41,8 @@ from hpcdist.site.model import Site
 _MEETING: Final = "hpcdist sets where the nodes of the job meet"
 _OWN_PROGRAM: Final = "the program is `run.cmd`"
 _SET: Final[Mapping[str, str]] = {
-    "--nnodes": "the nodes are those of the plan",
-    "--node-rank": "the nodes are those of the plan",
+    "--nnodes": "the plan sets the nodes",
+    "--node-rank": "the plan sets the nodes",
     "--nproc-per-node": "the plan has a process for each GPU: `environment.processes_per_replica`",
     "--max-restarts": "write `pytorch: {max_restarts: ...}`",
     **dict.fromkeys(
@@ -251,7 +251,7 @@ class PyTorch(Plain):
 class TorchLibrary(Plain):
     """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
 
-    requirements = Topology(task="gpu", gpu_visibility="node")  # of which it takes number LOCAL_RANK
+    requirements = Topology(task="gpu", gpu_visibility="node")  # it uses GPU number LOCAL_RANK
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the address and port of rank 0, and the interface for gloo."""
@@ -353,7 +353,7 @@ class Lightning(TorchLibrary):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the address and port of rank 0, and what makes Lightning read the ranks as under torchrun.
 
-        With the strategy set, ``Trainer(devices=1)`` is an error instead of a training of its own.
+        With the strategy set, ``Trainer(devices=1)`` is an error instead of a separate training.
         """
         shared = super().variables(job, experiment, site)
         if _is_launch(job):
@@ -373,7 +373,7 @@ class Lightning(TorchLibrary):
         del site
         if not _is_launch(job) and (why := _why_irregular(job, experiment)):
             yield warning(
-                f"{why}: each task gets the variables of a node of its own, so the program must not set "
+                f"{why}: each task gets the variables of a separate node, so the program must not set "
                 "`devices` or `num_nodes` itself, and each task runs `prepare_data`"
             )
 
@@ -417,7 +417,7 @@ def _by_node(job: JobSpec) -> dict[str, Template]:
 
 
 def _by_task(job: JobSpec) -> dict[str, Template]:
-    """Return variables by which each task is a node of its own."""
+    """Return variables by which each task is a separate node."""
     own = {
         "LOCAL_RANK": template("0"),
         "LOCAL_WORLD_SIZE": template("1"),

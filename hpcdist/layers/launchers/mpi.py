@@ -26,7 +26,7 @@ _OF_HYDRA: Final = RankVariables(rank="PMI_RANK", size="PMI_SIZE", local_rank="M
 
 
 def _hostfile(job: JobSpec) -> str:
-    """Return the job's hostfile, that of a role where it has a launch for each."""
+    """Return the job's hostfile, or the role's where each role has a launch."""
     return f"$hostfile_{job.launch.role}" if job.launch.role else "$HPCDIST_HOSTFILE"
 
 

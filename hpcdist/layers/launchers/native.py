@@ -88,7 +88,7 @@ class Srun(Plain):
             yield from job.arguments
 
     def _of_role(self, job: PreparedJob, options: LauncherOptions) -> Iterator[Word]:
-        """Yield the options of a step that shares the job's nodes with those of the other roles."""
+        """Yield the options of a step that shares the job's nodes with the steps of other roles."""
         [(index, group)] = [(index, group) for index, group in enumerate(job.placement.groups) if group.tasks]
         het = [f"--het-group={index}"] * (len(job.placement.groups) > 1)
         yield from self.own("--overlap", *het, *_counts(group))

@@ -250,8 +250,8 @@ _HINTS: Final = {
     "requested ncores": f"{_LIMITS}: ask for fewer replicas or CPUs, {_ELSEWHERE}",
     "requested ngpus": f"{_LIMITS}: ask for fewer replicas or GPUs, {_ELSEWHERE}",
     "is disabled": f"`flux queue list` shows which queues take jobs: try again later, {_ELSEWHERE}",
-    "not a valid queue": f"{_QUEUES}; inside `flux alloc` there are none: submit from a shell outside it, or "
-    "by `--site flux`, which names none",
+    "not a valid queue": f"{_QUEUES}; there are no queues inside `flux alloc`: submit from a shell outside "
+    "it, or by `--site flux`, which names none",
     "Invalid queue": _QUEUES,
     "dependency": "the job it waits for is unknown to Flux, or ended otherwise than it is waited for: "
     "correct `batch.dependency`",
@@ -279,6 +279,7 @@ class Flux(BatchSystem):
     open_mpi_support = "Flux"
     has_arrays = False
     node_flags = ("--requires",)
+    accounting = Times()
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
@@ -311,10 +312,6 @@ class Flux(BatchSystem):
     def lost_nodes(self, status: Status) -> tuple[str, ...]:
         """Return the node that the exception of a job names, which may be up again when somebody asks."""
         return tuple(LOST_NODE.findall(status.reason)) if status.state is JobState.NODE_FAIL else ()
-
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return Times()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.

@@ -25,6 +25,7 @@ from hpcdist.schedulers.directives import (
     escaped,
     options,
     own_directives,
+    refused_keys,
 )
 from hpcdist.schedulers.flux import plain_id
 from hpcdist.site.model import Site
@@ -70,7 +71,7 @@ OTHERS: Final = frozenset((
     "--input", "--label-io", "--quiet", "--require", "--rlimit", "--setattr", "--setopt",
     "--unbuffered", "--urgency", "-S", "-l", "-o", "-u",
 ))  # fmt: skip
-"""What else flux batch of 0.88 knows, beside what only shows something."""
+"""What else flux batch of 0.88 knows, without options that only show something."""
 
 _SEVERAL: Final = (
     "--add-file", "--conf", "--env", "--env-file", "--env-remove", "--rlimit", "--setattr", "--setopt",
@@ -112,7 +113,7 @@ def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
     if group.gpus and job.request.gpu_request != "none":
         yield "--gpus-per-slot", str(group.gpus), "gpus"
     elif group.gpus:
-        yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux says that there are none
+        yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux shows the tasks no GPUs
 
 
 def _where(job: JobSpec, group: Group) -> Iterator[Line]:
@@ -157,23 +158,20 @@ def _never(wait: Dependency | WaitCondition) -> Problem:
     return Problem(f"Flux cannot wait for {str(wait)!r}", ("batch", "dependency"), hint)
 
 
+_REFUSED: Final = {
+    "array": ("flux batch has no arrays of jobs", "submit the experiment once for each"),
+    "mail": ("Flux sends no mail", "remove it"),
+    "qos": ("Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
+    "requeue": ("Flux does not run a job twice", "set `environment.max_restarts`"),
+    "elastic": (
+        "a job of Flux ends when it loses a node on which others depend",
+        "remove it, or set `environment.max_restarts`",
+    ),
+}
+
+
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
-    refused = {
-        "array": (
-            job.request.array,
-            "flux batch has no arrays of jobs",
-            "submit the experiment once for each",
-        ),
-        "mail": (job.request.mail, "Flux sends no mail", "remove it"),
-        "qos": (job.request.qos, "Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
-        "requeue": (job.request.requeue, "Flux does not run a job twice", "set `environment.max_restarts`"),
-    }
-    for name, (value, message, hint) in refused.items():
-        if value:
-            yield Problem(message, ("batch", name), hint)
-    if job.completion.elastic:
-        message = "a job of Flux ends when it loses a node on which others depend"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
+    yield from refused_keys(job, _REFUSED)
     if job.request.signal is not None and job.placement.nodes > 1 and job.launch.launcher != "flux":
         # The brokers of the other nodes get it, too, and shut down (tried on 0.88; signal_cb in broker.c).
         message = "of a job on several nodes the signal of flux batch ends all nodes but the first"
@@ -190,7 +188,7 @@ def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("environment", "replicas"), "give all replicas resources that one kind has")
     if any(group.memory for group in groups) and not job.request.exclusive:
         hint = "remove it, take whole nodes by `batch: {exclusive: true}`, or say `request_memory: false` in "
-        hint += "the site file, as hpcdist's own have it: then a warning says that nobody is asked"
+        hint += "the site file, as hpcdist's own have it: then a warning says that memory is not requested"
         yield Problem("flux batch cannot request memory", ("environment", "resources", "memory"), hint)
     if (
         any(group.gpus for group in groups)
@@ -210,7 +208,7 @@ _SYNTAX: Final = DirectiveSyntax(
     free=frozenset({"--requires"}),
     others=OTHERS,
     repeats=_REPEATS,
-    abbreviates=True,  # older ones: that of 0.88 wants all of a flag (flux/cli/argparse.py)
+    abbreviates=True,  # older ones: 0.88 wants all of a flag (flux/cli/argparse.py)
     sentinel=re.compile(r"\W*(?:flux|FLUX):"),  # and refuses the script (RFC 36)
 )
 
@@ -240,6 +238,6 @@ HEADER: Final = HeaderSyntax(
     cannot_hold="three quotes in a row",
     output="--output",
     in_run_dir=("logs/job.out", "logs/job.out"),
-    beside=("-{{id}}.out", "-{{id}}.out"),
+    without_run_dir=("-{{id}}.out", "-{{id}}.out"),
     directory=_directory,
 )

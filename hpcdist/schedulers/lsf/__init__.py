@@ -33,6 +33,7 @@ from hpcdist.schedulers.job import (
     count,
     element_id,
     fold,
+    reused_id,
     seconds,
     size,
     split_id,
@@ -69,7 +70,7 @@ _REASONS: Final = {
     JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
     # An orphan waits for what can no longer come.
     JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL CHKPNT ORPHAN_SYSTEM",
-    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody that it starts anew.
+    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody requeued it.
     JobState.PREEMPTED: "PREEMPT LOAD WINDOW RC RC_RECLAIM MC_RECALL REQUEUE_OWNER REQUEUE_ADMIN REQUEUE_RC",
     JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC RMS SLURM CTRL_PID",
     JobState.FAILED: "PROCESSLIMIT THREADLIMIT EXTERNAL_SIGNAL CWD_NOTEXIST PRE_EXEC_FAIL DATA KUBE "
@@ -95,13 +96,13 @@ printf '%s\\n' "$output"
 exit "$code"
 """
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
+_OTHER: Final = reused_id("bjobs")
 _NOT_OVER: Final = Status(JobState.UNKNOWN, "not over", source="bhist")
 _ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
 _TABLE: Final = re.compile(
     r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*?(?:\[([0-9]+)\][ ]+[A-Z][a-z]+[ ]+[0-9]+[ ]+[0-9:]+)?"
 )
-"""A row of the table; that of an element of an array has its index behind the job's name, before the time."""
+"""A row of the table; an element of an array has its index behind the job's name, before the time."""
 
 
 def ask() -> Command:
@@ -206,7 +207,7 @@ class Bhist(Query):
             yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return how that job ended, or those of its elements that have."""
+        """Return the final state of the job, or of its finished elements."""
         asked = completed.command.argv[-1]
         token = next((job.token for job in jobs if job.id == asked), None)
         text = re.sub(r"\n {21}", "", completed.stdout)  # bhist breaks lines anywhere, even in a word
@@ -244,7 +245,7 @@ def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 # --- What a job used, while bjobs knows it: its times have no year, and are not read
 #
-# ``max_mem`` and ``cpu_used`` are those of all processes of the job; ``slots`` are its CPUs at most sites.
+# ``max_mem`` and ``cpu_used`` count all processes of the job; ``slots`` are its CPUs at most sites.
 # Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, of 10.1.0.2 and later.
 
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
@@ -336,11 +337,12 @@ class Lsf(BatchSystem):
     orphan_directive = "-ti"
     installation = INSTALLATIONS["lsf"]
     open_mpi_support = "LSF"
+    accounting = MaxMem()
     node_flags = ("-m", "-hostfile")
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why, where the request is for whole nodes."""
-        whole = "asks for whole nodes by -nnodes, beside which LSF takes no names of nodes"
+        whole = "asks for whole nodes by -nnodes, with which LSF takes no names of nodes"
         return f"site {site.name} {whole}" if site.lsf.request == "nodes" else ""
 
     def memory_refused_by(self, site: Site) -> str:
@@ -391,12 +393,8 @@ class Lsf(BatchSystem):
         """Return bjobs and bhist, in this order."""
         return Bjobs(), Bhist()
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return MaxMem()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
-        """Yield an lsrun for each node, which runs beside the job and not in it: blaunch works only inside.
+        """Yield an lsrun for each node, which runs outside the job: blaunch works only inside.
 
         The source is the manual of 10.1 alone; sites may have disabled it (LSF_DISABLE_LSRUN).
         """
@@ -423,7 +421,7 @@ class Lsf(BatchSystem):
         return Command(("bash", "-c", _CANCEL, "hpcdist", f"{job.id}[{index}]"), drop_environment=DROP)
 
     def wait(self, job: Job) -> Command:
-        """Return bwait, which LSF 10.1 has so that nobody needs to call bjobs often."""
+        """Return bwait, which LSF 10.1 has instead of frequent calls of bjobs."""
         return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
 
 

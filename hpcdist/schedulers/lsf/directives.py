@@ -25,6 +25,7 @@ from hpcdist.schedulers.directives import (
     embedded_directives,
     mail_problems,
     own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -84,7 +85,7 @@ def signal_and_minutes(spec: SignalSpec) -> tuple[str, int]:
 
 
 def mail_flags(events: Iterable[str]) -> list[str]:
-    """Return the flags of these events, of which ``-N`` and ``-Ne`` exclude each other."""
+    """Return the flags of these events; ``-N`` and ``-Ne`` exclude each other."""
     flags = dict.fromkeys(flag for event in events for flag in _MAIL[event.lower()])
     return [flag for flag in flags if flag != "-Ne" or "-N" not in flags]
 
@@ -117,7 +118,8 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
             f"{str(spec)!r} is not possible with LSF, which signals all processes of a job", path, hint
         )
     if job.request.walltime is None:
-        yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")
+        message = "LSF sends it before the time limit, and the job has no limit"
+        yield Problem(message, path, "set `batch.walltime`")
 
 
 FIELDS: Final = {
@@ -201,7 +203,7 @@ def _job(job: JobSpec, site: Site) -> Iterator[Line]:
         yield "-q", queue, "partition"
     if job.request.walltime:
         yield "-W", hours_and_minutes(job.request.walltime.seconds), "walltime"
-    if job.request.exclude_nodes:  # beside the other -R: LSF joins their select sections (bsub(1))
+    if job.request.exclude_nodes:  # LSF joins the select sections of several -R (bsub(1))
         others = " && ".join(f"hname!='{node}'" for node in job.request.exclude_nodes)
         yield "-R", f"select[{others}]", "exclude_nodes"
 
@@ -234,7 +236,7 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
     if group.constraint is not None:
         yield f"select[{group.constraint}]"
     if group.memory is not None:
-        # A unit of its own: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
+        # With a unit: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
         amount = group.memory if site.lsf.memory == "host" else -(-group.memory // group.cpus)
         yield f"rusage[mem={amount}MB]"
     yield f"span[ptile={group.cpus}]"
@@ -255,6 +257,15 @@ def _extras(job: JobSpec) -> Iterator[Line]:
         yield "-env", "none", "environment"
 
 
+_REFUSED: Final = {
+    "qos": ("LSF has no QOS", "write `-sla NAME` or `-app NAME` in `batch.directives`"),
+    "elastic": (
+        "LSF decides whether a job survives the loss of a node, and no job can request it",
+        "remove it, or choose another site with --site",
+    ),
+}
+
+
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     replicas = ("environment", "replicas")
     if len(job.placement.groups) > 1:
@@ -263,12 +274,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         )
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
     yield from embedded_directives(syntax_of(site), job)
-    if job.request.qos:
-        message = "LSF has no QOS"
-        yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
-    if job.completion.elastic:
-        message = "LSF decides whether a job survives the loss of a node, and no job can request it"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.gpu_request == "gpus_per_task" and any(group.gpus for group in job.placement.groups):
         message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
         yield Problem(message, ("environment", "resources", "gpu"), "write `gpus_per_node` in the site file")
@@ -276,7 +282,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         message = f"site {site.name} asks for slots, and `lsf.alloc_flags` are of machines with CSM"
         yield Problem(message, hint="remove them, or write `lsf.request: nodes` in the site file")
     if site.lsf.request == "nodes" and any(group.constraint for group in job.placement.groups):
-        message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
+        message = f"site {site.name} asks for whole nodes by -nnodes, with which LSF takes no constraint"
         yield Problem(message, ("batch", "constraint"), "remove it")
 
 
@@ -330,9 +336,9 @@ HEADER: Final = HeaderSyntax(
     prefix="#BSUB ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
     quote=_quoted,
-    cannot_hold="both kinds of quotes, nor ' beside $, ` or \\",
+    cannot_hold="both kinds of quotes, nor ' with $, ` or \\",
     output="-o",
     in_run_dir=("logs/lsf.report", "logs/lsf.%I.report"),
-    beside=("-%J.out", "-%J.%I.out"),
+    without_run_dir=("-%J.out", "-%J.%I.out"),
     directory=_directory,
 )

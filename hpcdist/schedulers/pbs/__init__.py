@@ -1,7 +1,7 @@
 """PBS Professional and OpenPBS: qsub, qstat, qselect and qdel, of version 19 and later; not Torque.
 
-Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refusals are those of
-``pbs_error.h`` and ``pbs_messages.c`` of openpbs/openpbs.
+Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refusals are in ``pbs_error.h`` and
+``pbs_messages.c`` of openpbs/openpbs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from hpcdist.schedulers.base import (
     Starts,
     Submission,
 )
-from hpcdist.schedulers.job import Job, JobState, Status, Usage, count, element_id, moment, seconds, size
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    moment,
+    reused_id,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
     from hpcdist.site.model import Site
@@ -38,7 +49,7 @@ if TYPE_CHECKING:
 # Ids: ``1234.server``, an array ``1234[].server``, its elements ``1234[5].server``. ``-F dsv`` writes each
 # job as one line; ``-F json`` of OpenPBS's main branch holds the first of several ids only (openpbs/openpbs
 # issue 2672), and what a submitter's environment holds may make it no JSON (issues 1255, 2541). Sources:
-# answers of an OpenPBS 23.06; how fields are divided: ``prt_attr`` of its ``qstat.c``; exit codes: those of
+# answers of an OpenPBS 23.06; how fields are divided: ``prt_attr`` of its ``qstat.c``; exit codes:
 # ``pbs_error.h``, modulo 256.
 
 # --- The state, exit code and reason of a job from its fields
@@ -176,7 +187,7 @@ def _seconds(text: str) -> int | None:
 def _shown(code: int, record: Attributes) -> int | None:
     """Return an exit code as a shell shows it.
 
-    An array has that of the element that ended last: 0 does not mean that none failed or was deleted.
+    The code of an array is from the element that ended last: 0 does not mean that all completed.
     """
     if code == 0 and record.get("array") == "True" and record.get("substate") in (_DELETED, _FAILED):
         return None
@@ -207,7 +218,7 @@ def _who(record: Attributes) -> str:
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name
 PREFIX: Final = "hpcdist:"
-"""In front of a token, so that what somebody else calls HPCDIST_TOKEN is none."""
+"""In front of a token, so that another variable HPCDIST_TOKEN is not taken for one."""
 
 DROP: Final = ("PBS_DPREFIX", "HPCDIST_TOKEN")
 """Variables that change how qsub reads a script, and the token of a job that submits another."""
@@ -246,7 +257,7 @@ _FIELD: Final = re.compile(r"(?:[^\\|]+|\\.)+")
 """Between two ``|``; one in a value stands behind a backslash."""
 _TOKEN: Final = re.compile(rf"(?:^|(?<!\\),){TOKEN}={PREFIX}(\w+)(?=,|$)", re.ASCII)
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+_OTHER: Final = reused_id("qstat")
 
 _Key = tuple[str, str]
 
@@ -268,7 +279,7 @@ def key(job_id: str) -> _Key | None:
 
 
 def element_of(job_id: str, array: str) -> int | None:
-    """Return which element of an array an id is; None if it is none of it."""
+    """Return which element of the array an id is; None for any other job."""
     number, server = key(job_id) or ("", "")
     element = _ELEMENT.fullmatch(number)
     return int(element[2]) if element and key(array) == (f"{element[1]}[]", server) else None
@@ -331,7 +342,7 @@ class Qstat(NamedTuple):
 
 # --- The last start of a job, by the fields of ``qstat -x -f``, where the server keeps a history
 #
-# ``resources_used.mem`` is that of all processes of the job on all its nodes, ``cput`` what they computed.
+# ``resources_used.mem`` counts all processes of the job on all its nodes, and so does ``cput``.
 # Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 
@@ -379,7 +390,7 @@ def _usage(element: int | None, record: Attributes) -> Usage:
 
 
 class Estimated(Starts):
-    """The estimates that its server writes into jobs that wait; for a script there is none."""
+    """The estimates that its server writes into jobs that wait; it estimates no start of a script."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all of them."""
@@ -460,7 +471,7 @@ _REFUSAL_CODES: Final = frozenset(
         15173, 15175,
     )
 )  # fmt: skip
-"""Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
+"""Exit codes of a certain no: PBSE_ numbers, also of a site's hooks (15136, 15169)."""
 
 
 class Pbs(BatchSystem):
@@ -473,7 +484,8 @@ class Pbs(BatchSystem):
     rounds_cpus = True
     open_mpi_support = "PBS"
     installation = INSTALLATIONS["pbs"]
-    node_flags = ()
+    accounting = History()
+    starts = Estimated()
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
@@ -481,7 +493,7 @@ class Pbs(BatchSystem):
         return "a job of PBS can name the nodes that it gets, and none that it must not get"
 
     def submit(self, submission: Submission) -> Command:
-        """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
+        """Return the qsub command; ``-v`` adds the token to the ``-V`` of the script."""
         after = ("-W", f"depend=afterany:{':'.join(submission.after)}") if submission.after else ()
         words = (*_QSUB, "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
@@ -520,14 +532,6 @@ class Pbs(BatchSystem):
         found = section(completed.stdout, "nodes").items()
         down = [(name, str(node.get("Mom"))) for name, node in found if _LOST.search(str(node.get("state")))]
         return tuple(dict.fromkeys(itertools.chain(*down)))
-
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return History()
-
-    def starts(self) -> Starts:
-        """Return when it expects jobs to start."""
-        return Estimated()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""

@@ -24,6 +24,7 @@ from hpcdist.schedulers.directives import (
     mail_points,
     mail_problems,
     own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -113,17 +114,17 @@ REPLICAS: Final = ("environment", "replicas")
 
 
 class Chunk(NamedTuple):
-    """Consecutive nodes of one group that hold the same; ``cpus``, ``gpus`` and ``memory`` are a node's.
-
-    ``threads`` are the CPUs of one task, of the smallest where they differ; ``used`` those of all tasks.
-    """
+    """Consecutive nodes of one group that hold the same; amounts are for each node."""
 
     group: Group
     nodes: int
     tasks: int
     threads: int
+    """The CPUs of one task, of the smallest where they differ."""
     used: int
+    """The CPUs of all tasks."""
     cpus: int
+    """The CPUs that are requested."""
     gpus: int
     memory: int | None
 
@@ -213,7 +214,7 @@ def chunk_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
         )
         yield Problem(message, REPLICAS, "write `pbs: {place: scatter}` in the site file")
     if any(chunk.cpus < max(1, chunk.tasks) for chunk in chunks(job, site)):
-        message = "a task without a CPU of its own; PBS would take it in silence"
+        message = "a task without its own CPU, which PBS would accept without a warning"
         yield Problem(message, ("environment", "resources", "cpu"), "ask for one CPU at least")
     if site.pbs.cpus:
         yield from _rule_problems(job, site)
@@ -255,7 +256,7 @@ def _constraints(group: Group) -> list[str]:
 def _total_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
     """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full.
 
-    PBS takes no ``place`` beside them (``PBSE_PLACENOSELECT``).
+    PBS takes no ``place`` with them (``PBSE_PLACENOSELECT``).
     """
     if job.request.exclusive and site.pbs.exclusive != "none":
         message = f"site {site.name} takes totals of the whole job, with which PBS gives no node for itself"
@@ -325,20 +326,28 @@ def _can_wait(one: Dependency) -> bool:
     )
 
 
+_REFUSED: Final = {
+    "elastic": (
+        "PBS ends a job that loses a node, so it cannot continue without the node",
+        "remove it, or choose another site with --site",
+    ),
+    "signal": (
+        "PBS sends no signal before the time limit",
+        "remove it: at the time limit PBS sends TERM, and KILL some seconds later",
+    ),
+    "qos": (
+        "PBS has no QOS",
+        "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`",
+    ),
+}
+
+
 def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what PBS cannot express, each with its field."""
-    if job.completion.elastic:
-        message = "PBS ends a job that loses a node, so nothing can go on without it"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.array is not None and job.request.requeue is False:
         message = "PBS takes no arrays whose elements may not run again"
         yield Problem(message, ("batch", "requeue"), "remove it")
-    if job.request.signal is not None:
-        hint = "remove it: at the time limit PBS sends TERM, and KILL some seconds later"
-        yield Problem("PBS sends no signal before the time limit", ("batch", "signal"), hint)
-    if job.request.qos is not None:
-        hint = "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`"
-        yield Problem("PBS has no QOS", ("batch", "qos"), hint)
     yield from _placement_problems(job)
     yield from _array_problems(job.request.array)
     for one in job.request.dependency:
@@ -521,8 +530,8 @@ def _named(option: str, parts: Sequence[str]) -> Sequence[Pair]:
 
 _QUOTABLE: Final = re.compile(r"[ !#$&'()*;<>?`{|}~A-Za-z0-9_@%+=:,./^\[\]-]*")
 
-# Without a run directory PBS makes NAME.oNUMBER beside where the script is submitted. The folder of another
-# must exist: PBS makes none, and a job waits long for its output to be delivered (tried).
+# Without a run directory PBS makes NAME.oNUMBER where the script is submitted. Any other folder must exist:
+# PBS makes none, and a job waits long for its output to be delivered (tried).
 HEADER: Final = HeaderSyntax(
     prefix="#PBS ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./^\[\]-]+"),
@@ -534,6 +543,6 @@ HEADER: Final = HeaderSyntax(
     ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-^array_index^.out"),
-    beside=None,
+    without_run_dir=None,
     is_array=lambda plan: any(line.flag == "-J" for line in plan.directives),
 )

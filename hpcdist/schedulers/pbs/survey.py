@@ -102,8 +102,8 @@ def _ends(
 def _members(name: str, queue: Fields, hosts: Mapping[str, Sequence[Fields]]) -> Iterator[str]:
     """Yield the hosts to which jobs of a queue may go.
 
-    A vnode with a queue of its own takes that one's only, and such a queue (``hasnodes``) no others;
-    beside that, the queue's default chunk may name resources that a vnode must have.
+    A vnode that names a queue takes only jobs of that queue, which (``hasnodes``) uses no other vnodes; the
+    queue's default chunk may also name resources that a vnode must have.
     """
     own = name if _is(queue, "hasnodes") else ""
     labels = _labels(queue)
@@ -264,7 +264,7 @@ def _facts(
     hosts: Sequence[Sequence[Fields]], server: Fields, offered: Mapping[str, Fields]
 ) -> Iterator[Fact]:
     yield Fact(
-        "launcher", "mpirun", remarks=("pals where mpiexec is that of HPE's PALS (`mpiexec --version`)",)
+        "launcher", "mpirun", remarks=("pals where mpiexec comes from HPE's PALS (`mpiexec --version`)",)
     )
     default = server.get("default_queue")
     remarks = (f"default_queue = {default}",) if default and default not in offered else ()

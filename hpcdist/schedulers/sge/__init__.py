@@ -32,6 +32,7 @@ from hpcdist.schedulers.job import (
     element_id,
     fold,
     moment,
+    reused_id,
     seconds,
     size,
 )
@@ -53,14 +54,14 @@ KEEP: Final = (
     "SGE_ROOT", "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
 )  # fmt: skip
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+_OTHER: Final = reused_id("qstat")
 
 _LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
 _LIMIT: Final = "37"
 _ASKED_MEMORY: Final = re.compile(r"^(?!.*\bh_cpu=).*\bh_vmem=")
-"""Of the limits that are enforced, only that of memory is left where time is not over."""
+"""The memory limit is the only enforced limit that is left where time is not over."""
 _AFTER_JOB: Final = "100"
-"""``assumedly after job``: a signal ended it, be it a user's, or the execution host's at a limit."""
+"""``assumedly after job``: a signal ended it, from a user, or from the execution host at a limit."""
 _SETTLING: Final = "it has ended, and the accounting does not tell yet how"
 
 # $1 the ids, with commas. The list has the states, the details tokens and reasons.
@@ -102,7 +103,7 @@ def bash(script: str, *words: str, timeout: float = 60.0) -> Command:
 
 
 def _documents(text: str) -> Iterator[ET.Element]:
-    """Yield the XML documents of an answer; what is none is left out."""
+    """Yield the XML documents of an answer without its other text."""
     for part in re.split(r"(?=<\?xml)", text):
         try:
             yield ET.fromstring(part)  # noqa: S314 - expat expands no external entities, and limits the others
@@ -299,12 +300,12 @@ def _out_of_time(record: Mapping[str, str]) -> bool:
 
 # --- The starts of a job in the accounting: a record each; what qrsh started has others
 #
-# ``ru_maxrss`` is that of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes
-# ``4.691KB`` for 4691 of them, others the number alone. ``cpu`` is that of what the script started on the
-# first host, so that of a job in a parallel environment, which may have more of them, is not taken.
+# ``ru_maxrss`` is of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes ``4.691KB``
+# for 4691 of them, others the number alone. ``cpu`` counts what the script started on the first host, so it
+# is not used for a job in a parallel environment, which may have several hosts.
 # Sources: accounting(5), answers of Debian's 8.1.9.
 
-# $1 id, $2 run directory: ids begin anew, so a day before its script is the earliest.
+# $1 id, $2 run directory: ids are reused, so a day before its script is the earliest.
 _ASK: Final = """\
 written=$(stat -c %Y -- "$2/job.sh") || written=86400
 exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
@@ -389,7 +390,7 @@ _REFUSALS: Final = (
 
 _A_NUMBER: Final = re.compile(rf"(?m)^\s*{_JOB_ID}\s*$|has been submitted")
 _LOST: Final = re.compile("time-?out|read error|failed receiving", re.IGNORECASE)
-"""What qsub says of its messages to the master, of which any may have arrived."""
+"""Words of qsub about its messages to the master, any of which may have arrived."""
 
 # $1 ID, $2 run directory, and so on. A job that is deleted while it waits leaves no trace in the accounting.
 _CANCEL: Final = """\
@@ -411,7 +412,7 @@ output=$(qdel "$1" -t "$2" 2>&1) && exit
 [[ $output == *'does not exist'* || $output == *'already in deletion'* ]] || { echo "$output" >&2; exit 1; }
 """
 
-# qstat shows what a job was given besides, such as its token, only for jobs that are named.
+# qstat shows the context of a job, which has its token, only for jobs that are named.
 _FIND: Final = """\
 list=$(qstat -u "$(id -un)") || exit
 ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
@@ -429,6 +430,7 @@ class GridEngine(BatchSystem):
     requeues = True  # a script that ends with exit code 99
     installation = INSTALLATIONS["sge"]
     open_mpi_support = "Grid Engine"
+    accounting = Records()
     node_flags = ("-l h=", "-l hostname=", "-q", "-masterq")
 
     def memory_refused_by(self, site: Site) -> str:
@@ -489,10 +491,6 @@ class GridEngine(BatchSystem):
         """Return the hosts without a load: they have not reported for ``max_unheard`` (sge_conf(5))."""
         return tuple(row[1] for row in _SILENT.finditer(completed.stdout) if row[1] != "global")
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return Records()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
         return common.by_ssh(nodes, words, terminal=terminal)
@@ -505,7 +503,7 @@ class GridEngine(BatchSystem):
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
 
     def request_nodes(self, names: Sequence[str]) -> NodeRequest:
-        """Name the candidates, of which its parallel environment takes so many (tried on 8.1.9)."""
+        """Name the candidates; the parallel environment takes as many as it needs (tried on 8.1.9)."""
         return NodeRequest(f"-l hostname={'|'.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:

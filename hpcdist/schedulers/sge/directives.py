@@ -29,6 +29,7 @@ from hpcdist.schedulers.directives import (
     mail_problems,
     names_nodes,
     own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -80,7 +81,7 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
 
 
 def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield a warning for an environment of which the site file does not give the allocation rule.
+    """Yield a warning for an environment whose allocation rule the site file does not give.
 
     And that a script does not name the account that is an option of qsub.
     """
@@ -123,27 +124,27 @@ def _can_wait(one: Dependency) -> bool:
     )
 
 
+_REFUSED: Final = {
+    "elastic": (
+        "a job of Grid Engine does not say which hosts it still has, so it cannot continue without one",
+        "remove it, or choose another site with --site",
+    ),
+    "qos": ("Grid Engine has no QOS", "remove it, or use `directives: ['-p -10']`"),
+    # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
+    "signal": (
+        "Grid Engine sends no signal before the time limit that a job over several hosts outlives",
+        "remove it, and let the program save its state as it runs",
+    ),
+}
+
+
 def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what Grid Engine cannot express, each with its field."""
-    if job.completion.elastic:
-        message = (
-            "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
-        )
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.sge.remote == "qrsh" and job.launch.remote_shell == "ssh" and job.placement.nodes > 1:
         message = f"{job.launch.launcher} goes by ssh, and site {job.identity.site} says `sge.remote: qrsh`"
         yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
-    if job.request.qos is not None:
-        yield Problem(
-            "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
-        )
     yield from _array_problems(job.request.array)
-    if job.request.signal is not None:
-        # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
-        message = "Grid Engine sends no signal before the time limit that a job over several hosts outlives"
-        yield Problem(
-            message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
-        )
     for one in job.request.dependency:
         if not _can_wait(one):
             message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {str(one)!r}"
@@ -370,7 +371,7 @@ def _directory(path: str) -> str:
     """Return the path behind the colon that ends the name of a host.
 
     Raises:
-        PlanError: for one with a comma, a dollar sign, # or quotes, which qsub reads in ways of its own.
+        PlanError: for one with a comma, a dollar sign, # or quotes, which have a meaning for qsub.
     """
     if any(character in path for character in "\"',\n$#"):
         message = f"qsub takes no path with a comma, a dollar sign, # or quotes: {path}"
@@ -391,6 +392,6 @@ HEADER: Final = HeaderSyntax(
     ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-$TASK_ID.out"),
-    beside=("-$JOB_ID.out", "-$JOB_ID-$TASK_ID.out"),
+    without_run_dir=("-$JOB_ID.out", "-$JOB_ID-$TASK_ID.out"),
     directory=_directory,
 )

@@ -18,7 +18,7 @@ from hpcdist.schedulers.slurm import queries
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
-    from hpcdist.schedulers.base import Accounting, Balances, Nodes, ShellRequest, Starts
+    from hpcdist.schedulers.base import Nodes, ShellRequest
 
 _ANSWER: Final = re.compile(
     r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"
@@ -57,7 +57,7 @@ _HINTS: Final = {
 
 _REFUSALS: Final = (
     *_HINTS,
-    # slurmctld, as slurm_errno.c words it; "Invalid authentication credential" is none, nor "job credential"
+    # slurmctld, as slurm_errno.c words it; not "Invalid authentication credential", nor "job credential"
     *(
         f"Invalid {what}"
         for what in (
@@ -112,7 +112,7 @@ _OWN_REFUSALS: Final = (
 _A_NUMBER: Final = re.compile(r"(?m)^\s*[0-9]+(?:;\S+)?\s*$|Submitted batch job")
 
 _OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", re.IGNORECASE)
-"""What sbatch says of its messages to the controller, of which any may have arrived."""
+"""Words of sbatch about its messages to the controller, any of which may have arrived."""
 
 
 class Slurm(BatchSystem):
@@ -125,6 +125,10 @@ class Slurm(BatchSystem):
     requeues = True
     node_flags = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
     orphan_directive = "--kill-on-invalid-dep=yes"
+    pmi_launcher = "srun"
+    accounting = queries.Records()
+    balances = queries.Associations()
+    starts = queries.QueueStarts()
     installation = INSTALLATIONS["slurm"]
 
     def submit(self, submission: Submission) -> Command:
@@ -189,8 +193,6 @@ class Slurm(BatchSystem):
         detail = found.why if found.works else f"Slurm's commands are used instead: {found.why}"
         return LibraryStatus("pyslurm", detail, found.hint)
 
-    pmi_launcher = "srun"
-
     def list_pmi_types(self) -> Command:
         """Return ``srun --mpi=list``."""
         from hpcdist.schedulers.slurm.survey import MPI  # for the doctor alone
@@ -202,18 +204,6 @@ class Slurm(BatchSystem):
         from hpcdist.schedulers.slurm.survey import pmi_types
 
         return pmi_types(completed.stdout + completed.stderr)
-
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return queries.Records()
-
-    def balances(self) -> Balances:
-        """Return what accounts have left."""
-        return queries.Associations()
-
-    def starts(self) -> Starts:
-        """Return when it expects jobs to start."""
-        return queries.QueueStarts()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one srun, which shares the job's resources."""

@@ -147,7 +147,7 @@ def _wait(condition: WaitCondition) -> str:
 
 
 def _is_mixed(waits: Sequence[Dependency]) -> bool:
-    """Whether both separators are needed, of which Slurm takes one (sbatch(1), ``--dependency``)."""
+    """Whether both separators are needed: Slurm takes one (sbatch(1), ``--dependency``)."""
     any_of = [one for one in waits if len(one.alternatives) > 1]
     return any(len(waits) > 1 or len(one.conditions) > len(one.alternatives) for one in any_of)
 
@@ -211,7 +211,7 @@ def _unsupported(job: JobSpec) -> Iterator[Problem]:
         message = "Slurm has no arrays of jobs whose replicas need nodes of different types"
         yield Problem(message, ("batch", "array"), "remove it, or give all replicas the same resources")
     if _is_mixed(job.request.dependency):
-        message = "Slurm waits for all conditions or for any, and takes no `?` beside others"
+        message = "Slurm waits for all conditions or for any, and takes no `?` with others"
         yield Problem(message, ("batch", "dependency"), "write `afterok:ID:ID` for jobs that belong together")
     if job.request.gpu_request != "gpus_per_task":
         return
@@ -248,7 +248,7 @@ HEADER: Final = HeaderSyntax(
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
     output="--output",
     in_run_dir=("logs/job.out", "logs/job-%a.out"),
-    beside=("-%j.out", "-%A_%a.out"),
+    without_run_dir=("-%j.out", "-%A_%a.out"),
     directory=lambda path: path.replace("%", "%%"),
     component="hetjob",
 )

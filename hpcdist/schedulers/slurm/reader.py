@@ -1,9 +1,9 @@
 """Reading Slurm by its commands, or through pyslurm where one is installed and a command is missing.
 
 It is a ``Runner`` around another: where squeue or scontrol is not there, as in images that have libslurm
-alone, a Python of its own is asked for what ``pyslurm_answers`` can answer. Whoever reads the answer does not
-see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
-0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 that of 22.05.
+alone, another Python process is asked for what ``pyslurm_answers`` can answer. A reader of the answer does
+not see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
+0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 fits 22.05.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Reader(NamedTuple):
     def ask(self, release: str, command: Command) -> Completed:
         """Run the program that answers for this command, or prints its version where that has no words.
 
-        ``release`` is that of Slurm, empty where squeue, which prints it, is missing.
+        ``release``: Slurm's, empty where squeue, which prints it, is missing.
         """
         program = (self.python, pyslurm_answers.__file__, release)
         return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
 
 
 def is_installed() -> bool:
-    """Return whether there is a pyslurm beside hpcdist, which is not imported for that."""
+    """Return whether hpcdist's Python has a pyslurm, without importing it."""
     return find_spec("pyslurm") is not None
 
 
@@ -87,7 +87,7 @@ def probe(
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,
 ) -> Probe:
-    """Find out whether pyslurm can read Slurm here; a process of its own imports it.
+    """Find out whether pyslurm can read Slurm here; another process imports it.
 
     Raises:
         ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
@@ -95,7 +95,7 @@ def probe(
     if not _is_wanted(environment):
         return Probe(works=False, why=f"{VARIABLE}=commands: pyslurm is not asked")
     if not installed():
-        return Probe(works=False, why="pyslurm is not installed beside hpcdist")
+        return Probe(works=False, why="pyslurm is not installed with hpcdist")
     return check(Reader(runner))
 
 

@@ -32,7 +32,7 @@ _LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
 _COMMON_PMI: Final = ("pmix", "cray_shasta", "pmi2")
 _REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
-"""Fields of a partition of which a user should know where they have another value."""
+"""Fields of a partition, and their usual values; a user should know of any other value."""
 
 
 def associations(user: str) -> Command:

@@ -123,7 +123,7 @@ def test_a_chief_where_somebody_needs_one(
     assert (last["cluster"], last["task"]) == (cluster, task)
     (origin,) = {item.origin for item in plan.environment.task_variables if item.name == "TF_CONFIG"}
     kinds = "workers and parameter servers" if "ps" in cluster else "workers alone"
-    form = "with a chief, which" if "chief" in cluster else f"of {kinds}, the first of which"
+    form = "with a chief, which" if "chief" in cluster else f"of {kinds}; its first worker"
     assert str(origin) == f"framework tensorflow: a cluster {form} is the master"
 
 
