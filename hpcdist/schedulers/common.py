@@ -36,7 +36,8 @@ def submitted(  # noqa: PLR0913 - what differs between batch systems
 ) -> str:
     """Return the job's id from the answer of a submit command, None where it has none.
 
-    ``refused``: the job was certainly not made. ``message``: the words of the command, if not all of them.
+    ``refused``: whether its words say that the job was certainly not made; only the words of a command that
+    failed by itself count. ``message``: its words, where they are not on standard error alone.
 
     Raises:
         SchedulerError: when it was not made.
@@ -47,7 +48,7 @@ def submitted(  # noqa: PLR0913 - what differs between batch systems
     if completed.ok and job_id:
         return job_id
     words = message or completed.stderr.strip() or completed.stdout.strip()
-    if not refused:
+    if not refused or completed.returncode <= 0 or completed.timed_out:
         raise SubmissionUnknown(
             f"{program} did not say whether the job exists: {why(completed, message or None)}"
         )

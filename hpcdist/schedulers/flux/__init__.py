@@ -344,8 +344,6 @@ class Flux(BatchSystem):
 
 def _is_refusal(completed: Completed) -> bool:
     """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""
-    if completed.ok or completed.timed_out or completed.returncode < 0:
-        return False
     message = completed.stderr
     if not re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", message):
         return False

@@ -16,6 +16,7 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
@@ -30,29 +31,10 @@ from hpcdist.schedulers.directives import (
 from hpcdist.schedulers.flux import plain_id
 from hpcdist.site.model import Site
 
-FIELDS: Final = {
-    "--bank": "batch.account",
-    "--cores-per-slot": "environment.resources.cpu",
-    "--dependency": "batch.dependency",
-    "--exclusive": "batch.exclusive",
-    "--gpus-per-slot": "environment.resources.gpu",
-    "--job-name": "name",
-    "--nodes": "batch.nodes",
-    "--nslots": "environment.replicas",
-    "--queue": "batch.partition",
-    "--requires": "batch.constraint",
-    "--signal": "batch.signal",
-    "--time-limit": "batch.walltime",
-}
+FIELDS: Final = flags.by_flag(flags.KEYS, "flux")
 """Flags that hpcdist writes itself, and the field to use instead."""
 
-RESERVED: Final = {
-    "--cwd": "the job runs where it is submitted",
-    "--dry-run": "use `hpcdist render`",
-    "--error": "use `batch.error`",
-    "--output": "use `batch.output`",
-    "--wrap": "hpcdist writes the script",
-}
+RESERVED: Final = flags.by_flag(flags.RESERVED, "flux")
 
 SHORT: Final = {
     "-B": "--bank",

@@ -376,7 +376,7 @@ class Lsf(BatchSystem):
             ids[0] if len(ids) == 1 else None,
             system="LSF",
             program="bsub",
-            refused=not (ids or _may_have_worked(completed, message)),
+            refused=not ids and _is_refused(message),
             hints=_HINTS,
             message=message,
         )
@@ -425,13 +425,11 @@ class Lsf(BatchSystem):
         return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
 
 
-def _may_have_worked(completed: Completed, message: str) -> bool:
-    """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""
-    if completed.ok or completed.timed_out or completed.returncode < 0:
-        return True
+def _is_refused(message: str) -> bool:
+    """Whether bsub prints a refusal, and not that an answer was lost."""
     last = message.rpartition("Please wait ...")[2]
     refused = "ob not submitted" in last or "equest aborted by esub" in last
-    return not _USAGE.search(message) and (not refused or bool(_DOUBTS.search(last)))
+    return bool(_USAGE.search(message)) or (refused and not _DOUBTS.search(last))
 
 
 LSF: Final = Lsf()

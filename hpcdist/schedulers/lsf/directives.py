@@ -16,6 +16,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, AwaitedJob, Dependency, Si
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
@@ -122,43 +123,17 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(message, path, "set `batch.walltime`")
 
 
-FIELDS: Final = {
-    "-B": "batch.mail",
-    "-J": "name",
-    "-N": "batch.mail",
-    "-Ne": "batch.mail",
-    "-R": "batch.constraint",
-    "-W": "batch.walltime",
+FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {
     "-alloc_flags": "lsf.alloc_flags of the site file",
-    "-env": "environment.env_vars",
-    "-gpu": "environment.resources.gpu",
-    "-n": "environment.replicas",
-    "-nnodes": "batch.nodes",
-    "-notify": "batch.mail",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-rn": "batch.requeue",
-    "-u": "batch.mail",
-    "-w": "batch.dependency",
-    "-wa": "batch.signal",
-    "-wt": "batch.signal",
-    "-x": "batch.exclusive",
 }
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-_RESERVED: Final = {
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "lsf") | {
     "-I": "a batch job has no terminal",
     "-Ip": "a batch job has no terminal",
     "-Is": "a batch job has no terminal",
-    "-Jd": "it carries the token by which hpcdist finds the job again",
-    "-K": "use `hpcdist wait`",
     "-Zs": "hpcdist submits the script itself",
     "-csm": "hpcdist uses the easy mode, or slots: set `lsf.request` in the site file",
-    "-cwd": "the job runs where it is submitted",
-    "-e": "use `batch.error`",
-    "-eo": "use `batch.error`",
-    "-o": "use `batch.output`",
-    "-oo": "use `batch.output`",
     "-pack": "hpcdist submits one job",
 }
 

@@ -557,8 +557,6 @@ class Pbs(BatchSystem):
 
 def _is_refused(completed: Completed) -> bool:
     """Whether the job was certainly not made: by a known code or a known word of qsub."""
-    if completed.returncode <= 0 or completed.timed_out:
-        return False
     if "qsub: " not in completed.stderr:
         return any(text in completed.stderr for text in ("usage:", "unable to read qmaster name"))
     return completed.returncode in _REFUSAL_CODES or any(text in completed.stderr for text in _REFUSALS)

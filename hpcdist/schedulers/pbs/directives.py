@@ -15,6 +15,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
@@ -383,44 +384,18 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "submit several arrays")
 
 
-_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
-
-_FIELDS: Final = {
-    "-J": "batch.array",
-    "-M": "batch.mail",
-    "-N": "name",
-    "-V": "environment.env_vars",
-    "-W depend": "batch.dependency",
+_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {
     "-W umask": "pbs.umask",
-    "-l mem": _MEMORY,
-    "-l mpiprocs": "environment.replicas",
-    "-l ncpus": _CPU,
-    "-l ngpus": _GPU,
-    "-l nodes": "batch.nodes",
-    "-l ompthreads": _CPU,
-    "-l place": "batch.exclusive",
-    "-l select": "environment.replicas",
-    "-l walltime": "batch.walltime",
-    "-m": "batch.mail",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-v": "environment.env_vars",
 }
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-_RESERVED: Final = {
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "pbs") | {
     "-C": "its own lines begin with #PBS",
     "-I": "it submits batch jobs",
-    "-S": "the script is bash",
-    "-W block": "use `hpcdist wait`",
-    "-W sandbox": "the job runs where it is submitted",
     "-X": "it submits batch jobs",
     "-d": "the job runs where it is submitted (and -d is Torque's)",
-    "-e": "use `batch.error`",
-    "-j": "use `batch.output` and `batch.error`",
     "-k": "write `pbs: {keep: ...}` in the site file",
-    "-o": "use `batch.output`",
     "-t": "use `batch.array` (and -t is Torque's)",
-    "-z": "hpcdist reads the job's id itself",
 }
 
 

@@ -461,7 +461,7 @@ class GridEngine(BatchSystem):
         """
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
-        refused = not _may_have_worked(completed)
+        refused = _is_refused(completed)
         return common.submitted(
             completed,
             answer and answer[1],
@@ -515,12 +515,10 @@ class GridEngine(BatchSystem):
         return bash(_CANCEL_ELEMENT, job.id, str(index))
 
 
-def _may_have_worked(completed: Completed) -> bool:
-    """Whether the master may have the job: only a known refusal is a certain no."""
-    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
-        return True
-    refused = any(text in completed.stderr for text in _REFUSALS)
-    return not refused or bool(_LOST.search(completed.stderr))
+def _is_refused(completed: Completed) -> bool:
+    """Whether qsub prints a known refusal, and neither an id nor that an answer was lost."""
+    unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
+    return not unclear and any(text in completed.stderr for text in _REFUSALS)
 
 
 SGE: Final = GridEngine()

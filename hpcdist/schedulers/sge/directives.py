@@ -17,6 +17,7 @@ from hpcdist.experiment.batch_specs import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
@@ -165,44 +166,16 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
 
 _GPU, _MEMORY = "environment.resources.gpu", "environment.resources.memory"
 
-FIELDS: Final = {
-    "-N": "name",
-    "-M": "batch.mail",
-    "-V": "environment.env_vars",
-    "-hold_jid": "batch.dependency",
-    "-l h_rt": "batch.walltime",
-    "-l hostname": "batch.exclude_nodes",
-    "-m": "batch.mail",
-    "-pe": "environment.replicas",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-t": "batch.array",
-    "-tc": "batch.array",
-    "-v": "environment.env_vars",
-}
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+FIELDS: Final = flags.by_flag(flags.KEYS, "sge")
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-RESERVED: Final = {
+RESERVED: Final = flags.by_flag(flags.RESERVED, "sge") | {
     "-@": "write the options of that file here",
     "-C": "the script has its directives behind #$",
-    "-S": "the script is one of bash",
-    "-ac": "it carries the token by which hpcdist finds the job again",
-    "-b": "hpcdist writes the script",
     "-clear": "write the options that you want",
-    "-cwd": "the job runs where it is submitted",
-    "-dc": "it carries the token by which hpcdist finds the job again",
-    "-e": "use `batch.error`",
     "-hold_jid_ad": "use `batch.dependency`",
     "-i": "the job reads nothing",
-    "-j": "use `batch.output` and `batch.error`",
     "-now": "the job waits until there is room",
-    "-o": "use `batch.output`",
-    "-sc": "it carries the token by which hpcdist finds the job again",
-    "-shell": "the script is one of bash",
-    "-sync": "use `hpcdist wait`",
-    "-terse": "hpcdist reads the job's id itself",
-    "-verify": "use `hpcdist render`",
-    "-wd": "the job runs where it is submitted",
 }
 
 OTHERS: Final = frozenset((

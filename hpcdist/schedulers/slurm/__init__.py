@@ -148,7 +148,7 @@ class Slurm(BatchSystem):
         if answer := _ANSWER.fullmatch(completed.stdout.strip()):
             cluster = answer["cluster"] or answer["on"]
             job_id = f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
-        refused = not _may_have_worked(completed)
+        refused = _is_refused(completed)
         return common.submitted(
             completed, job_id, system="Slurm", program="sbatch", refused=refused, hints=_HINTS
         )
@@ -231,18 +231,15 @@ class Slurm(BatchSystem):
         return command("scancel", f"{number}_{index}", cluster=cluster)
 
 
-def _may_have_worked(completed: Completed) -> bool:
-    """Whether the controller may have the job: only a known refusal of sbatch is a certain no.
-
-    The controller's last message outweighs what sbatch printed before it.
-    """
-    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
-        return True
+def _is_refused(completed: Completed) -> bool:
+    """Whether sbatch prints no id but a known refusal, first of all the controller's."""
     _, asked, message = completed.stderr.rpartition("submission failed: ")
+    if _A_NUMBER.search(completed.stdout):
+        return False
     if asked:
-        return not any(text in message for text in _REFUSALS)
+        return any(text in message for text in _REFUSALS)
     refused = "sbatch: " in message and any(text in message for text in _OWN_REFUSALS)
-    return not refused or bool(_OF_MESSAGES.search(message))
+    return refused and not _OF_MESSAGES.search(message)
 
 
 SLURM: Final = Slurm()

@@ -16,6 +16,7 @@ from hpcdist.experiment.batch_specs import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
@@ -26,52 +27,10 @@ from hpcdist.schedulers.directives import (
 )
 from hpcdist.site.model import Site
 
-_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
+FIELDS: Final = flags.by_flag(flags.KEYS, "slurm")
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-FIELDS: Final = {
-    "--account": "batch.account",
-    "--array": "batch.array",
-    "--constraint": "batch.constraint",
-    "--cpus-per-gpu": _CPU,
-    "--cpus-per-task": _CPU,
-    "--dependency": "batch.dependency",
-    "--exclusive": "batch.exclusive",
-    "--exclude": "batch.exclude_nodes",
-    "--export": "environment.env_vars",
-    "--gpus": _GPU,
-    "--gpus-per-node": _GPU,
-    "--gpus-per-task": _GPU,
-    "--gres": _GPU,
-    "--job-name": "name",
-    "--mail-type": "batch.mail",
-    "--mail-user": "batch.mail",
-    "--mem": _MEMORY,
-    "--mem-per-cpu": _MEMORY,
-    "--mem-per-gpu": _MEMORY,
-    "--mincpus": _CPU,
-    "--no-requeue": "batch.requeue",
-    "--no-kill": "horovod.elastic",
-    "--nodes": "batch.nodes",
-    "--ntasks": "environment.replicas",
-    "--ntasks-per-node": "environment.replicas.per_node",
-    "--open-mode": "batch.requeue",
-    "--partition": "batch.partition",
-    "--qos": "batch.qos",
-    "--requeue": "batch.requeue",
-    "--signal": "batch.signal",
-    "--time": "batch.walltime",
-}
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
-
-_RESERVED: Final = {
-    "--chdir": "the job runs where it is submitted",
-    "--comment": "it carries the token by which hpcdist finds the job again",
-    "--error": "use `batch.error`",
-    "--output": "use `batch.output`",
-    "--parsable": "hpcdist reads the job's id itself",
-    "--wait": "use `hpcdist wait`",
-    "--wrap": "hpcdist writes the script",
-}
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "slurm")
 
 _SHORT: Final = {
     "-A": "--account",
