@@ -12,7 +12,7 @@ from hpcdist.cost.worst_case import Sum
 from hpcdist.host import ownership
 from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
-from hpcdist.schedulers import answers, schedulers
+from hpcdist.schedulers import common, schedulers
 from hpcdist.schedulers.base import Left
 
 # --- What the job's account has left, as `plan --balance` and `submit` show it
@@ -54,10 +54,10 @@ def ask(made: Planned, runner: Runner) -> Balance:
         command = balances.ask(balance, account, user)
         completed = runner.run(command)
         if not completed.ok:
-            return Balance(account, why=f"`{command}`: {answers.why(completed)}")
+            return Balance(account, why=f"`{command}`: {common.why(completed)}")
         left = balances.read(balance, completed.stdout, account)
         return Balance(account, left, "" if left else f"`{command}` shows none of it")
-    if account and (limits := scheduler.balances()):
+    if account and (limits := scheduler.balances):
         return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
     return Balance(account)
 

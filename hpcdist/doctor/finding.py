@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from hpcdist.errors import comma_list
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers
+from hpcdist.schedulers import common
 from hpcdist.schedulers.surveyors import Answers
 
 Status = Literal["ok", "note", "warning", "error", "unknown"]
@@ -53,7 +53,7 @@ def failure(done: Completed) -> str:
     if done.missing:
         return f"there is no {program} here"
     lines = (line.strip() for line in done.stderr.splitlines() if line.strip())
-    return f"{program} failed: {answers.why(done, next(lines, None))}"
+    return f"{program} failed: {common.why(done, next(lines, None))}"
 
 
 def merged_hosts(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:

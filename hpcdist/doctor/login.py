@@ -13,7 +13,7 @@ from hpcdist.doctor.batch import ChosenSite
 from hpcdist.doctor.finding import Finding, Which
 from hpcdist.doctor.records import Host
 from hpcdist.host.command import Command, Completed, Runner, python
-from hpcdist.schedulers import answers, schedulers
+from hpcdist.schedulers import common, schedulers
 from hpcdist.schedulers.base import LibraryStatus, Scheduler
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import Survey
@@ -103,5 +103,5 @@ def _absent(name: str, which: Which) -> Finding:
 def _why(done: Completed) -> str:
     """Return the last line of the traceback, or why there is none."""
     last = next(reversed(done.stderr.strip().splitlines()), None)
-    words = answers.why(done, last) if not done.ok else "its output cannot be read"
+    words = common.why(done, last) if not done.ok else "its output cannot be read"
     return f"{done.command.argv[0]} cannot be run: {words}"

@@ -5,8 +5,8 @@ The launch line is ``launcher words + task wrapper + container words + framework
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
@@ -14,41 +14,62 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import ROLES
 from hpcdist.experiment.sources import Image
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob, RemoteShell
-from hpcdist.plan.values import Variable, Word
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import LauncherOptions, RankVariables, Site
 from hpcdist.site.settings import Runtime
 
 
-class Topology(Model, frozen=True, kw_only=True):
-    """What a framework requires of placement and launch.
+def words_of(origin: Origin, *texts: str) -> Iterator[Word]:
+    """Yield words with this origin, each quoted for the shell where it is written."""
+    return (Word(text=text, origin=origin) for text in texts)
 
-    ``task``: whether a replica is one task or one for each of its GPUs, or all processes of a node are one
-    task, which starts them. ``launchers``: those that can start it, the preferred one first; empty: any.
-    ``spread``: each replica has a node of its own. ``needs_mpi``: its tasks connect over MPI;
-    ``allows_non_mpi``: or by a launcher that has this framework among its ``frameworks``.
-    ``required_roles``: the roles whose end is the end of the job; the others, servers, are ended then.
-    ``elastic``: the job survives the loss of a node. ``by_address``: tasks reach each other by addresses, not
-    by names. ``gpu_visibility``: the GPUs that a task sees (its own, or the node's) unless the file sets it.
-    ``lockstep_roles``: the roles whose tasks do equal work, at the pace of the slowest. ``required_by``: the
-    key of the file that requires these launchers or this task.
-    """
+
+class Layer:
+    """What built-in launchers, frameworks and container runtimes have in common: words of their own."""
+
+    name: str
+    kind: ClassVar[Literal["launcher", "framework", "container"]]
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of its own words and variables."""
+        return Origin(self.kind, self.name)
+
+    def own(self, *texts: str) -> Iterator[Word]:
+        """Yield its own words."""
+        return words_of(self.origin, *texts)
+
+
+class Topology(Model, frozen=True, kw_only=True):
+    """What a framework requires of placement and launch."""
 
     task: Literal["replica", "gpu", "node"] = "replica"
+    """What a task is: a replica, one for each GPU of it, or the one on a node that starts its processes."""
     spread: bool = False
+    """Whether each replica has a separate node."""
     launchers: tuple[str, ...] = ()
+    """The launchers that can start it, the preferred one first; empty: any."""
     needs_mpi: bool = False
+    """Whether its tasks connect over MPI."""
     allows_non_mpi: bool = True
+    """Whether a launcher that has this framework among its ``frameworks`` will do instead."""
     required_roles: frozenset[str] = ROLES
+    """The roles that must finish for the job to finish; the others, servers, are ended then."""
     elastic: bool = False
+    """Whether the job survives the loss of a node."""
     by_address: bool = False
+    """Whether tasks reach each other by addresses, not by names."""
     gpu_visibility: Literal["task", "node"] = "task"
+    """The GPUs that a task sees unless the file sets it: its own, or the node's."""
     lockstep_roles: frozenset[str] = frozenset({"master", "worker"})
+    """The roles whose tasks do equal work, at the pace of the slowest."""
     required_by: str | None = None
+    """The key of the file that requires these launchers or this task."""
 
 
 @runtime_checkable
 class Framework(Protocol):
-    """A framework; one file each in ``layers/frameworks/``, most on top of ``plain.Plain``.
+    """A framework, most on top of ``frameworks.Plain``.
 
     ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
     of the replicas that it knows.
@@ -66,7 +87,7 @@ class Framework(Protocol):
         """Return what it requires of placement and launch."""
         ...
 
-    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Word]:
         """Return the words before the user's command.
 
         Raises:
@@ -74,11 +95,11 @@ class Framework(Protocol):
         """
         ...
 
-    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the variables that are the same for all tasks."""
         ...
 
-    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the variables that differ by task: ``Variable.filled``, with placeholders for its place."""
         ...
 
@@ -89,52 +110,56 @@ class Framework(Protocol):
 
 @runtime_checkable
 class Launcher(Protocol):
-    """A program that starts the tasks; one file each in ``layers/launchers/``.
+    """A program that starts the tasks, most on top of ``launchers.Plain``.
 
-    ``reserved_options``: those that hpcdist sets, and that no file may give. ``lists_cpus``: it takes a list
-    of CPUs for each task. ``can_go_on``: it can leave the other tasks running when one fails.
-
-    ``rank_variables`` None: it starts the program itself, without each task's shell. ``frameworks``: those
-    whose processes it connects itself; empty: it starts all, and connects none. ``site_options`` are the keys
-    that it reads of its section in a site file. ``hostfile_line`` is a printf format for a host and its
-    number of tasks; ``unequal_nodes``: that number may differ by node. ``labels_output``: it marks each line
-    with its rank by itself; otherwise each task's shell does. ``labels_single``: it may do so for a single
-    task as well. ``provides_mpi``: tasks that call MPI_Init share one MPI_COMM_WORLD; ``provides_pmi``: by a
-    PMI that each task can check; ``pmi_over_components``: the type of PMI of a job of several components that
-    needs no MPI. ``remote_shell``: how it reaches other nodes, None: through the batch system.
-    ``orders_nodes``: its ranks follow its own order of nodes, which the script's function
-    ``order_nodes_NAME`` finds out; ``prepare_NAME``, if there is one, runs in the shell that starts it. Those
-    of a plug-in are in a template ``launchers/NAME.sh.j2``.
-
-    ``program``: what must be on PATH where the job runs; ``version_words``: the options that print its
-    version (empty: none do). ``mpi_flavours``: the MPIs whose options it takes (empty: any). ``substitutes``:
-    on a machine without a batch system where the program is missing, the first of these launchers that can
-    start the framework is used, else the last.
+    Templates of a plug-in are in ``launchers/NAME.sh.j2``; its function ``prepare_NAME``, if there is one,
+    runs in the shell that starts it.
     """
 
     name: str
     program: str
+    """What must be on PATH where the job runs."""
     version_words: tuple[str, ...]
+    """The options that print its version; empty: none do."""
     mpi_flavours: tuple[str, ...]
+    """The MPIs whose options it takes; empty: any."""
     substitutes: tuple[str, ...]
+    """On a machine without a batch system where the program is missing, the first of these launchers that can
+    start the framework is used, else the last."""
     rank_variables: RankVariables | None
+    """None: it starts the program itself, without each task's shell."""
     schedulers: frozenset[str]
+    """The schedulers under which it starts tasks."""
     frameworks: frozenset[str]
+    """The frameworks whose processes it connects itself; empty: it starts all, and connects none."""
     site_options: frozenset[str]
+    """The keys that it reads of its section in a site file."""
     reserved_options: frozenset[str]
+    """The options that hpcdist sets, and that no file may give."""
     lists_cpus: bool
+    """Whether it takes a list of CPUs for each task."""
     can_go_on: bool
+    """Whether it can leave the other tasks running when one fails."""
     hostfile_line: str
+    """A printf format for a host and its number of tasks."""
     unequal_nodes: bool
+    """Whether that number may differ by node."""
     provides_mpi: bool
+    """Whether tasks that call MPI_Init share one MPI_COMM_WORLD."""
     provides_pmi: bool
+    """Whether they do by a PMI that each task can check."""
     pmi_over_components: str | None
+    """The type of PMI of a job of several components that needs no MPI."""
     labels_output: bool
+    """Whether it marks each line with its rank by itself; otherwise each task's shell does."""
     labels_single: bool
+    """Whether it may do so for a single task as well."""
     remote_shell: RemoteShell | None
+    """How it reaches other nodes; None: through the batch system."""
     orders_nodes: bool
+    """Whether its ranks follow its own order of nodes, which the script's ``order_nodes_NAME`` finds out."""
 
-    def words(self, job: PreparedJob, options: LauncherOptions) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, options: LauncherOptions) -> Iterable[Word]:
         """Return the words before each task's shell.
 
         Raises:
@@ -145,7 +170,7 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class AdvisingLauncher(Protocol):
-    """What a launcher may have besides: warnings about jobs that it starts."""
+    """Optional for a launcher: warnings about jobs that it starts."""
 
     def advice(self, job: PreparedJob, options: LauncherOptions) -> Iterable[Problem]:
         """Yield what the user should know before submitting."""
@@ -154,7 +179,7 @@ class AdvisingLauncher(Protocol):
 
 @runtime_checkable
 class AbbreviatingLauncher(Protocol):
-    """What a launcher may have besides: options in short forms, as getopt_long(3) reads them.
+    """Optional for a launcher: options in short forms, as getopt_long(3) reads them.
 
     ``bare_options``: the letters of those without a value, behind which others may stand (``-uN2``). Long
     ones may be abbreviated.
@@ -165,7 +190,7 @@ class AbbreviatingLauncher(Protocol):
 
 @runtime_checkable
 class ContainerRuntime(Protocol):
-    """A container runtime; one file each in ``layers/containers/``.
+    """A container runtime.
 
     ``program``: what must be on PATH where the job runs, "" for nothing. ``launchers``: those that start
     tasks in it; empty: all. ``single_options``: launcher options that it sets, and takes only once, with
@@ -187,29 +212,29 @@ class ContainerRuntime(Protocol):
 
     def launcher_words(
         self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
-    ) -> tuple[Word, ...]:
+    ) -> Iterable[Word]:
         """Return options for the launcher."""
         ...
 
-    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> tuple[Word, ...]:
+    def words(self, job: PreparedJob, container: Container, runtime: Runtime) -> Iterable[Word]:
         """Return the words between each task's shell and what runs inside."""
         ...
 
 
 @runtime_checkable
 class PreparesContainers(Protocol):
-    """What a container runtime may have besides: lines that the job's shell runs before its tasks."""
+    """Optional for a container runtime: lines that the job's shell runs before its tasks."""
 
     def prepare(
         self, job: JobSpec, container: Container, variables: Sequence[Variable], runtime: Runtime
     ) -> Iterable[Word]:
-        """Yield these lines; ``variables``: those of all tasks."""
+        """Yield these lines; ``variables``: the variables of all tasks."""
         ...
 
 
 @runtime_checkable
 class FetchesImages(Protocol):
-    """What a container runtime may have besides: it makes a file of an image, once for all tasks."""
+    """Optional for a container runtime: it makes a file of an image, once for all tasks."""
 
     def fetch(self, container: Container) -> tuple[str, ...]:
         """Return the file's suffix and what makes it, without its name, which stands before the last word.
@@ -221,7 +246,7 @@ class FetchesImages(Protocol):
 
 @runtime_checkable
 class StartsEntrypoints(Protocol):
-    """What a container runtime may have besides: it starts the entrypoint of an image.
+    """Optional for a container runtime: it starts the entrypoint of an image.
 
     ``in_workdir``: in the image's WORKDIR, where the experiment names no other folder; else in the submit
     directory.

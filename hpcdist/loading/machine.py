@@ -17,8 +17,8 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
 from hpcdist.loading.preferences import Preferences
 from hpcdist.loading.sites import load_detect, load_site, read_all
-from hpcdist.schedulers import installations, schedulers
-from hpcdist.schedulers.installations import Installation
+from hpcdist.schedulers import INSTALLATIONS, schedulers
+from hpcdist.schedulers.base import Installation
 from hpcdist.site.detection import Detection, detect
 from hpcdist.site.model import Site
 
@@ -178,15 +178,15 @@ def batch_system(
 
 
 def _schedulers(sites: Mapping[str, Path] | None) -> Iterator[str]:
-    yield from installations.BUILT_IN
+    yield from INSTALLATIONS
     shipped = resources.shipped("site_configs")
     if sites is None or any(file.parent != shipped for file in sites.values()):
-        yield from (name for name in schedulers.names() if name not in installations.BUILT_IN)
+        yield from (name for name in schedulers.names() if name not in INSTALLATIONS)
 
 
 def _installation(name: str) -> Installation | None:
     """Return how a batch system is detected, without importing a built-in scheduler."""
-    return installations.BUILT_IN.get(name) or schedulers.get(name).installation
+    return INSTALLATIONS.get(name) or schedulers.get(name).installation
 
 
 def _is_set_up(name: str, environment: Mapping[str, str]) -> bool:
@@ -211,7 +211,7 @@ def is_set_up(known: Installation, environment: Mapping[str, str] = os.environ) 
 
 def _useless_commands(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a note for each installed command of a built-in batch system that is not set up."""
-    systems = sorted(installations.BUILT_IN.values(), key=lambda system: system.command)
+    systems = sorted(INSTALLATIONS.values(), key=lambda system: system.command)
     for command, members in groupby(systems, key=lambda system: system.command):
         if shutil.which(command, path=environment.get("PATH")):
             titles = " or ".join(system.title for system in members)

@@ -19,8 +19,8 @@ from hpcdist.experiment.replicas import task_command
 from hpcdist.experiment.search import Search, Space
 from hpcdist.experiment.shell_words import START
 from hpcdist.experiment.trials import Trial, trials
-from hpcdist.layers import polyaxon_variables
 from hpcdist.layers.frameworks import framework_of
+from hpcdist.layers.variables import polyaxon_params
 from hpcdist.loading import inputs, templates
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.trials import TrialTexts
@@ -174,7 +174,7 @@ class _Maker:
         own = {name: variables.texts.get(name, text_of(value)) for name, value in variables.items()}
         return (
             task_command(experiment, launches=self._launches),
-            {**polyaxon_variables.of_params(values), **own},
+            {**polyaxon_params(values), **own},
         ), []
 
     def _launch_of(self, experiment: Experiment) -> object:

@@ -21,8 +21,7 @@ from msgspec import Meta, MsgspecError, Struct, field
 from msgspec.structs import astuple, replace
 
 from hpcdist.host import untrusted
-from hpcdist.schedulers.accounting import Host, Moment
-from hpcdist.schedulers.job import LATEST
+from hpcdist.schedulers.job import LATEST, Host, Moment
 
 # --- Evidence against nodes: what one attempt of a run showed of one of them
 

@@ -12,7 +12,7 @@ from hpcdist.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.sources import image_of
-from hpcdist.layers.containers import containers, plain
+from hpcdist.layers.containers import containers, site_variables
 from hpcdist.layers.protocols import (
     ContainerRuntime,
     FetchesImages,
@@ -169,7 +169,7 @@ def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[
     if not (job.container and site.container):
         return ()
     runtime = _runtime(job.container.runtime, site)
-    return runtime.launcher_words(job, job.container, environment, site.container)
+    return tuple(runtime.launcher_words(job, job.container, environment, site.container))
 
 
 def starter(job: JobSpec) -> StartsEntrypoints | None:
@@ -192,7 +192,7 @@ def words(job: PreparedJob, site: Site) -> Iterator[Word]:
             yield Word(text=text, origin=Origin("site", site.name, f"{job.container.key}.prefix"))
         key = Origin("site", site.name, f"{job.container.key}.library_path")
         yield from _library_path(site.container.library_path, key)
-        own = tuple(plain.variables(job, site.container))
+        own = tuple(site_variables(job, site.container))
         if own:
             # env sets them inside, whatever the runtime and the image do with variables.
             yield Word(text="env", origin=Origin("site", site.name, f"{job.container.key}.env"))

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec.structs import asdict
 
 from hpcdist.errors import independent
+from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.launch_line import SLOTS
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import Block, NodeCounts, task_command
@@ -52,10 +53,13 @@ from hpcdist.site.nodes import VisibleBy
 
 # --- Origins: where each field of a plan was decided; items of lists have origins of their own
 
-_BATCH_FIELDS = (
-    "account", "partition", "qos", "walltime", "constraint", "exclusive", "launcher", "dependency", "array",
-    "signal", "requeue", "output", "error", "mail", "directives", "exclude_nodes", "gpu_visibility",
-)  # fmt: skip
+_BATCH_FIELDS = tuple(
+    key
+    for key in Batch.__struct_fields__
+    if key in Request.__struct_fields__
+    or key in {"partition", "constraint", "launcher", "directives", "gpu_visibility"}
+)
+"""The keys of ``batch`` that a plan has: those of the request, and a few that are elsewhere in it."""
 _SITE_FIELDS = {
     "walltime": "walltime",
     "launcher": "launcher",

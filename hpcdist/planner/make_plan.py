@@ -20,7 +20,7 @@ from hpcdist.errors import located as with_places
 from hpcdist.experiment.batch import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment, Resources
 from hpcdist.experiment.shell_words import START
-from hpcdist.layers import polyaxon_variables
+from hpcdist.layers.variables import polyaxon_task_variables, polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
 from hpcdist.plan.model import Environment, JobSpec, Plan, PreparedJob, RoleLaunch, extended
 from hpcdist.plan.placeholders import JOB_ID, template
@@ -52,7 +52,7 @@ def variables(
     for variable in (
         Variable(name="PYTHONUNBUFFERED", value="1", origin=DEFAULT),
         *of_fabric(site, job.facts),
-        *polyaxon_variables.variables(experiment, job, site),
+        *polyaxon_variables(experiment, job, site),
         *(msgspec.structs.replace(item, origin=located(item.origin, where)) for item in shared),
         *_of_stage(experiment, site),
         *_own_variables(experiment, where),
@@ -286,8 +286,8 @@ def prepared(
     spec: JobSpec, experiment: Experiment, site: Site, choice: LaunchChoice, where: Where
 ) -> PreparedJob:
     """Return the job with its setup lines and its variables."""
-    shared = choice.framework.variables(spec, experiment, site)
-    own = choice.framework.task_variables(spec, experiment, site)
+    shared = tuple(choice.framework.variables(spec, experiment, site))
+    own = tuple(choice.framework.task_variables(spec, experiment, site))
     every = tuple(variables(experiment, site, spec, shared, where))
     environment = Environment(
         modules=(*(name for name, _ in applying(site.modules, spec.facts)), *experiment.batch.modules),
@@ -295,7 +295,7 @@ def prepared(
         setup=(*setup(experiment, site, spec.facts, where), *container_choice.setup(spec, site, every)),
         task_setup=tuple(container_choice.lines(site, "task_setup", site.task_setup, spec.facts)),
         variables=every,
-        task_variables=(*polyaxon_variables.task_variables(), *own),
+        task_variables=(*polyaxon_task_variables(), *own),
         framework_variables=tuple(dict.fromkeys(variable.name for variable in (*shared, *own))),
     )
     by_container = container_choice.launcher_words(spec, site, environment)
@@ -409,7 +409,8 @@ def _role_launches(job: PreparedJob, site: Site, choice: LaunchChoice) -> Iterat
     for role, placement in parts.items():
         launch = msgspec.structs.replace(job.launch, role=role)
         own = msgspec.structs.replace(job, placement=placement, launch=launch)
-        yield RoleLaunch(role=role, words=choice.launcher.words(own, site.options(choice.launcher.name)))
+        words = choice.launcher.words(own, site.options(choice.launcher.name))
+        yield RoleLaunch(role=role, words=tuple(words))
 
 
 def _launch_line(
@@ -449,7 +450,7 @@ def _framework_words(
     Raises:
         PlanError: where they start a program that only the image names.
     """
-    words = choice.framework.words(job, experiment, site)
+    words = tuple(choice.framework.words(job, experiment, site))
     if words and experiment.run.starts_entrypoint:
         message = f"`{choice.topology.required_by}` starts a program, and the image's entrypoint is not known"
         hint = f"write the program as `run.cmd`, or remove `{choice.topology.required_by}`"

@@ -11,8 +11,7 @@ import msgspec
 from hpcdist.errors import ConfigError, PlanError, Problem
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.program import Restart
-from hpcdist.layers.frameworks import horovod
-from hpcdist.layers.frameworks.plain import section_of
+from hpcdist.layers.frameworks import horovod, section_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.plan.model import End, Rehearsal, Restarts
 from hpcdist.runs.rundir import RunDirectory

@@ -11,7 +11,7 @@ from hpcdist.remotes import channel, failures, program
 from hpcdist.remotes.channel import Channel, Section
 from hpcdist.remotes.failures import Unreachable
 from hpcdist.runs.rundir import Run
-from hpcdist.schedulers.inside import line_of
+from hpcdist.schedulers.common import line_of
 
 _CLAIM: Final = ".submit-"
 _LATER: Final = 10.0

@@ -13,9 +13,8 @@ from hpcdist.host.command import Completed
 from hpcdist.runs import elements
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import Usage
 from hpcdist.schedulers.base import Accounting
-from hpcdist.schedulers.job import element_id, split_id
+from hpcdist.schedulers.job import Usage, element_id, split_id
 
 if TYPE_CHECKING:
     from hpcdist.runs.services import Services
@@ -59,7 +58,7 @@ def _kept(run: Run) -> tuple[Usage, ...] | None:
 
 
 def _accounting(run: Run) -> Accounting | None:
-    return schedulers.get(run.record.scheduler).accounting()
+    return schedulers.get(run.record.scheduler).accounting
 
 
 def _found(run: Run, answers: Sequence[Completed], services: Services) -> tuple[Usage, ...]:

@@ -16,8 +16,7 @@ from hpcdist.runs.events import Event, by_id
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import ENDED, REQUEUED, Attempt, Log, submitted
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status, split_id
+from hpcdist.schedulers.job import JobState, Status, Usage, split_id
 
 if TYPE_CHECKING:
     from hpcdist.runs.states import Report

@@ -26,7 +26,7 @@ def expected(reports: Iterable[Report], services: Services) -> Mapping[str, floa
             waiting.setdefault(where, []).append(report.run)
     found: dict[str, float] = {}
     for (_, name), runs in waiting.items():
-        if starts := schedulers.get(name).starts():
+        if starts := schedulers.get(name).starts:
             jobs, runner = [run.job for run in runs if run.job], services.at(runs).runner
             for command in starts.commands(jobs):
                 found.update(starts.read(runner.run(command), jobs))

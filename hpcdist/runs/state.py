@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from hpcdist.runs.events import Event, StartLog, by_id, starts
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import SIGNALLED, TERMINATED, JobState, Status, fold, split_id
+from hpcdist.schedulers.job import SIGNALLED, TERMINATED, JobState, Status, Usage, fold, split_id
 
 REQUEUED: Final = "requeued"
 ENDED: Final = "ended"

@@ -18,7 +18,7 @@ from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Services, reread
-from hpcdist.schedulers import answers, schedulers
+from hpcdist.schedulers import common, schedulers
 from hpcdist.schedulers.base import Query, Scheduler
 from hpcdist.schedulers.job import (
     APART,
@@ -211,7 +211,7 @@ class QueryResults:
         if self.replied is None and answered:
             self.replied = all(completed.ok for completed in answered)
         for completed in answered:
-            self._unreachable = self._unreachable or answers.is_unreachable(completed)
+            self._unreachable = self._unreachable or common.is_unreachable(completed)
             self._failure = self._failure or _failure(completed)
             for key, status in query.read(completed, left).items():
                 self._add(key, status, provisional=query.provisional)

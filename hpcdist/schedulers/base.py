@@ -2,32 +2,51 @@
 
 A scheduler returns commands and reads their output; it starts no process. What a batch system must have is
 abstract; each fact has the value of most batch systems; an ability that some batch systems lack returns None,
-or nothing, here.
+or nothing, here. A `BatchSystem` finds what needs a plan in the module ``directives`` of its folder.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hpcdist.errors import Problem, SchedulerError
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers.installations import Installation
-from hpcdist.schedulers.job import Job, Status
+from hpcdist.schedulers.job import Job, Status, Usage
 
 if TYPE_CHECKING:
     from hpcdist.plan.model import Plan, PreparedJob
     from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.accounting import Usage
+    from hpcdist.schedulers.directives import DirectiveSyntax, HeaderSyntax
     from hpcdist.site.model import Site
+
+
+class Installation(NamedTuple):
+    """How to detect a batch system: its command is on PATH, and one further sign confirms it."""
+
+    title: str
+    command: str
+    variable: str
+    """A variable that is set where it is installed."""
+    files: tuple[str, ...] = ()
+    """One of these files exists there; relative ones are below the prefix of the command."""
+    question: Command | None = None
+    """A command whose output does not deny it."""
+    denials: tuple[str, ...] = ()
+    """Texts by which that output denies it."""
+
+    def is_confirmed_by(self, completed: Completed) -> bool:
+        """Return whether the command's output does not deny it: a missing program denies nothing."""
+        return completed.missing or not any(text in completed.stderr for text in self.denials)
 
 
 class Submission(NamedTuple):
     """A script about to be submitted; ``token`` is unique and lets the job be found again.
 
     ``after``: the ids of jobs that must have ended before this one begins, in whatever way.
-    ``options``: those of the command that the script cannot hold.
+    ``options``: options of the command that the script cannot hold.
     """
 
     script: str
@@ -59,6 +78,17 @@ class Nodes(NamedTuple):
     numbers: tuple[int, ...]
 
 
+class NodeRequest(NamedTuple):
+    """What a job requests to get nodes by name, each of which it has as a whole or most of it.
+
+    ``directive``: for the batch system; ``constraint``: on all its nodes; ``of_each``: on each one.
+    """
+
+    directive: str = ""
+    constraint: str = ""
+    of_each: tuple[str, ...] = ()
+
+
 class ArrayLimit(NamedTuple):
     """The largest index of an array that a batch system takes by default, and its setting for that."""
 
@@ -67,7 +97,7 @@ class ArrayLimit(NamedTuple):
 
 
 class LibraryStatus(NamedTuple):
-    """A Python library beside a batch system's commands: what is known of it on this host, and what to do."""
+    """The state on this host of a Python library that reads a batch system, and what to do about it."""
 
     name: str
     detail: str
@@ -80,12 +110,12 @@ class Query(Protocol):
     @property
     def provisional(self) -> bool:
         """Whether a later query must confirm what this one calls final."""
-        ...
+        return False
 
     @property
     def one_by_one(self) -> bool:
         """Whether it needs a command for each job, so that the job's own event log is read first."""
-        ...
+        return False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield the commands that ask for all these jobs, as few as the scheduler allows."""
@@ -106,7 +136,7 @@ class Accounting(Protocol):
     @property
     def at_once(self) -> bool:
         """Whether a command asks for all these jobs; else it asks for one job."""
-        ...
+        return False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield the commands that show them; none for an id that the batch system cannot have."""
@@ -149,11 +179,11 @@ class Starts(Protocol):
 
     def test(self, script: str) -> Command | None:
         """Return the command that asks when this text of a script would start; None where none can."""
-        ...
+        return None
 
     def read_test(self, completed: Completed) -> Estimate:
         """Return its answer; a refusal is not known, and ``why`` has the batch system's words."""
-        ...
+        return Estimate()
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield the commands that ask for all these jobs."""
@@ -186,7 +216,7 @@ class Scheduler(ABC):
     """Whether it sets the GPU variable of each job with GPUs, so that none uses another job's."""
 
     sets_threads: bool = False
-    """Whether it sets OMP_NUM_THREADS to a number that is not that of a task."""
+    """Whether it sets OMP_NUM_THREADS to something other than the CPUs per task."""
 
     has_components: bool = False
     """Whether nodes of different kinds are components of a heterogeneous job.
@@ -214,10 +244,19 @@ class Scheduler(ABC):
     """The flags that name the nodes which a job must not get, or those that it must."""
 
     orphan_directive: str = ""
-    """The directive by which a job ends as soon as it can never start; empty where there is none.
+    """The directive by which a job ends as soon as it can never start, if there is one.
 
     Without it the job waits for ever, unless the site has configured that; PBS and Flux end such jobs anyway.
     """
+
+    accounting: Accounting | None = None
+    """The records of the starts of jobs."""
+
+    balances: Balances | None = None
+    """The limits of accounts."""
+
+    starts: Starts | None = None
+    """The estimates of when jobs start."""
 
     pmi_launcher: str = ""
     """The launcher whose option ``--mpi`` takes a type of PMI; empty for none."""
@@ -234,7 +273,7 @@ class Scheduler(ABC):
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
         """Yield each line at the head of the script with its origin, quoted as the scheduler reads it.
 
-        The output goes to ``logs/`` in the run directory, else beside where the script is submitted.
+        The output goes to ``logs/`` in the run directory, else into the folder of submission.
         """
 
     @abstractmethod
@@ -321,18 +360,6 @@ class Scheduler(ABC):
         """Return the nodes that are down or do not answer; none for unreadable output."""
         return ()
 
-    def accounting(self) -> Accounting | None:
-        """Return the accounting of jobs."""
-        return None
-
-    def balances(self) -> Balances | None:
-        """Return the limits of accounts."""
-        return None
-
-    def starts(self) -> Starts | None:
-        """Return the estimates of when jobs start."""
-        return None
-
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the site file that prevents memory requests, empty where jobs can make them."""
         return ""
@@ -340,6 +367,10 @@ class Scheduler(ABC):
     def cannot_exclude(self, site: Site) -> str:
         """Return why jobs cannot do without nodes that are named; empty where they can."""
         return "" if self.node_flags else f"hpcdist cannot exclude nodes from a job of {self.name}"
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest | None:
+        """Return what a job requests to get these nodes; None where hpcdist knows no way."""
+        return None
 
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
         """Yield what the user should know before submitting."""
@@ -360,3 +391,48 @@ class Scheduler(ABC):
     def read_pmi_types(self, completed: Completed) -> tuple[str, ...]:
         """Return the types that it lists, the most common ones first; none for unreadable output."""
         return ()
+
+
+class _DirectiveModule(Protocol):
+    """What writes the directives of a batch system; it is imported with all of a plan."""
+
+    HEADER: HeaderSyntax
+
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        """Return the lines for the scheduler."""
+        ...
+
+    def syntax_of(self, site: Site) -> DirectiveSyntax:
+        """Return how its directives are written on this site."""
+        ...
+
+
+class BatchSystem(Scheduler):
+    """A batch system whose directives are written by a module that is imported for plans alone."""
+
+    directive_module: str
+    """The full name of that module, with ``directives``, ``HEADER`` and ``syntax_of``."""
+
+    @property
+    def _module(self) -> _DirectiveModule:
+        return cast("_DirectiveModule", importlib.import_module(self.directive_module))
+
+    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
+        """Return the lines for the scheduler."""
+        return self._module.directives(job, site)
+
+    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
+        """Yield the lines with their origins.
+
+        Raises:
+            PlanError: for a value that no directive can hold.
+        """
+        from hpcdist.schedulers.directives import header  # with all of a plan
+
+        return header(self._module.HEADER, plan, run_dir)
+
+    def directive_problems(self, site: Site) -> Iterator[Problem]:
+        """Yield a problem for each directive of a site file that no job can use."""
+        from hpcdist.schedulers.directives import site_directive_problems
+
+        return site_directive_problems(self._module.syntax_of(site), site)

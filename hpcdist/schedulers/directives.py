@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -30,29 +30,32 @@ def escaped(text: str) -> str:
 
 
 class HeaderSyntax(NamedTuple):
-    """How one scheduler's lines are written.
-
-    ``prefix``: what makes a line a directive. ``plain``: a value that needs no quotes; ``verbatim``: flags
-    that take several words, without quotes. ``quote`` puts any other in quotes, None where none can hold it,
-    since it ``cannot_hold`` that. ``first``: lines of every job. ``output``: the flag for the output;
-    ``in_run_dir``: its file there, of a job and of an element of an array; ``beside``: its end behind the
-    job's name without a run directory, None to leave it to the scheduler. ``directory`` writes the run
-    directory's path as that flag wants it. ``is_array``: whether the scheduler makes an array of the job.
-    ``component``: the line between the components of a heterogeneous job.
-    """
+    """How one scheduler's lines are written."""
 
     prefix: str
+    """What makes a line a directive."""
     plain: re.Pattern[str]
+    """A value that needs no quotes."""
     output: str
+    """The flag for the job's output."""
     in_run_dir: tuple[str, str]
-    beside: tuple[str, str] | None
+    """The output file in the run directory, of a job and of an element of an array."""
+    without_run_dir: tuple[str, str] | None
+    """The same without a run directory, behind the job's name; None to leave it to the scheduler."""
     quote: Callable[[str], str | None] = escaped
+    """Puts any other value in quotes; None where none can hold it."""
     cannot_hold: str = ""
+    """What no quotes can hold."""
     verbatim: frozenset[str] = frozenset()
+    """Flags that take several words, without quotes."""
     first: tuple[tuple[str, Origin], ...] = ()
+    """Lines of every job."""
     directory: Callable[[str], str] = str
+    """Writes the path of the run directory for the flag ``output``."""
     is_array: Callable[[Plan], bool] = lambda plan: plan.request.array is not None
+    """Whether the scheduler makes an array of the job."""
     component: str = ""
+    """The line between the components of a heterogeneous job."""
 
 
 def header(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
@@ -79,10 +82,10 @@ def _output(syntax: HeaderSyntax, plan: Plan, run_dir: str | None) -> str | None
     """Return where the output goes."""
     kind = 1 if syntax.is_array(plan) else 0
     if not run_dir:
-        return f"{plan.identity.name}{syntax.beside[kind]}" if syntax.beside else None
+        return f"{plan.identity.name}{syntax.without_run_dir[kind]}" if syntax.without_run_dir else None
     number, name = plan.identity.number, syntax.in_run_dir[kind]
     if plan.sweep and plan.sweep.pack:
-        name = name.replace("job-", "node-", 1)  # job-17.out is that of a trial
+        name = name.replace("job-", "node-", 1)  # job-17.out belongs to a trial
     own = name if number == 1 else name.replace("logs/", f"logs/{number}-", 1)
     return f"{syntax.directory(run_dir)}/{own}"
 
@@ -181,6 +184,9 @@ def unknown_names(site: Site) -> Iterator[Problem]:
 Pair = tuple[str, str | None]
 """A flag and its value, None for a bare flag."""
 
+Line = tuple[str, str | None, str | Origin]
+"""A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
+
 _PATH = ("batch", "directives")
 _MANDATORY: Final = "directives.mandatory"
 
@@ -189,29 +195,31 @@ _ALWAYS: Final = frozenset({"name", "environment.replicas", "environment.replica
 
 
 class DirectiveSyntax(NamedTuple):
-    """How one scheduler's directives are written.
-
-    ``read`` takes a text apart, into nothing where it is no directive; ``form`` says how to write one.
-    ``fields``: what hpcdist writes itself, and the field to use instead; ``reserved``: other flags
-    that only hpcdist may set, and why; ``free``: the fields that are allowed where hpcdist writes none.
-    ``others``: all further flags, None where they are not known; ``without_effect``: those that have none on
-    this site, and why. ``repeats``: those that may be given more than once, each time for another name
-    (``--setopt=NAME=X``), and each in its long form. ``abbreviates``: the scheduler accepts the beginning of
-    a flag. ``sentinel``: how a line begins that the scheduler reads as a directive anywhere in the script;
-    None where it reads only the head.
-    """
+    """How one scheduler's directives are written, on one site."""
 
     scheduler: str
     form: str
+    """How to write a directive, for a message."""
     read: Callable[[str], Sequence[Pair]]
+    """Takes a text apart, into nothing where it is no directive."""
     fields: Mapping[str, str]
+    """The flags that hpcdist writes itself, and the field to use instead."""
     reserved: Mapping[str, str]
+    """Other flags that only hpcdist may set, and why."""
     free: frozenset[str] = frozenset()
+    """The flags of ``fields`` that are allowed where hpcdist writes none."""
     repeats: Mapping[str, str] = {}
+    """Flags that may be repeated, for several names (``--setopt=NAME=X``), and their long forms."""
     abbreviates: bool = False
+    """Whether the scheduler accepts the beginning of a flag."""
     others: frozenset[str] | None = None
+    """All further flags; None where they are not known."""
     without_effect: Mapping[str, str] = {}
+    """The flags that have no effect on this site, and why."""
     sentinel: re.Pattern[str] | None = None
+    """How a directive in any line of the script begins; None where only the head is read."""
+    value_problems: Callable[[DirectiveSyntax, Sequence[Directive]], Iterable[Problem]] = lambda *_: ()
+    """Finds the values that the scheduler refuses."""
 
     def path(self, flag: str) -> tuple[str, ...]:
         """Return the field of the experiment for this flag."""
@@ -235,12 +243,54 @@ def options(short: Mapping[str, str]) -> Callable[[str], Sequence[Pair]]:
     return read
 
 
-def further_directives(
+def own_directives(
+    job: JobSpec, lines: Iterable[Line], number: int = 0, defaults: Mapping[str, Origin] = {}
+) -> list[Directive]:
+    """Return the lines of a group of nodes with their origins; by default the field's or the group's."""
+    usual = job.placement.groups[number].origin
+    return [
+        Directive(
+            flag=flag,
+            value=value,
+            origin=field
+            if isinstance(field, Origin)
+            else job.origins.get(field) or defaults.get(field, usual),
+            group=number,
+        )
+        for flag, value, field in lines
+    ]
+
+
+def added_directives(
+    syntax: DirectiveSyntax,
+    job: JobSpec,
+    site: Site,
+    own: Sequence[Directive],
+    problems: Sequence[Problem],
+) -> tuple[Directive, ...]:
+    """Return what the site requires and what the experiment adds to hpcdist's own lines.
+
+    Own lines with a flag that hpcdist does not reserve, and that may be repeated, do not exclude those.
+
+    Raises:
+        PlanError: with these problems and all that is wrong with the lines.
+    """
+    found = list(problems)
+    once = [line for line in own if line.flag in syntax.fields or line.flag not in syntax.repeats]
+    added = tuple(_further(syntax, job, site, once, found))
+    found += _forbidden(syntax, [*own, *added], site)
+    found += syntax.value_problems(syntax, [*own, *added])
+    if found:
+        raise PlanError(*found)
+    return added
+
+
+def _further(
     syntax: DirectiveSyntax, job: JobSpec, site: Site, own: Sequence[Directive], problems: list[Problem]
 ) -> Iterator[Directive]:
     """Yield what the site requires and what the experiment adds; add what is wrong to ``problems``.
 
-    The experiment's value replaces that of ``directives.mandatory``, but for those that belong to settings
+    The experiment's value replaces one of ``directives.mandatory``, but not one that belongs to settings
     which are correct only together.
     """
     if wrong := [*size_problems(job, site)]:
@@ -268,7 +318,7 @@ def _with_own(  # noqa: PLR0913, PLR0917 - what a line may contradict
     required: dict[str, Directive],
     problems: list[Problem],
 ) -> Iterator[Directive]:
-    """Yield the site's directives, those of the experiment in their place, and what it adds."""
+    """Yield the site's directives with the experiment's values, then what the experiment adds."""
     added: list[Directive] = []
     origin = job.origins.get("directives", Origin("key", "batch.directives"))
     found = (line for text in job.request.extra_directives for line in _read(syntax, text, origin, problems))
@@ -368,9 +418,7 @@ def _conflicting(line: Directive, other: Directive) -> Problem:
     return Problem(message, _PATH, "remove it, or change that key in a site file of your own")
 
 
-def forbidden_directives(
-    syntax: DirectiveSyntax, lines: Sequence[Directive], site: Site
-) -> Iterator[Problem]:
+def _forbidden(syntax: DirectiveSyntax, lines: Sequence[Directive], site: Site) -> Iterator[Problem]:
     """Yield a problem for each flag that the site forbids."""
     for flag in sorted({line.flag for line in lines} & set(site.directives.forbidden)):
         origin = next(line.origin for line in lines if line.flag == flag)
@@ -451,3 +499,36 @@ def _unknown(syntax: DirectiveSyntax, line: Directive, site: Site) -> Problem | 
 
 def _is_short(syntax: DirectiveSyntax, flag: str, known: str) -> bool:
     return syntax.abbreviates and known.startswith(flag)
+
+
+# --- Keys that a batch system does not have
+
+
+def refused_keys(job: JobSpec, table: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+    """Yield a problem for each key of ``batch`` in the table that is set; the table has messages and hints.
+
+    ``elastic`` is that key of ``horovod``.
+    """
+    for key, (message, hint) in table.items():
+        if job.completion.elastic if key == "elastic" else getattr(job.request, key):
+            yield Problem(message, ("horovod" if key == "elastic" else "batch", key), hint)
+
+
+# --- Mail, as PBS and Grid Engine write it
+
+MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
+"""A job that fails by itself ends: only the batch system's own aborting is ``a``."""
+
+
+def mail_points(events: Iterable[str]) -> str:
+    """Return the value of ``-m``."""
+    points = {letter for event in events for letter in MAIL_POINTS.get(event.lower(), "")}
+    return "".join(sorted(points)) or "n"
+
+
+def mail_problems(job: JobSpec, scheduler: str, known: Iterable[str] = MAIL_POINTS) -> Iterator[Problem]:
+    """Yield the events at which a batch system sends no mail."""
+    for event in job.request.mail.events if job.request.mail else ():
+        if event.lower() not in known:
+            message = f"{scheduler} sends no mail at {event!r}"
+            yield Problem(message, ("batch", "mail", "events"), f"known: {', '.join(known)}")

@@ -1,17 +1,18 @@
-"""A job: a submitted script, its identity and what is known of its state."""
+"""A job: a submitted script, its identity, its state, and what batch systems record of each of its starts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 SIGNALLED: Final = 128
-"""An exit code above it is that of a program which a signal ended, as shells show it: 128 + signal."""
+"""An exit code above it means that a signal ended the program, as in shells: 128 + signal."""
 
 TERMINATED: Final = SIGNALLED + 15
 """The exit code of a program that SIGTERM ended."""
@@ -27,7 +28,7 @@ APART: Final = "component "
 
 
 class JobState(Enum):
-    """The state of a job in words that all schedulers share; the native word is kept beside it.
+    """The state of a job in words that all schedulers share; the native word is kept, too.
 
     ``VANISHED``: the batch system has not known the job for some time, and nothing shows how it ended.
     """
@@ -71,6 +72,11 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
 
+def reused_id(source: str) -> Status:
+    """Return the status of a job whose id now belongs to a job with another token."""
+    return Status(JobState.UNKNOWN, reason="its id now belongs to another job", source=source)
+
+
 class Job(NamedTuple):
     """A submitted script; ``id`` is the scheduler's, ``directory`` the run directory.
 
@@ -92,7 +98,7 @@ def element_id(job_id: str, index: int) -> str:
 
 
 def split_id(key: str) -> tuple[str, str]:
-    """Return the job id of such a key, and the index as text; that of a whole job is empty."""
+    """Return the job id of such a key, and the index as text, empty for a whole job."""
     job_id, _, index = key.rpartition("_")
     return (job_id, index) if job_id and index.isdecimal() else (key, "")
 
@@ -134,8 +140,8 @@ class Rest(NamedTuple):
 def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Status:
     """Return the state of an array with these elements and the rest, folded in the order of their indices.
 
-    Where not all completed, the reason names the element that decided; an array of which some elements were
-    cancelled has no exit code, since that of an element that completed would be a success.
+    Where not all completed, the reason names the element that decided; an array with cancelled elements has
+    no exit code, since the code of a completed element would be a success.
     """
     listed = {**elements, rest.first: rest.status} if rest else elements
     order = sorted(listed)
@@ -149,3 +155,80 @@ def fold_array(elements: Mapping[int, Status], rest: Rest | None = None) -> Stat
     why = f" ({folded.reason})" if folded.reason else ""
     reason = f"first in element {first}{why}; {completed} of {size} elements completed"
     return replace(folded, reason=reason, exit_code=folded.exit_code or None)
+
+
+# --- The starts of a job: times, hosts, end, and the measured use
+
+_SPAN: Final = re.compile(r"(?:([0-9]{1,6})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,2}(?:\.[0-9]{1,9})?)")
+_SECONDS: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *(?:s|second\(s\))?")
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) *([KMGTPE]?)(?:i?b|bytes)?", re.IGNORECASE)
+
+Moment = Annotated[float, Meta(ge=0, lt=LATEST)]
+Seconds = Annotated[float, Meta(ge=0, lt=1 << 53)]
+Bytes = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Host = Annotated[str, Meta(pattern=rf"\A{NODE.pattern}\Z")]
+
+
+class Usage(Struct, frozen=True, forbid_unknown_fields=True):
+    """One start of a job, or of an element of an array; times are in seconds since 1970, None is unknown."""
+
+    element: Count | None = None
+    """The index in the array."""
+    state: JobState = JobState.UNKNOWN
+    queued: Moment | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: Count | None = None
+    hosts: tuple[Host, ...] = ()
+    max_memory: Bytes | None = None
+    """The memory of the whole job where the batch system adds it up, else of its largest process."""
+    total_memory: Bytes | None = None
+    """The most that all processes together can have used."""
+    cpu_seconds: Seconds | None = None
+    """The CPU time of its processes, user and system."""
+    cpus: Count | None = None
+    """The CPUs that are charged, more than requested where the job has whole nodes."""
+    gpus: Count | None = None
+    """The GPUs that are charged."""
+    elapsed: Moment | None = None
+    """Run time without suspensions, where the batch system counts it; 0 for a job that never started."""
+    gpu_seconds: Seconds | None = None
+    """``gpus`` times ``elapsed``, added up over components that ran for different times; else None."""
+    cpu_seconds_had: Seconds | None = None
+    """``cpus`` times ``elapsed``, likewise."""
+
+
+def size(text: str) -> int | None:
+    """Return the bytes of ``14568K``, ``187336kb`` or ``1.5 Gbytes``; None for 0, which was not measured."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        return None
+    return int(float(match[1]) * 1024 ** " KMGTPE".index(match[2].upper() or " ")) or None
+
+
+def seconds(text: str) -> float | None:
+    """Return the seconds of ``1-02:03:04``, ``02:03.5`` or ``0.3 second(s)``; None for 0, as of `size`."""
+    if match := _SPAN.fullmatch(text.strip()):
+        days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+        return ((days * 24 + hours) * 60 + minutes) * 60 + float(match[4]) or None
+    found = _SECONDS.fullmatch(text.strip())
+    return float(found[1]) or None if found else None
+
+
+def count(text: str) -> int | None:
+    """Return a number of CPUs or GPUs; None for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None  # noqa: PLR2004 - digits
+
+
+def times(number: int | None, elapsed: float | None) -> float | None:
+    """Return the seconds that so many CPUs or GPUs had in so many."""
+    return None if number is None or elapsed is None else number * elapsed
+
+
+def moment(text: str) -> float | None:
+    """Return the time of ``Sat Nov 21 08:17:13 2026``, as PBS and Grid Engine write it; None for others."""
+    try:
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()  # noqa: DTZ007 - local, as written
+    except (ValueError, OverflowError):
+        return None

@@ -1,6 +1,6 @@
 """This machine as a scheduler: a job is a session of processes in the background.
 
-A job's id is the pid of its script, which leads a session of its own and so survives the terminal. Pids are
+A job's id is the pid of its script, which leads its own session and so survives the terminal. Pids are
 used again, so a process counts as the job only while its environment holds the job's token. What happened is
 in ``DIR/events``: this file adds ``submitted PID EPOCH HOST`` and ``cancelled PID EPOCH 0`` to the lines
 ``started``, ``timeout`` and ``ended`` of the script. Needs Linux's /proc, and setsid(1) of util-linux.
@@ -87,8 +87,8 @@ exit 0
 )
 
 # TERM goes to the script, which hands it on once: mpirun takes a second TERM for an order to kill. Where the
-# script is gone, it goes to those processes whose parent is none of the job's: mpirun, not its tasks. What is
-# left of the job after $1 half seconds is killed by a process that nobody waits for.
+# script is gone, it goes to processes whose parent is not in the job: mpirun, not its tasks. What is left of
+# the job after $1 half seconds is killed by a process in the background.
 _CANCEL: Final = (
     _ALIVE
     + _PIDS
@@ -148,11 +148,8 @@ def _triples(jobs: Sequence[Job]) -> Iterator[str]:
     return itertools.chain.from_iterable((job.id, job.token, job.directory) for job in jobs)
 
 
-class _Processes:
+class _Processes(Query):
     """The processes of this machine and the events of the run directories, all jobs at once."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command."""
@@ -216,7 +213,7 @@ class Local(Scheduler):
         return iter(())
 
     def submit(self, submission: Submission) -> Command:
-        """Return the command that starts the script in a session of its own and prints its pid.
+        """Return the command that starts the script in its own session and prints its pid.
 
         The job runs where it is submitted, as sbatch does it. Inside a Slurm allocation mpirun would go
         for the allocation's nodes, so nothing of one reaches the job.

@@ -1,18 +1,20 @@
 """Surveyors: the commands that describe a machine, and how to read them; none starts a process.
 
-Each asks only what any user may, and nothing that changes anything. One surveyor is ``survey.py`` in the
-folder of its scheduler.
+Each asks only what any user may, and nothing that changes anything. A surveyor is ``survey.py`` in the folder
+of its scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.registry import Registry
-from hpcdist.schedulers import answers
-from hpcdist.site.survey import FailedCommand, Survey
+from hpcdist.schedulers import common
+from hpcdist.site.survey import Fact, FailedCommand, Survey
+from hpcdist.units import Memory, Walltime
 
 
 class Answers(NamedTuple):
@@ -38,9 +40,11 @@ class Answers(NamedTuple):
 class Surveyor(Protocol):
     """Describes a machine from the output of its batch system."""
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+    commands: ClassVar[tuple[Command, ...]] = ()
+
+    def ask(self, user: str, answers: Answers) -> Sequence[Command]:  # noqa: ARG002 - others need it
         """Return the next commands to run, given the answers so far; empty when there are no more."""
-        ...
+        return [*answers.unasked(*self.commands)]
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey; what cannot be read is unknown, never guessed."""
@@ -50,7 +54,49 @@ class Surveyor(Protocol):
 def _why(completed: Completed) -> str:
     if completed.missing:
         return f"there is no {completed.command.argv[0]} here"
-    return " ".join(answers.why(completed).split())
+    return " ".join(common.why(completed).split())
+
+
+# --- What surveyors read and report alike
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return the object of an answer in JSON, an empty one for junk."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def walltime(text: str) -> Walltime | None:
+    """Return a time limit, None for what is no time."""
+    try:
+        return Walltime.parse(text)
+    except ValueError:
+        return None
+
+
+def memory(value: object) -> int | None:
+    """Return an amount of memory in MiB, None for what is no amount."""
+    try:
+        return Memory.parse(value).mib
+    except ValueError:
+        return None
+
+
+def walltime_fact(defaults: Mapping[str, object] = {}) -> Fact:
+    """Return the time limit of jobs that set none; ``defaults``: the batch system's own, by partition."""
+    own = (f"a job that asks for none gets {limit} in {name}" for name, limit in defaults.items())
+    return Fact("walltime", remarks=("what experiments get that say none", *own), example="01:00:00")
+
+
+def partition_fact(
+    default: str | None, names: Sequence[str], source: Command, remarks: tuple[str, ...] = ()
+) -> Fact:
+    """Return the partition of jobs that set none, unknown unless it is among these names."""
+    known = default if default in names else None
+    return Fact("default_partition", known, str(source), remarks, names[0] if names else "NAME")
 
 
 surveyors: Registry[Surveyor] = Registry(

@@ -20,8 +20,7 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers.base import Query, Scheduler, Submission
-from hpcdist.schedulers.installations import Installation
+from hpcdist.schedulers.base import Installation, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.conditions import JobFacts
 from hpcdist.site.model import Site

@@ -11,8 +11,7 @@ from hpcdist.errors import bytes_text, comma_list
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.accounting import Usage, times
-from hpcdist.schedulers.job import JobState
+from hpcdist.schedulers.job import JobState, Usage, times
 from hpcdist.usage import samples
 from hpcdist.usage.samples import GpuUse, NodeUse, mean
 

@@ -149,7 +149,7 @@ def test_plan_gives_long_values_lines_of_their_own(hpcdist: Hpcdist) -> None:
     lines = hpcdist("plan", "-", "--site", "local", *as_tensorflow, stdin=RANKS).out.splitlines()
     cluster = '"cluster": {"worker": ["node0:PORT","node0:PORT+1"]}'
     rest = '"model_dir": "$HPCDIST_OUTPUTS", "environment": "cloud"'
-    form = "TF_CONFIG: a cluster of workers alone, the first of which is the master"
+    form = "TF_CONFIG: a cluster of workers alone; its first worker is the master"
     assert lines[lines.index(form) :] == [
         form,
         "rank 0",

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from hpcdist.cli import main
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, Usage
 
 from .conftest import Hpcdist, run_real
 
@@ -27,7 +26,7 @@ PROGRAM = "from hpcdist_tracking import *; log_params(batch=32); log_tags('mine'
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory of runs: two that have run, and one that was never submitted."""
-    folder = tmp_path_factory.mktemp("status", "--offline")
+    folder = tmp_path_factory.mktemp("runs")
     for loss, tags in ((0.5, "[a, b]"), (0.25, "[a]")):
         (folder / "train.yml").write_text(
             f"name: train\ntags: {tags}\nparams: {{lr: 0.1}}\n"

@@ -159,7 +159,7 @@ def test_whatever_a_command_prints_is_read_or_not(text: str, balance: Balance) -
 
 
 def test_slurm_has_the_least_that_is_left_of_the_account_and_of_its_user() -> None:
-    limits = SLURM.balances()
+    limits = SLURM.balances
     command = limits.ask("physics")
     assert command.argv == ("scontrol", "-o", "show", "assoc_mgr", "accounts=physics", "flags=assoc")
     assert [*limits.read(Completed(command, 0, ASSOCIATIONS), "physics", "hu1")] == [

@@ -325,7 +325,7 @@ def test_program_that_timed_out_is_not_run_again() -> None:
 
 
 PLAUNCH = """\
-from hpcdist.layers.launchers.mpirun import Mpirun
+from hpcdist.layers.launchers.mpi import Mpirun
 
 class Plaunch(Mpirun):
     name = program = "plaunch"

@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from hpcdist.schedulers.flux.queries import f58, plain_id
+from hpcdist.schedulers.flux import f58, plain_id
 from tests.flux.rfc36 import DirectiveError, directives
 
 HERE = Path(os.environ.get("FLUX_URI", "") or os.environ["FAKE_FLUX"])

@@ -16,7 +16,6 @@ from hpcdist.plan.values import DEFAULT, Directive
 from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.flux import FLUX
 from hpcdist.schedulers.flux.directives import FIELDS, HEADER, OTHERS, RESERVED, SHORT
-from hpcdist.schedulers.node_requests import node_requests
 from hpcdist.script.renderer import render
 from tests.experiments import environment, resources
 from tests.plans import planned
@@ -192,7 +191,7 @@ def test_a_script_in_which_it_finds_directives_is_refused_before() -> None:
 
 def test_nodes_by_name_are_a_list_of_hosts(tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    request = node_requests.get("flux")(("n1", "n2", "n4"))
+    request = FLUX.request_nodes(("n1", "n2", "n4"))
     plan = planned(site(scheduler="flux", launcher="flux"), batch={"constraint": f"a&{request.constraint}"})
     script.write_text(render(plan, run_dir=str(tmp_path)))
     constraints = jobspec("batch", script)["attributes"]["system"]["constraints"]

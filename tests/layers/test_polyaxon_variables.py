@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hpcdist.layers import polyaxon_variables
+from hpcdist.layers.variables import polyaxon_task_variables, polyaxon_variables
 from hpcdist.plan.values import Origin
 from tests.experiments import experiment
 from tests.plans import planned
@@ -14,7 +14,7 @@ SITE = site(volumes={"mnist": "/data/mnist", "imagenet": "/data/i"})
 
 def variables(**data: Any) -> dict[str, str]:
     plan = planned(SITE, **data)
-    return {found.name: found.value for found in polyaxon_variables.variables(experiment(**data), plan, SITE)}
+    return {found.name: found.value for found in polyaxon_variables(experiment(**data), plan, SITE)}
 
 
 def test_every_name_old_and_new() -> None:
@@ -56,7 +56,7 @@ def test_a_job_is_told_so() -> None:
 
 
 def test_paths_are_expanded_and_nothing_else_is() -> None:
-    found = polyaxon_variables.variables(experiment(params={"a": "$HOME"}), planned(SITE), SITE)
+    found = polyaxon_variables(experiment(params={"a": "$HOME"}), planned(SITE), SITE)
     assert {variable.name for variable in found if variable.shell} == {
         "POLYAXON_RUN_OUTPUTS_PATH",
         "POLYAXON_OUTPUTS_PATH",
@@ -66,7 +66,7 @@ def test_paths_are_expanded_and_nothing_else_is() -> None:
 
 def test_which_replica_a_task_is() -> None:
     value = r"{\"type\": \"$HPCDIST_ROLE\", \"index\": $HPCDIST_INDEX}"
-    (info,) = polyaxon_variables.task_variables()
+    (info,) = polyaxon_task_variables()
     assert (info.name, info.value, info.shell, info.origin) == (
         "POLYAXON_TASK_INFO",
         value,

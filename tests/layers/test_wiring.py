@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.layers.frameworks import frameworks
-from hpcdist.layers.wiring import Wiring
+from hpcdist.layers.variables import Wiring
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
 from hpcdist.planner.node_sizes import ReplicaGroup
@@ -148,8 +148,9 @@ def test_whatever_the_shape_of_the_job(
     plan, exp = SHAPED[name]
     plan = altered(plan, placement=shaped(crowds, a_node="torchrun" in name))
     framework = frameworks.get(plan.identity.framework or "")
-    given_to_all = framework.variables(plan, exp, TESTBED)
-    plan = altered(plan, variables=given_to_all, task_variables=framework.task_variables(plan, exp, TESTBED))
+    shared = tuple(framework.variables(plan, exp, TESTBED))
+    own = tuple(framework.task_variables(plan, exp, TESTBED))
+    plan = altered(plan, variables=shared, task_variables=own)
     tasks = st.sampled_from(list(plan.placement.tasks))
     chosen = data.draw(st.lists(tasks, min_size=1, max_size=3, unique_by=lambda task: task.rank))
     assert differences(plan, tmp_path, chosen) == []

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import LintContext, findings, summarized, versions_of
+from hpcdist.lint import findings
+from hpcdist.lint.finding import LintContext, summarized, versions_of
 from hpcdist.plan.values import Origin, Variable, Word
 
 OFF = Word(text="--network=disable_rdzv_get", origin=Origin("site", "x", "fabric.together.0"))

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from hpcdist.lint import PREFIXES, LintContext, findings, versions_of
+from hpcdist.lint import findings
+from hpcdist.lint.finding import PREFIXES, LintContext, versions_of
 from hpcdist.lint.kinds import Entry
 from hpcdist.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.plan.fabric_variables import text_of

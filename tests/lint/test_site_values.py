@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import LintContext, constant_site_values, findings
-from hpcdist.lint.finding import SiteValue, site_values_of
+from hpcdist.lint import findings
+from hpcdist.lint.finding import LintContext, SiteValue, constant_site_values, site_values_of
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import JobFacts
 from tests.sites import shipped_site

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.lint import LintContext, findings
+from hpcdist.lint import findings
+from hpcdist.lint.finding import LintContext
 from hpcdist.lint.kinds import Integer, read
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.conditions import Library

@@ -11,8 +11,8 @@ from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host.resources import shipped
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.machine import Machine, Search
-from hpcdist.schedulers import installations
-from hpcdist.schedulers.installations import Installation
+from hpcdist.schedulers import INSTALLATIONS
+from hpcdist.schedulers.base import Installation
 from hpcdist.site.detection import Clue, Detection
 from tests.plug_in import plugged_in
 from tests.sites import shipped_site
@@ -21,7 +21,7 @@ from tests.wording import Wording
 SITES = [shipped("site_configs")]
 NOT_SET_UP = "scontrol: fatal: Could not establish a configuration source"
 DOWN = "Slurmctld(primary) at head is DOWN"
-SLURM = installations.SLURM._replace(files=("etc/slurm.conf",))
+SLURM = INSTALLATIONS["slurm"]._replace(files=("etc/slurm.conf",))
 """Slurm, whatever this host has in /etc."""
 
 TOY = "name: toy\ndescription: x\nscheduler: slurm\nlauncher: srun\ndetect: {env: {TOY: 'yes'}}\n"
@@ -119,7 +119,7 @@ def test_a_command_without_its_batch_system_is_noted(command: str, titles: str, 
 
 
 QUEUE = """\
-from hpcdist.schedulers.installations import Installation
+from hpcdist.schedulers.base import Installation
 from hpcdist.schedulers.local import Local
 
 class Queue(Local):
@@ -232,7 +232,7 @@ def test_without_mpirun_this_machine_has_another_launcher(
 
 
 PLAUNCH = """\
-from hpcdist.layers.launchers.processes import Processes
+from hpcdist.layers.launchers.mpi import Processes
 
 class Plaunch(Processes):
     name = program = "plaunch"

@@ -15,7 +15,7 @@ from hpcdist.nodes.suspects import avoiding
 
 NOW = 1.8e9
 PBS = "a job of PBS can name the nodes that it gets, and none that it must not get"
-CSM = "site toy asks for whole nodes by -nnodes, beside which LSF takes no names of nodes"
+CSM = "site toy asks for whole nodes by -nnodes, with which LSF takes no names of nodes"
 UNWANTED = "`batch: {exclude_bad_nodes: true}` excludes them"
 
 

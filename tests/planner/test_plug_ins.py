@@ -23,7 +23,7 @@ from tests.sites import site
 
 LAUNCHER: Final = """\
 from hpcdist.errors import warning
-from hpcdist.layers.launchers.processes import Processes
+from hpcdist.layers.launchers.mpi import Processes
 
 class Starter(Processes):
     name = "starter"

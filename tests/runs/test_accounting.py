@@ -14,8 +14,7 @@ from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, Usage
 
 from .test_rundir import made
 from .test_state import log

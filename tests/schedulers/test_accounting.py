@@ -12,8 +12,7 @@ import pytest
 
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.job import Job, JobState
+from hpcdist.schedulers.job import Job, JobState, Usage, count, moment, seconds, size
 
 from .flux_transcripts import recorded
 
@@ -22,7 +21,7 @@ PLACE = Path(__file__).parents[1] / "transcripts"
 
 def read(name: str, job_id: str, answer: str) -> list[Usage]:
     """Return what a scheduler reads in the answer to its one command."""
-    accounting = schedulers.get(name).accounting()
+    accounting = schedulers.get(name).accounting
     assert accounting
     job = Job(job_id, "a-1", "/runs/a-1", "token")
     [command] = accounting.commands([job])
@@ -130,7 +129,7 @@ def test_components_that_end_apart_have_hours_of_their_own() -> None:
 
 
 def test_slurm_is_asked_for_times_in_seconds() -> None:
-    accounting = schedulers.get("slurm").accounting()
+    accounting = schedulers.get("slurm").accounting
     assert accounting
     [command] = accounting.commands([Job("7;alpha", "a-1", "", "token")])
     assert command.argv[:3] == ("sacct", "-M", "alpha")
@@ -199,7 +198,7 @@ def test_flux_shows_times_and_hosts() -> None:
     "junk", ["", "\n|||||||\n", "{}", '{"RECORDS": [1]}', "\x00", "Job Id: \n", "1.0|a|b"]
 )
 def test_junk_is_nothing(name: str, junk: str) -> None:
-    accounting = schedulers.get(name).accounting()
+    accounting = schedulers.get(name).accounting
     assert accounting
     job = Job("1", "a-1", "/runs/a-1", "token")
     assert [*accounting.read(Completed(Command(("x",)), 1, junk), job)] == []

@@ -19,9 +19,8 @@ from hpcdist.plan.placement import Group
 from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.directives import directive_text
-from hpcdist.schedulers.flux import FLUX
+from hpcdist.schedulers.flux import FLUX, STATES, ById, Listing, f58, plain_id, status
 from hpcdist.schedulers.flux.directives import HEADER
-from hpcdist.schedulers.flux.queries import STATES, ById, Listing, f58, plain_id, status
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Directives, Site
 from hpcdist.testing import MISSING, contract, failed

@@ -8,14 +8,13 @@ import sys
 import pytest
 
 from hpcdist.host.command import Completed
-from hpcdist.schedulers import installations, schedulers
-from hpcdist.schedulers.installations import SLURM
+from hpcdist.schedulers import INSTALLATIONS, schedulers
 from hpcdist.testing import MISSING, failed
 
 
 def test_the_table_is_that_of_the_schedulers() -> None:
     own = {scheduler.name: scheduler.installation for scheduler in schedulers.objects()}
-    assert own == {**installations.BUILT_IN, "local": None}
+    assert own == {**INSTALLATIONS, "local": None}
 
 
 def test_every_built_in_scheduler_but_that_of_this_machine_is_a_batch_system() -> None:
@@ -23,7 +22,7 @@ def test_every_built_in_scheduler_but_that_of_this_machine_is_a_batch_system() -
 
 
 def test_the_table_imports_no_scheduler() -> None:
-    program = "import sys; from hpcdist.schedulers import installations; print(*sys.modules)"
+    program = "import sys; import hpcdist.schedulers; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {f"hpcdist.schedulers.{name}" for name in schedulers.names()} & {*done.stdout.split()}
 
@@ -37,4 +36,4 @@ def test_the_table_imports_no_scheduler() -> None:
     ],
 )
 def test_only_a_clear_answer_denies_an_installation(answer: Completed, confirms: bool) -> None:  # noqa: FBT001
-    assert SLURM.is_confirmed_by(answer) is confirms
+    assert INSTALLATIONS["slurm"].is_confirmed_by(answer) is confirms

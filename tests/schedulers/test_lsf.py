@@ -396,7 +396,7 @@ def test_bjobs_of_10_1() -> None:
         "22007_2": Status(JobState.FAILED, "EXIT", 3, "", "bjobs"),
         "22008": Status(JobState.SUSPENDED, "PSUSP", None, "", "bjobs"),
         "22009": Status(JobState.UNKNOWN, "UNKWN", None, "", "bjobs"),
-        "22010": Status(JobState.UNKNOWN, "", None, "its id is that of another job now", "bjobs"),
+        "22010": Status(JobState.UNKNOWN, "", None, "its id now belongs to another job", "bjobs"),
     }
     assert LSF.read_find(said(text)) == {letter * 3: str(22001 + n) for n, letter in enumerate("abcdefghi")}
 

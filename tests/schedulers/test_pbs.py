@@ -264,7 +264,7 @@ def test_variables_of_the_environment_are_not_fields() -> None:
 
 
 def test_reused_job_id() -> None:
-    other = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+    other = Status(JobState.UNKNOWN, reason="its id now belongs to another job", source="qstat")
     assert read("living.dsv", job("1017.head.example.org", "zzz"), job("1024.head", "zzz")) == {
         "1017.head.example.org": other,
         "1024.head": read("living.dsv", job("1024.head"))["1024.head"],

@@ -11,9 +11,9 @@ from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.planner.make_plan import make_plan
-from hpcdist.schedulers.directives import directive_text
+from hpcdist.schedulers.directives import directive_text, mail_points
 from hpcdist.schedulers.pbs import PBS
-from hpcdist.schedulers.pbs.directives import HEADER, array, dependency, mail_points
+from hpcdist.schedulers.pbs.directives import HEADER, array, dependency
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 from tests.experiments import experiment, where

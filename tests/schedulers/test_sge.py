@@ -361,7 +361,7 @@ def test_qstat() -> None:
     jobs = [job(number, token) for number, token in {**tokens, "4242": "x"}.items()]
     (command,) = Qstat().commands(jobs)
     assert command.argv[-1] == "5,6,7,8,9,10,11,12,4242"
-    other = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+    other = Status(JobState.UNKNOWN, reason="its id now belongs to another job", source="qstat")
     found = Qstat().read(answer("states.8.1.9.xml"), jobs)
     assert found == {
         "5": Status(JobState.RUNNING, "r", source="qstat"),

@@ -389,7 +389,7 @@ def test_squeue() -> None:
         "20_1": Status(JobState.FAILED, "FAILED", None, "NonZeroExitCode", "squeue"),
         "21": Status(JobState.PENDING, "PENDING", None, "Resources", "squeue"),
         "22": Status(JobState.UNKNOWN, "BROODING", source="squeue"),
-        "23": Status(JobState.UNKNOWN, reason="its id is that of another job now", source="squeue"),
+        "23": Status(JobState.UNKNOWN, reason="its id now belongs to another job", source="squeue"),
         "24": Status(JobState.PENDING, "CONFIGURING", None, "a, b", "squeue"),
     }
 

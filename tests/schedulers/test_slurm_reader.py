@@ -256,7 +256,7 @@ def test_a_pyslurm_that_works(name: str) -> None:
 
 def test_pyslurm_disabled_or_not_installed() -> None:
     shell = FakeShell()
-    why = "pyslurm is not installed beside hpcdist"
+    why = "pyslurm is not installed with hpcdist"
     assert reader.probe(shell, {}, installed=lambda: False) == Probe(works=False, why=why)
     unwanted = {"HPCDIST_SLURM_READER": "commands"}
     why = "HPCDIST_SLURM_READER=commands: pyslurm is not asked"

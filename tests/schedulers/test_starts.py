@@ -14,7 +14,7 @@ from hpcdist.schedulers.slurm import SLURM
 from hpcdist.schedulers.slurm.queries import QueueStarts
 from hpcdist.testing import MISSING
 
-STARTS = SLURM.starts()
+STARTS = SLURM.starts
 TEST = QueueStarts().test("#!/bin/bash\n")
 JOBS = [Job("9", "a", "/a", "t"), Job("10", "b", "/b", "t"), Job("12;far", "c", "/c", "t")]
 
@@ -84,12 +84,12 @@ def test_pbs_estimates_jobs_that_were_submitted() -> None:
         Job("7013476.pbs", "b", "/b", "t"),
         Job("junk", "c", "/c", "t"),
     ]
-    [command] = PBS.starts().commands(jobs)
-    assert PBS.starts().test("") is None
+    [command] = PBS.starts.commands(jobs)
+    assert PBS.starts.test("") is None
     assert command.argv[-5:] == ("-f", "-F", "dsv", "7013475.pbs", "7013476.pbs")
     printed = (
         "Job Id: 7013475.pbs|job_state=Q|estimated.start_time=Tue Feb 14 02:10:01 2023|project=x\n"
         "Job Id: 7013476.pbs|job_state=Q|project=x\n"
     )
     at = datetime(2023, 2, 14, 2, 10, 1).astimezone().timestamp()
-    assert PBS.starts().read(Completed(command, 0, printed), jobs) == {"7013475.pbs": at}
+    assert PBS.starts.read(Completed(command, 0, printed), jobs) == {"7013475.pbs": at}

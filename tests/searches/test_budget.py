@@ -16,8 +16,7 @@ from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Event
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, Usage
 from hpcdist.searches import budget
 from hpcdist.testing import FakeShell
 from tests.searches.test_trials import run

@@ -14,8 +14,7 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState, Status
+from hpcdist.schedulers.job import JobState, Status, Usage
 from hpcdist.script.trial_table import table
 from hpcdist.searches import trials
 from hpcdist.searches.trials import Progress, Trial

@@ -11,7 +11,7 @@ import pytest
 
 from hpcdist.runs import inside
 from hpcdist.schedulers.base import Nodes
-from hpcdist.schedulers.inside import by_ssh
+from hpcdist.schedulers.common import by_ssh
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 

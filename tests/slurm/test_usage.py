@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.schedulers.accounting import seconds, size
+from hpcdist.schedulers.job import seconds, size
 from tests.slurm.cluster import Cluster
 from tests.slurm.process import until
 from tests.slurm.users import ENVIRONMENT, User

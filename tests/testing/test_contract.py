@@ -9,9 +9,8 @@ from hpcdist.errors import PlanError
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive
-from hpcdist.schedulers import schedulers
+from hpcdist.schedulers import INSTALLATIONS, schedulers
 from hpcdist.schedulers.base import Query
-from hpcdist.schedulers.installations import SLURM
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.schedulers.slurm import Slurm
 from hpcdist.schedulers.slurm.queries import Squeue
@@ -115,7 +114,7 @@ class Broken(Slurm):
 
 
 class Everywhere(Slurm):
-    installation = SLURM._replace(variable="", files=(), question=None)
+    installation = INSTALLATIONS["slurm"]._replace(variable="", files=(), question=None)
 
 
 class Alone(Slurm):
@@ -123,11 +122,11 @@ class Alone(Slurm):
 
 
 class Nowhere(Slurm):
-    installation = SLURM._replace(command="")
+    installation = INSTALLATIONS["slurm"]._replace(command="")
 
 
 class Certain(Slurm):
-    installation = SLURM._replace(denials=())
+    installation = INSTALLATIONS["slurm"]._replace(denials=())
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import msgspec
 
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.schedulers.accounting import Usage
-from hpcdist.schedulers.job import JobState
+from hpcdist.schedulers.job import JobState, Usage
 from hpcdist.usage.used import Consumption, starts, total
 
 PLAN = StoredPlan(gpus=4)

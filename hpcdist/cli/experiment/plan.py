@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from hpcdist.cli import costs, show
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
-from hpcdist.layers.wiring import Wiring
+from hpcdist.layers.variables import Wiring
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
 from hpcdist.plan.devices import devices

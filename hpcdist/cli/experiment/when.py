@@ -40,7 +40,7 @@ def starts(made: Planned, services: Services) -> Iterator[Start]:
     Only the job as it is where the batch system does not answer.
     """
     scheduler = schedulers.get(made.plan.identity.scheduler)
-    batch = scheduler.starts()
+    batch = scheduler.starts
     for shape in shapes(made.experiment, made.machine.site, made.plan):
         planned = _planned(made, shape)
         if planned is None:

@@ -66,11 +66,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
             raise click.UsageError("--when asks the batch system: it cannot be combined with --offline.")
         from hpcdist.cli.jobs import index  # with what reads plans and metrics
 
-        there = runs.find(runs_dir, jobs)[0] if jobs else [run for run, _ in _every(runs_dir)]
-        chosen = index.selected(there, name, since)
+        every = runs.find(runs_dir, jobs)[0] if jobs else [run for run, _ in _every(runs_dir)]
+        chosen = index.selected(every, name, since)
         shown = index.rows(chosen, states, tags, is_whole=bool(long or json or metrics), is_costed=is_costed)
         index.show_rows(shown, metrics, long=long, is_costed=is_costed, json=json)
-        _note_none(len(shown), len(there), runs_dir, json=json)
+        _note_none(len(shown), len(every), runs_dir, json=json)
         return
     if columns := given(ctx, _COLUMNS.__contains__):
         raise click.UsageError(f"{columns[0]} shows what the files record: use it with --offline.")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from hpcdist.documents import text_checks
 from hpcdist.errors import ConfigError, Place, Problem, comma_list
 from hpcdist.schedulers import hostlist, schedulers
-from hpcdist.schedulers.node_requests import NodeRequest, node_requests
+from hpcdist.schedulers.base import NodeRequest
 from hpcdist.site.model import Site
 
 _WRITE: Final = "write a number, such as 4, or names, such as n[1-4,7]"
@@ -64,9 +64,10 @@ def settings(wanted: WantedNodes, site: Site, resources: str, others: Sequence[S
     if not wanted.names:
         return
     place = Place(f"--nodes={hostlist.compress(wanted.names)}", 0, 0)
-    if site.scheduler not in node_requests:
+    request = schedulers.get(site.scheduler).request_nodes(wanted.names)
+    if request is None:
         raise ConfigError(_never(site)._replace(place=place))
-    own = dict(_of_request(node_requests.get(site.scheduler)(wanted.names), resources))
+    own = dict(_of_request(request, resources))
     for name, _ in others:
         if any(name.startswith(key) or key.startswith(f"{name}.") for key in own):
             message = f"it replaces how {site.scheduler} is asked for the nodes of --nodes"

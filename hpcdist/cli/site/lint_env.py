@@ -17,7 +17,7 @@ from hpcdist.cli.options import json_option, site_option, site_path_option
 from hpcdist.documents import source
 from hpcdist.errors import ExitCode
 from hpcdist.host import resources
-from hpcdist.lint import Finding, LintContext, versions_of
+from hpcdist.lint.finding import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Origin, Variable

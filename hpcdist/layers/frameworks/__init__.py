@@ -1,34 +1,126 @@
-"""Frameworks: what each requires of the launch, and its variables; one file each, found by name."""
+"""Frameworks: what each requires of the launch, its variables, and the checks of its part of the file.
+
+torch    PyTorch, and DeepSpeed, Lightning and Accelerate on top of it
+horovod tensorflow    one each
+others    JAX, MPI, MXNet, Ray
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from hpcdist.documents import fields
-from hpcdist.errors import Problem, did_you_mean, dotted
+from hpcdist.documents.fields import M, Model
+from hpcdist.errors import Path, Problem, did_you_mean, dotted
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.remarks import section_for
 from hpcdist.experiment.replicas import Replica, blocks, foreign_commands
-from hpcdist.layers.frameworks.plain import PLAIN
-from hpcdist.layers.protocols import Framework
+from hpcdist.layers.protocols import Framework, Layer, Topology
+from hpcdist.plan.model import JobSpec, PreparedJob
+from hpcdist.plan.placeholders import Template
+from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.registry import Registry
+from hpcdist.site.model import Site
 
 frameworks: Registry[Framework] = Registry(
     "framework",
     {
         "horovod": "hpcdist.layers.frameworks.horovod:HOROVOD",
-        "mpi": "hpcdist.layers.frameworks.mpi:MPI",
-        "pytorch": "hpcdist.layers.frameworks.pytorch:PYTORCH",
+        "mpi": "hpcdist.layers.frameworks.others:MPI",
+        "pytorch": "hpcdist.layers.frameworks.torch:PYTORCH",
         "tensorflow": "hpcdist.layers.frameworks.tensorflow:TENSORFLOW",
-        "mxnet": "hpcdist.layers.frameworks.mxnet:MXNET",
-        "jax": "hpcdist.layers.frameworks.jax:JAX",
-        "deepspeed": "hpcdist.layers.frameworks.deepspeed:DEEPSPEED",
-        "lightning": "hpcdist.layers.frameworks.lightning:LIGHTNING",
-        "accelerate": "hpcdist.layers.frameworks.accelerate:ACCELERATE",
-        "ray": "hpcdist.layers.frameworks.ray:RAY",
-        "chainermn": "hpcdist.layers.frameworks.mpi:CHAINERMN",
+        "mxnet": "hpcdist.layers.frameworks.others:MXNET",
+        "jax": "hpcdist.layers.frameworks.others:JAX",
+        "deepspeed": "hpcdist.layers.frameworks.torch:DEEPSPEED",
+        "lightning": "hpcdist.layers.frameworks.torch:LIGHTNING",
+        "accelerate": "hpcdist.layers.frameworks.torch:ACCELERATE",
+        "ray": "hpcdist.layers.frameworks.others:RAY",
+        "chainermn": "hpcdist.layers.frameworks.others:CHAINERMN",
     },
 )
+
+
+class NoSection(Model, frozen=True):
+    """The section of a framework without keys."""
+
+
+class Plain(Layer):
+    """No framework: the program is started unchanged. Frameworks are derived from it."""
+
+    kind = "framework"
+    name = ""
+    section: type[Model] = NoSection
+    roles = frozenset({"master", "worker"})
+    requirements = Topology()
+    """What it requires of placement and launch."""
+    shared: Mapping[str, Template] = {}
+    """The variables that are the same for all tasks."""
+    one_process = False
+    """Whether a replica is one process, since it has one address."""
+
+    def problems(self, experiment: Experiment) -> Iterable[Problem]:
+        """Yield the problems of the section."""
+        _, problems = experiment.section(self.name, self.section)
+        yield from (located(problem, self.name) for problem in problems)
+        if self.one_process and (experiment.environment.processes_per_replica or 1) > 1:
+            path: Path = ("environment", "processes_per_replica")
+            message = f"a replica is one process under {self.name}"
+            yield Problem(message, path, "write more workers instead")
+
+    def topology(self, experiment: Experiment) -> Topology:
+        """Return its requirements; by default a task a replica, by any launcher."""
+        del experiment
+        return self.requirements
+
+    def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Word]:
+        """Return nothing: the command is started unchanged."""
+        del job, experiment, site
+        return ()
+
+    def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
+        """Return its shared variables."""
+        del job, experiment, site
+        return tuple(filled(self.shared, self.origin))
+
+    def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
+        """Return nothing."""
+        del job, experiment, site
+        return ()
+
+    def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
+        """Yield nothing."""
+        del job, experiment, site
+        return ()
+
+
+PLAIN: Final = Plain()
+
+
+def section_of(model: type[M], experiment: Experiment, name: str) -> M:
+    """Return a framework's section, an empty one where the file has none."""
+    built, _ = experiment.section(name, model)
+    return built if isinstance(built, model) else model()
+
+
+def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
+    """Yield the variable for the threads of a process that each task's shell does not start itself."""
+    each = min(max(1, row.cpus // row.processes) for row in job.placement.rows)
+    yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
+
+
+def located(problem: Problem, *section: str) -> Problem:
+    """Return a problem of a section as one of the file."""
+    path: Path = (*section, *problem.path)
+    return problem._replace(path=path)
+
+
+def filled(table: Mapping[str, Template], origin: Origin) -> Iterator[Variable]:
+    """Yield variables whose values the script fills in."""
+    return (Variable.filled(name, value, origin) for name, value in table.items())
+
+
+# --- The checks of the parts of a file that are a framework's
 
 
 def framework_of(experiment: Experiment) -> Framework:
@@ -72,7 +164,7 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
 def unequal(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning where tasks that do equal work have different GPUs, at the key of the fewer.
 
-    The amounts must be valid; there is none for a framework or a section that `problems_of` refuses.
+    The amounts must be valid; a framework or a section that `problems_of` refuses has no warning.
     """
     name = experiment.framework or ""
     if name not in frameworks or not isinstance(experiment.sections.get(name), Mapping | None):

@@ -14,7 +14,7 @@ import msgspec
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks.plain import Plain, section_of, threads
+from hpcdist.layers.frameworks import Plain, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import OUTPUTS, template
@@ -27,23 +27,23 @@ from hpcdist.site.model import Site
 
 
 class Knob(NamedTuple):
-    """One key of the ``horovod:`` section and the variable it becomes.
-
-    ``scale`` multiplies the value (MiB to bytes); a flag becomes ``on`` or ``off``; a file without ``/`` at
-    its beginning lies among the run's outputs (but ``DYNAMIC`` is none: the program itself starts that
-    timeline); ``needs`` is a knob without which horovodrun does not pass this one on; ``choices`` are all
-    texts that it takes.
-    """
+    """One key of the ``horovod:`` section and the variable it becomes."""
 
     key: str
     variable: str
     kind: Literal["integer", "number", "flag", "text", "file"]
+    """A relative file lies among the run's outputs; ``DYNAMIC``: the program itself starts that timeline."""
     scale: int = 1
+    """Multiplies the value (MiB to bytes)."""
     maximum: float | None = None
     on: str | None = "1"
+    """The text of a flag that is true."""
     off: str | None = "0"
+    """The text of a flag that is false."""
     needs: str | None = None
+    """A knob without which horovodrun does not pass this one on."""
     choices: tuple[str, ...] = ()
+    """All texts that it takes."""
 
 
 KNOBS: Final = (
@@ -131,9 +131,9 @@ _TYPES: Final[dict[str, type]] = {"integer": int, "number": float, "flag": bool,
 
 
 class Elastic(Model, frozen=True):
-    """A run that goes on when it loses nodes.
+    """A run that continues when it loses nodes.
 
-    ``min_np``: the fewest processes with which it goes on. ``max_np``: the most, by default all that are
+    ``min_np``: the fewest processes with which it continues. ``max_np``: the most, by default all that are
     allocated. ``reset_limit``: after so many changes the job ends. ``slots_per_host``: the number of
     processes on each node that the plan gives.
     """
@@ -179,7 +179,7 @@ Section: Final[Any] = msgspec.defstruct(
         + "\n``elastic_timeout``: the seconds for which an elastic run waits after a change, 60 by default."
         + "".join(f"\n``{key}``: {message}." for key, (_, message, _) in WITHOUT_EFFECT.items())
         + "\n``controller``: how processes connect; only horovodrun supports ``gloo``."
-        + "\n``elastic``: a run that goes on when it loses nodes.",
+        + "\n``elastic``: a run that continues when it loses nodes.",
     },
 )
 """A field for each knob; ``controller``, ``elastic``."""
@@ -266,7 +266,7 @@ class Horovod(Plain):
             and not job.request.exclusive
         ):
             yield warning(
-                "an elastic run reaches its nodes by ssh and sees all their GPUs, also those of other jobs; "
+                "an elastic run reaches its nodes by ssh and sees all their GPUs, also other jobs' GPUs; "
                 "write `batch: {exclusive: true}`"
             )
 

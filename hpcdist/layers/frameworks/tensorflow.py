@@ -12,7 +12,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.layers.frameworks.plain import Plain, one_process, section_of
+from hpcdist.layers.frameworks import Plain, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
@@ -23,8 +23,8 @@ from hpcdist.site.model import Site
 class Section(Model, frozen=True):
     """``version`` is the program's, such as ``1.15``: before 2 the cluster calls the chief ``master``.
 
-    ``chief``: whether the cluster has a chief beside its workers, which the master is, or workers alone, of
-    which the master is the first. By default it has one where something needs it: parameter servers, an
+    ``chief``: whether the master is a chief next to the workers of the cluster, or the first of its workers.
+    By default it has one where something needs it: parameter servers, an
     evaluator, TensorFlow 1. ``ends_with``: the job ends with the master (its coordinator, under
     ParameterServerStrategy), or when the workers have ended too. By default it is the master under TensorFlow
     2 with parameter servers, since its workers never end
@@ -52,7 +52,7 @@ def _without_coordination(section: Section, replicas: Replicas) -> Iterator[Prob
         hint = "`--set tensorflow.chief=true` makes the master one"
         yield Problem(why, ("tensorflow", "chief"), hint, "warning")
     elif not replicas.n_workers:
-        why = f"without a worker besides the chief {rest}"
+        why = f"without a worker next to the chief {rest}"
         path = ("environment", "replicas", "n_ps")
         yield Problem(why, path, "write `n_workers: 1`", "warning")
 
@@ -60,7 +60,7 @@ def _without_coordination(section: Section, replicas: Replicas) -> Iterator[Prob
 def _has_chief(section: Section, replicas: Replicas) -> bool:
     """Whether the cluster names a chief.
 
-    MultiWorkerMirroredStrategy takes worker 0 for it where there is none (``is_chief`` of
+    Without one, MultiWorkerMirroredStrategy takes worker 0 for it (``is_chief`` of
     ``tensorflow/python/distribute/multi_worker_util.py``, 1.14 to 2.21), and TensorFlow's tutorials for it
     count the workers of such a cluster (https://www.tensorflow.org/tutorials/distribute/multi_worker_with_keras).
     ParameterServerStrategy's coordinator is a chief, and Estimators refuse a cluster that has none
@@ -76,11 +76,11 @@ class TensorFlow(Plain):
     name = "tensorflow"
     section: type[Model] = Section
     roles = frozenset({"master", "worker", "ps", "evaluator"})
+    one_process = True
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the section."""
         yield from super().problems(experiment)
-        yield from one_process(experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
         section = section_of(Section, experiment, self.name)
         version = section.version
@@ -132,7 +132,7 @@ def _of_workers(present: Sequence[str]) -> Iterator[Variable]:
     cluster = {"worker": [role for role in present if role not in servers]}
     cluster |= {"ps": ["ps"]} if "ps" in servers else {}
     kinds = "workers and parameter servers" if "ps" in servers else "workers alone"
-    why = f"a cluster of {kinds}, the first of which is the master"
+    why = f"a cluster of {kinds}; its first worker is the master"
     for role in cluster["worker"] if servers else [""]:
         yield _config(cluster, "worker", RANK, why, role)
     for role in servers:

@@ -5,23 +5,210 @@ Sources: the manual pages of flux-core 0.88 and its Python (src/bindings/python/
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from msgspec.structs import replace
+
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.flux.queries import LOST_NODE, ById, Listing, Times, plain_id
-from hpcdist.schedulers.inside import line_of
-from hpcdist.schedulers.job import Job, JobState, Status
+from hpcdist.schedulers import INSTALLATIONS, common, hostlist
+from hpcdist.schedulers.base import (
+    Accounting,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
+from hpcdist.schedulers.job import Job, JobState, Status, Usage
 
-if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest
-    from hpcdist.site.model import Site
+# --- Ids: 64-bit numbers, which Flux writes in base 58 behind U+0192, or an ``f`` where that cannot be
+#
+# Here they are written with the ``f``, which Flux takes everywhere and any locale can spell as a folder.
+# Source: RFC 19 of Flux (https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_19.html).
+
+_DIGITS: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_F58: Final = re.compile(rf"(?:\u0192|f)([{_DIGITS}]{{1,11}})")
+_DECIMAL: Final = re.compile(r"[0-9]{1,20}")
+
+
+def plain_id(text: str) -> str:
+    """Return an id in any of the forms that Flux prints as ``f...``; empty for anything else."""
+    if match := _F58.fullmatch(text):
+        return f"f{match[1]}"
+    number = int(text) if _DECIMAL.fullmatch(text) else 1 << 64
+    return f58(number) if number < 1 << 64 else ""
+
+
+def f58(number: int) -> str:
+    """Return a number as an id."""
+    digits = ""
+    while True:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+        if not number:
+            return f"f{digits}"
+
+
+# --- States: ``flux jobs --json``, of all jobs at once, or of one that has left the listing
+#
+# Only what is known stands in the answer: a job that waits has no ``result``, one that runs no
+# ``returncode``. Source: flux-jobs(1), JOB STATUS and ``--json``; RFC 21 names the states.
+
+STATES: Final = {
+    "NEW": JobState.PENDING,
+    "DEPEND": JobState.PENDING,
+    "PRIORITY": JobState.PENDING,
+    "SCHED": JobState.PENDING,
+    "RUN": JobState.RUNNING,
+    "CLEANUP": JobState.RUNNING,
+    "COMPLETED": JobState.COMPLETED,
+    "FAILED": JobState.FAILED,
+    "CANCELED": JobState.CANCELLED,
+    "TIMEOUT": JobState.TIMEOUT,
+}
+"""What the states mean, and the results of INACTIVE jobs."""
+
+LOST_NODE: Final = re.compile(r"node failure on (\S+) \(")
+"""What is noted of a lost node: type node-failure, or exec if it was the first one (bulkexec.c)."""
+
+_NEVER_RAN: Final = -128
+_HELD: Final = 0
+
+
+class Listing(Query):
+    """The latest jobs of this user, in all states."""
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002 - it names all
+        """Yield one command."""
+        yield Command(("flux", "jobs", "-a", "--json", "--count=5000"))
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the states of those jobs that are listed."""
+        return _read(completed, jobs)
+
+
+class ById(Query):
+    """A job that the listing does not show any more; Flux may have forgotten it, and says so by an error."""
+
+    one_by_one: Final = True
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        for job in jobs:
+            yield Command(("flux", "jobs", "--json", job.id))
+
+    def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+        """Return the state of that job."""
+        return _read(completed, jobs)
+
+
+def _read(completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
+    wanted = {job.id for job in jobs}
+    found = {}
+    for job_id, record in jobs_of(completed.stdout):
+        if job_id in wanted:
+            found[job_id] = status(record)
+    return found
+
+
+def jobs_of(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the jobs of an answer with their ids: an array of them, or a single one."""
+    yield from ((plain_id(str(record.get("id", ""))), record) for record in _records(text))
+
+
+def _records(text: str) -> Iterator[dict[str, Any]]:
+    try:
+        answer = json.loads(text[text.find("{") :]) if "{" in text else None
+    except (ValueError, RecursionError):
+        return
+    if isinstance(answer, dict):
+        listed = answer.get("jobs", [answer])
+        yield from (
+            (record for record in listed if isinstance(record, dict)) if isinstance(listed, list) else ()
+        )
+
+
+def status(record: Mapping[str, Any]) -> Status:
+    """Return what Flux says of a job; an unknown state is ``UNKNOWN``, never a guess."""
+    word = str(record.get("state", ""))
+    if word == "INACTIVE":
+        word = str(record.get("result", word))
+    state = STATES.get(word, JobState.UNKNOWN)
+    exception = _section(record, "exception")
+    lost = exception.get("type") == "node-failure" or LOST_NODE.match(str(exception.get("note")))
+    if state is JobState.FAILED and lost:
+        state = JobState.NODE_FAIL
+    code = _exit_code(record, exception) if state.is_final else None
+    return Status(state, word, code, _reason(record, state, exception), "flux jobs")
+
+
+def _section(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = record.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _exit_code(record: Mapping[str, Any], exception: Mapping[str, Any]) -> int | None:
+    """Return the code as a shell shows it; a job that never ran has a made-up one (-128, or 1)."""
+    code = record.get("returncode")
+    if not isinstance(code, int) or code == _NEVER_RAN or (exception and "waitstatus" not in record):
+        return None
+    return 128 - code if code < 0 else code
+
+
+def _reason(record: Mapping[str, Any], state: JobState, exception: Mapping[str, Any]) -> str:
+    if exception.get("type") or exception.get("note"):
+        return ": ".join(str(exception[key]) for key in ("type", "note") if exception.get(key))
+    if state is not JobState.PENDING:
+        return ""
+    if record.get("urgency") == _HELD:
+        return "held (urgency 0)"
+    waits = record.get("dependencies")
+    if isinstance(waits, list) and waits:
+        return f"waits for {', '.join(map(str, waits))}"
+    schedule = _section(_section(record, "annotations"), "sched")
+    return str(schedule.get("reason_pending", ""))
+
+
+# --- The start of a job: Flux starts none again, and measures neither memory nor CPU time
+#
+# Sources: flux-jobs(1); answers of flux-core 0.88.
+
+
+class Times(Accounting):
+    """The job by its id."""
+
+    def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
+        """Yield one command for each job."""
+        yield from ById().commands(jobs)
+
+    def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
+        """Yield its start."""
+        for job_id, record in jobs_of(completed.stdout):
+            if job_id == job.id:
+                yield _usage(record)
+
+
+def _usage(record: Mapping[str, Any]) -> Usage:
+    said = status(record)
+    queued, started, ended = (_time(record.get(name)) for name in ("t_submit", "t_run", "t_cleanup"))
+    try:
+        hosts = tuple(hostlist.expand(str(record.get("nodelist", ""))))
+    except ValueError:
+        hosts = ()
+    cpus = record.get("ncores")
+    usage = Usage(None, said.state, queued, started, ended, said.exit_code, hosts)
+    return replace(usage, cpus=cpus if type(cpus) is int else None)
+
+
+def _time(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+# --- Flux
 
 _FOUND = re.compile(r'(\S+) "hpcdist": ?"hpcdist:([A-Za-z0-9_]+)"')
 
@@ -63,8 +250,8 @@ _HINTS: Final = {
     "requested ncores": f"{_LIMITS}: ask for fewer replicas or CPUs, {_ELSEWHERE}",
     "requested ngpus": f"{_LIMITS}: ask for fewer replicas or GPUs, {_ELSEWHERE}",
     "is disabled": f"`flux queue list` shows which queues take jobs: try again later, {_ELSEWHERE}",
-    "not a valid queue": f"{_QUEUES}; inside `flux alloc` there are none: submit from a shell outside it, or "
-    "by `--site flux`, which names none",
+    "not a valid queue": f"{_QUEUES}; there are no queues inside `flux alloc`: submit from a shell outside "
+    "it, or by `--site flux`, which names none",
     "Invalid queue": _QUEUES,
     "dependency": "the job it waits for is unknown to Flux, or ended otherwise than it is waited for: "
     "correct `batch.dependency`",
@@ -80,37 +267,19 @@ _LOST: Final = re.compile(r"\[Errno (?:5|32|71|10[0-8]|11[0-3]|125)\]|timed out|
 """What an answer that was lost on its way is called (I/O, pipe, protocol, network); the job may exist."""
 
 
-class Flux(Scheduler):
+class Flux(BatchSystem):
     """Flux as a scheduler; jobs are found again by their attribute ``user.hpcdist``, ``hpcdist:TOKEN``.
 
     The word before the token keeps Flux from reading it as JSON: ``123e4567`` would become another number.
     """
 
     name = "flux"
-    installation = installations.FLUX
+    directive_module = "hpcdist.schedulers.flux.directives"
+    installation = INSTALLATIONS["flux"]
     open_mpi_support = "Flux"
     has_arrays = False
     node_flags = ("--requires",)
-
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#flux:`` lines."""
-        from hpcdist.schedulers.flux import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#flux:`` lines with their origins."""
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.flux.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.flux.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
+    accounting = Times()
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
@@ -121,17 +290,11 @@ class Flux(Scheduler):
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id; only an answer that is nothing else is read."""
-        if completed.missing:
-            raise SchedulerError(answers.missing("flux"))
-        job_id = plain_id(completed.stdout.strip())
-        if completed.ok and job_id:
-            return job_id
-        message = completed.stderr.strip() or completed.stdout.strip()
-        if completed.stdout.strip() or not _is_refusal(completed):
-            raise SubmissionUnknown(
-                f"flux batch did not say whether the job exists: {answers.why(completed)}"
-            )
-        raise SchedulerError(Problem(f"Flux refused the job: {message}", hint=answers.hint(message, _HINTS)))
+        answer = completed.stdout.strip()
+        refused = not answer and _is_refusal(completed)
+        return common.submitted(
+            completed, plain_id(answer), system="Flux", program="flux batch", refused=refused, hints=_HINTS
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield one look at the jobspecs of this user's latest jobs."""
@@ -150,10 +313,6 @@ class Flux(Scheduler):
         """Return the node that the exception of a job names, which may be up again when somebody asks."""
         return tuple(LOST_NODE.findall(status.reason)) if status.state is JobState.NODE_FAIL else ()
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return Times()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one ``flux exec`` in the job's own instance, whose ranks are its nodes; it has no terminal.
 
@@ -161,16 +320,18 @@ class Flux(Scheduler):
         """
         del terminal
         ranks = ",".join(map(str, nodes.numbers))
-        line = line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
+        line = common.line_of(("flux", "exec", "--quiet", f"--rank={ranks}", *words))
         yield Command(("flux", "proxy", nodes.job, line), keep_environment=("LC_ALL",))
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``flux alloc``, whose program is the first one of the instance (flux-alloc(1))."""
-        from hpcdist.schedulers.inside import options
-
         token = f"--setattr=user.hpcdist=hpcdist:{request.submission.token}"
-        words = ("flux", "alloc", token, *options(request.directives))
+        words = ("flux", "alloc", token, *common.options(request.directives))
         return Command((*words, "bash", request.submission.script), keep_environment=("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates, without brackets, which constraints have for a choice (flux-batch(1))."""
+        return NodeRequest(constraint=f"host:{','.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that ends these jobs by TERM, and KILL 5 s later; what is over is no failure."""
@@ -183,8 +344,6 @@ class Flux(Scheduler):
 
 def _is_refusal(completed: Completed) -> bool:
     """Whether the job was certainly not made: flux batch says ``ERROR:`` or ``error:`` and why."""
-    if completed.ok or completed.timed_out or completed.returncode < 0:
-        return False
     message = completed.stderr
     if not re.search(r"(?m)^flux(?:[- ]batch)?: (?:ERROR|error): ", message):
         return False

@@ -16,44 +16,25 @@ from hpcdist.experiment.batch import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
+    added_directives,
     embedded_directives,
     escaped,
-    forbidden_directives,
-    further_directives,
     options,
+    own_directives,
+    refused_keys,
 )
-from hpcdist.schedulers.flux.queries import plain_id
+from hpcdist.schedulers.flux import plain_id
 from hpcdist.site.model import Site
 
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
-
-FIELDS: Final = {
-    "--bank": "batch.account",
-    "--cores-per-slot": "environment.resources.cpu",
-    "--dependency": "batch.dependency",
-    "--exclusive": "batch.exclusive",
-    "--gpus-per-slot": "environment.resources.gpu",
-    "--job-name": "name",
-    "--nodes": "batch.nodes",
-    "--nslots": "environment.replicas",
-    "--queue": "batch.partition",
-    "--requires": "batch.constraint",
-    "--signal": "batch.signal",
-    "--time-limit": "batch.walltime",
-}
+FIELDS: Final = flags.by_flag(flags.KEYS, "flux")
 """Flags that hpcdist writes itself, and the field to use instead."""
 
-RESERVED: Final = {
-    "--cwd": "the job runs where it is submitted",
-    "--dry-run": "use `hpcdist render`",
-    "--error": "use `batch.error`",
-    "--output": "use `batch.output`",
-    "--wrap": "hpcdist writes the script",
-}
+RESERVED: Final = flags.by_flag(flags.RESERVED, "flux")
 
 SHORT: Final = {
     "-B": "--bank",
@@ -72,9 +53,11 @@ OTHERS: Final = frozenset((
     "--input", "--label-io", "--quiet", "--require", "--rlimit", "--setattr", "--setopt",
     "--unbuffered", "--urgency", "-S", "-l", "-o", "-u",
 ))  # fmt: skip
-"""What else flux batch of 0.88 knows, beside what only shows something."""
+"""What else flux batch of 0.88 knows, without options that only show something."""
 
-_SEVERAL: Final = ("--add-file", "--conf", "--env", "--env-file", "--rlimit", "--setattr", "--setopt")
+_SEVERAL: Final = (
+    "--add-file", "--conf", "--env", "--env-file", "--env-remove", "--rlimit", "--setattr", "--setopt",
+)  # fmt: skip
 _REPEATS: Final = {flag: flag for flag in _SEVERAL} | {"-S": "--setattr", "-o": "--setopt"}
 """Those of them that may stand more than once (flux-batch(1)), each in full."""
 
@@ -88,16 +71,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         PlanError: with everything that Flux or the site refuses, each naming its field.
     """
     problems = list(_unsupported(job, site))
-    own = [
-        Directive(flag=flag, value=value, origin=job.origins.get(field, job.placement.groups[0].origin))
-        for flag, value, field in _lines(job, site, problems)
-    ]
-    once = [line for line in own if line.flag in FIELDS]
-    extra = list(further_directives(_SYNTAX, job, site, once, problems))
-    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *extra)
+    own = own_directives(job, _lines(job, site, problems))
+    return (*own, *added_directives(_SYNTAX, job, site, own, problems))
 
 
 def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
@@ -120,7 +95,7 @@ def _lines(job: JobSpec, site: Site, problems: list[Problem]) -> Iterator[Line]:
     if group.gpus and job.request.gpu_request != "none":
         yield "--gpus-per-slot", str(group.gpus), "gpus"
     elif group.gpus:
-        yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux says that there are none
+        yield "--setopt", "gpu-affinity=off", "gpus"  # else Flux shows the tasks no GPUs
 
 
 def _where(job: JobSpec, group: Group) -> Iterator[Line]:
@@ -165,23 +140,20 @@ def _never(wait: Dependency | WaitCondition) -> Problem:
     return Problem(f"Flux cannot wait for {str(wait)!r}", ("batch", "dependency"), hint)
 
 
+_REFUSED: Final = {
+    "array": ("flux batch has no arrays of jobs", "submit the experiment once for each"),
+    "mail": ("Flux sends no mail", "remove it"),
+    "qos": ("Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
+    "requeue": ("Flux does not run a job twice", "set `environment.max_restarts`"),
+    "elastic": (
+        "a job of Flux ends when it loses a node on which others depend",
+        "remove it, or set `environment.max_restarts`",
+    ),
+}
+
+
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
-    refused = {
-        "array": (
-            job.request.array,
-            "flux batch has no arrays of jobs",
-            "submit the experiment once for each",
-        ),
-        "mail": (job.request.mail, "Flux sends no mail", "remove it"),
-        "qos": (job.request.qos, "Flux has no QOS", "remove it, or choose a queue by `batch.partition`"),
-        "requeue": (job.request.requeue, "Flux does not run a job twice", "set `environment.max_restarts`"),
-    }
-    for name, (value, message, hint) in refused.items():
-        if value:
-            yield Problem(message, ("batch", name), hint)
-    if job.completion.elastic:
-        message = "a job of Flux ends when it loses a node on which others depend"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or set `environment.max_restarts`")
+    yield from refused_keys(job, _REFUSED)
     if job.request.signal is not None and job.placement.nodes > 1 and job.launch.launcher != "flux":
         # The brokers of the other nodes get it, too, and shut down (tried on 0.88; signal_cb in broker.c).
         message = "of a job on several nodes the signal of flux batch ends all nodes but the first"
@@ -198,7 +170,7 @@ def _unsupported_shapes(job: JobSpec, site: Site) -> Iterator[Problem]:
         yield Problem(message, ("environment", "replicas"), "give all replicas resources that one kind has")
     if any(group.memory for group in groups) and not job.request.exclusive:
         hint = "remove it, take whole nodes by `batch: {exclusive: true}`, or say `request_memory: false` in "
-        hint += "the site file, as hpcdist's own have it: then a warning says that nobody is asked"
+        hint += "the site file, as hpcdist's own have it: then a warning says that memory is not requested"
         yield Problem("flux batch cannot request memory", ("environment", "resources", "memory"), hint)
     if (
         any(group.gpus for group in groups)
@@ -218,7 +190,7 @@ _SYNTAX: Final = DirectiveSyntax(
     free=frozenset({"--requires"}),
     others=OTHERS,
     repeats=_REPEATS,
-    abbreviates=True,  # older ones: that of 0.88 wants all of a flag (flux/cli/argparse.py)
+    abbreviates=True,  # older ones: 0.88 wants all of a flag (flux/cli/argparse.py)
     sentinel=re.compile(r"\W*(?:flux|FLUX):"),  # and refuses the script (RFC 36)
 )
 
@@ -248,6 +220,6 @@ HEADER: Final = HeaderSyntax(
     cannot_hold="three quotes in a row",
     output="--output",
     in_run_dir=("logs/job.out", "logs/job.out"),
-    beside=("-{{id}}.out", "-{{id}}.out"),
+    without_run_dir=("-{{id}}.out", "-{{id}}.out"),
     directory=_directory,
 )

@@ -6,13 +6,12 @@ which one without Fluxion was looked at.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hpcdist.host.command import Command
 from hpcdist.schedulers import hostlist
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, partition_fact
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 from hpcdist.units import Walltime
 
@@ -23,19 +22,16 @@ VERSION: Final = Command(("flux", "version"))
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class FluxSurveyor:
+class FluxSurveyor(Surveyor):
     """Describes a Flux cluster."""
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
-        """Return the three commands."""
-        del user
-        return [*answers.unasked(RESOURCES, CONFIG, VERSION)]
+    commands = (RESOURCES, CONFIG, VERSION)
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey."""
         del user
-        config = _object(answers.text(CONFIG))
-        nodes = [*_nodes(_object(answers.text(RESOURCES)))]
+        config = json_object(answers.text(CONFIG))
+        nodes = [*_nodes(json_object(answers.text(RESOURCES)))]
         kinds = kinds_of(node._replace(features=()) for node in nodes)
         parts = [
             _part(name, queue, config, {node.name for node in nodes if _serves(node, queue, config)}, kinds)
@@ -50,14 +46,6 @@ class FluxSurveyor:
             sources=(str(RESOURCES), str(CONFIG)),
             failures=answers.failures,
         )
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _below(found: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -130,8 +118,7 @@ def _walltime(duration: object) -> Walltime | None:
 def _facts(config: Mapping[str, Any], names: Sequence[str]) -> Iterator[Fact]:
     yield Fact("launcher", "flux")
     default = _below(config, "policy", "jobspec", "defaults", "system").get("queue")
-    example = names[0] if names else "NAME"
-    yield Fact("default_partition", default if default in names else None, str(CONFIG), example=example)
+    yield partition_fact(default, names, CONFIG)
     policies = {_below(config, name).get("match-policy", "") for name in ("sched-fluxion-resource",)} - {""}
     remarks = tuple(f"match-policy = {policy}" for policy in policies)
     exclusive = True if any("nodex" in str(policy) for policy in policies) else None

@@ -11,18 +11,36 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.errors import SchedulerError
 from hpcdist.host.command import Command, Completed
 from hpcdist.plan.values import Origin
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, seconds, size
-from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold, split_id
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    ArrayLimit,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    reused_id,
+    seconds,
+    size,
+    split_id,
+)
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive
-    from hpcdist.schedulers.base import Accounting, ShellRequest
+    from hpcdist.plan.model import Plan
     from hpcdist.site.model import Site
 
 
@@ -52,7 +70,7 @@ _REASONS: Final = {
     JobState.OUT_OF_MEMORY: "MEMLIMIT SWAP",
     # An orphan waits for what can no longer come.
     JobState.CANCELLED: "OWNER FORCE_OWNER ADMIN FORCE_ADMIN BUCKET_KILL CHKPNT ORPHAN_SYSTEM",
-    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody that it starts anew.
+    # Other jobs, its queue, another cluster or the cloud wanted its hosts, or somebody requeued it.
     JobState.PREEMPTED: "PREEMPT LOAD WINDOW RC RC_RECLAIM MC_RECALL REQUEUE_OWNER REQUEUE_ADMIN REQUEUE_RC",
     JobState.NODE_FAIL: "ZOMBIE REMOVE_HUNG_JOB CSM_ALLOC RMS SLURM CTRL_PID",
     JobState.FAILED: "PROCESSLIMIT THREADLIMIT EXTERNAL_SIGNAL CWD_NOTEXIST PRE_EXEC_FAIL DATA KUBE "
@@ -78,13 +96,13 @@ printf '%s\\n' "$output"
 exit "$code"
 """
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="bjobs")
+_OTHER: Final = reused_id("bjobs")
 _NOT_OVER: Final = Status(JobState.UNKNOWN, "not over", source="bhist")
 _ID: Final = re.compile(r"([0-9]+)(?:\[([0-9]+)\])?")
 _TABLE: Final = re.compile(
     r"([0-9]+)[ ]+\S+[ ]+([A-Z]+)[ ]+\S.*?(?:\[([0-9]+)\][ ]+[A-Z][a-z]+[ ]+[0-9]+[ ]+[0-9:]+)?"
 )
-"""A row of the table; that of an element of an array has its index behind the job's name, before the time."""
+"""A row of the table; an element of an array has its index behind the job's name, before the time."""
 
 
 def ask() -> Command:
@@ -151,11 +169,8 @@ def status(word: str, code: str = "", why: str = "", pending: str = "", source: 
     return Status(state, word, number, reason.strip(" ;\n"), source)
 
 
-class Bjobs:
+class Bjobs(Query):
     """All of this user's jobs at once; it forgets after CLEAN_PERIOD, an hour by default."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:  # noqa: ARG002
         """Yield one command."""
@@ -181,10 +196,9 @@ def _of_row(row: Mapping[str, str], token: str) -> Status:
     return status(row["stat"], row.get("exit_code", ""), *reasons)
 
 
-class Bhist:
+class Bhist(Query):
     """The history of one job, from all the logs that LSF keeps."""
 
-    provisional: Final = False
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -193,7 +207,7 @@ class Bhist:
             yield Command(("bhist", "-n", "0", "-l", job.id), drop_environment=DROP)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
-        """Return how that job ended, or those of its elements that have."""
+        """Return the final state of the job, or of its finished elements."""
         asked = completed.command.argv[-1]
         token = next((job.token for job in jobs if job.id == asked), None)
         text = re.sub(r"\n {21}", "", completed.stdout)  # bhist breaks lines anywhere, even in a word
@@ -231,16 +245,14 @@ def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 # --- What a job used, while bjobs knows it: its times have no year, and are not read
 #
-# ``max_mem`` and ``cpu_used`` are those of all processes of the job; ``slots`` are its CPUs at most sites.
+# ``max_mem`` and ``cpu_used`` count all processes of the job; ``slots`` are its CPUs at most sites.
 # Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, of 10.1.0.2 and later.
 
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
 
 
-class MaxMem:
+class MaxMem(Accounting):
     """The job, or each element of an array."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -316,50 +328,36 @@ _DOUBTS: Final = re.compile(
 _USAGE: Final = re.compile(r"illegal option|[Uu]sage: bsub|Illegal job name|option requires|[Bb]ad option")
 
 
-class Lsf(Scheduler):
+class Lsf(BatchSystem):
     """LSF as a scheduler; jobs are found again by their description, ``hpcdist:TOKEN``."""
 
     name = "lsf"
+    directive_module = "hpcdist.schedulers.lsf.directives"
     array_limit = ArrayLimit(1000, "MAX_JOB_ARRAY_SIZE")  # lsb.params(5)
     orphan_directive = "-ti"
-    installation = installations.LSF
+    installation = INSTALLATIONS["lsf"]
     open_mpi_support = "LSF"
+    accounting = MaxMem()
     node_flags = ("-m", "-hostfile")
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why, where the request is for whole nodes."""
-        whole = "asks for whole nodes by -nnodes, beside which LSF takes no names of nodes"
+        whole = "asks for whole nodes by -nnodes, with which LSF takes no names of nodes"
         return f"site {site.name} {whole}" if site.lsf.request == "nodes" else ""
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the request where that is for whole nodes: ``-nnodes`` takes no memory."""
         return "lsf.request" if site.lsf.request == "nodes" else ""
 
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#BSUB`` lines."""
-        from hpcdist.schedulers.lsf import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
     def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#BSUB`` lines with their origins.
+        """Yield how bsub reads the script, then the ``#BSUB`` lines with their origins.
 
         Raises:
             PlanError: for a value that no directive can hold.
         """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.lsf.directives import HEADER
-
         by_stdin = plan.request.lsf.submit == "stdin"
         yield BY_STDIN if by_stdin else BY_NAME, Origin("site", plan.identity.site, "lsf.submit")
-        yield from header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.lsf.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
+        yield from super().header(plan, run_dir)
 
     def submit(self, submission: Submission) -> Command:
         """Return the bsub command; the script says whether it is read from standard input or by its name."""
@@ -370,16 +368,18 @@ class Lsf(Scheduler):
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, from among what an esub of the site prints."""
         message = "\n".join(filter(None, (completed.stderr.strip(), completed.stdout.strip())))
-        if completed.missing or (completed.returncode == 127 and "bsub: " in message):  # noqa: PLR2004 - bash: not found
-            raise SchedulerError(answers.missing("bsub"))
+        if completed.returncode == 127 and "bsub: " in message:  # noqa: PLR2004 - bash: not found
+            raise SchedulerError(common.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
-        if completed.ok and len(ids) == 1:
-            return ids[0]
-        if _may_have_worked(completed, message) or ids:
-            raise SubmissionUnknown(
-                f"bsub did not say whether the job exists: {answers.why(completed, message)}"
-            )
-        raise SchedulerError(Problem(f"LSF refused the job: {message}", hint=answers.hint(message, _HINTS)))
+        return common.submitted(
+            completed,
+            ids[0] if len(ids) == 1 else None,
+            system="LSF",
+            program="bsub",
+            refused=not ids and _is_refused(message),
+            hints=_HINTS,
+            message=message,
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield bjobs, which knows ended jobs for an hour too."""
@@ -393,12 +393,8 @@ class Lsf(Scheduler):
         """Return bjobs and bhist, in this order."""
         return Bjobs(), Bhist()
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return MaxMem()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
-        """Yield an lsrun for each node, which runs beside the job and not in it: blaunch works only inside.
+        """Yield an lsrun for each node, which runs outside the job: blaunch works only inside.
 
         The source is the manual of 10.1 alone; sites may have disabled it (LSF_DISABLE_LSRUN).
         """
@@ -408,11 +404,13 @@ class Lsf(Scheduler):
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``bsub -I``, ``-Is`` for a terminal; it ends with the job's exit code (bsub(1))."""
-        from hpcdist.schedulers.inside import options
-
         token = ("-Jd", f"hpcdist:{request.submission.token}")
-        words = ("bsub", "-Is" if request.terminal else "-I", *token, *options(request.directives))
+        words = ("bsub", "-Is" if request.terminal else "-I", *token, *common.options(request.directives))
         return Command((*words, "bash", request.submission.script), (), DROP, ("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates: as many as the job has hosts, so that it gets all (bsub(1), ``-m``)."""
+        return NodeRequest(f"-m '{' '.join(names)}'")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the bkill command, for which a job that is over is no failure."""
@@ -423,17 +421,15 @@ class Lsf(Scheduler):
         return Command(("bash", "-c", _CANCEL, "hpcdist", f"{job.id}[{index}]"), drop_environment=DROP)
 
     def wait(self, job: Job) -> Command:
-        """Return bwait, which LSF 10.1 has so that nobody needs to call bjobs often."""
+        """Return bwait, which LSF 10.1 has instead of frequent calls of bjobs."""
         return Command(("bwait", "-w", f"ended({job.id})"), drop_environment=DROP)
 
 
-def _may_have_worked(completed: Completed, message: str) -> bool:
-    """Whether LSF may have the job: only a refusal that speaks of no lost answer is a certain no."""
-    if completed.ok or completed.timed_out or completed.returncode < 0:
-        return True
+def _is_refused(message: str) -> bool:
+    """Whether bsub prints a refusal, and not that an answer was lost."""
     last = message.rpartition("Please wait ...")[2]
     refused = "ob not submitted" in last or "equest aborted by esub" in last
-    return not _USAGE.search(message) and (not refused or bool(_DOUBTS.search(last)))
+    return bool(_USAGE.search(message)) or (refused and not _DOUBTS.search(last))
 
 
 LSF: Final = Lsf()

@@ -16,13 +16,17 @@ from hpcdist.experiment.batch import ArraySpec, AwaitedJob, Dependency, SignalSp
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
+    added_directives,
     embedded_directives,
-    forbidden_directives,
-    further_directives,
+    mail_problems,
+    own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -82,7 +86,7 @@ def signal_and_minutes(spec: SignalSpec) -> tuple[str, int]:
 
 
 def mail_flags(events: Iterable[str]) -> list[str]:
-    """Return the flags of these events, of which ``-N`` and ``-Ne`` exclude each other."""
+    """Return the flags of these events; ``-N`` and ``-Ne`` exclude each other."""
     flags = dict.fromkeys(flag for event in events for flag in _MAIL[event.lower()])
     return [flag for flag in flags if flag != "-Ne" or "-N" not in flags]
 
@@ -95,10 +99,7 @@ def request_problems(job: JobSpec) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "write 1-10, 1-10%2")
     yield from _dependency_problems(job)
     yield from _signal_problems(job)
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL:
-            hint = f"it does at {', '.join(_MAIL)}"
-            yield Problem(f"LSF sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "LSF", _MAIL)
 
 
 def _dependency_problems(job: JobSpec) -> Iterator[Problem]:
@@ -118,49 +119,21 @@ def _signal_problems(job: JobSpec) -> Iterator[Problem]:
             f"{str(spec)!r} is not possible with LSF, which signals all processes of a job", path, hint
         )
     if job.request.walltime is None:
-        yield Problem("LSF sends it before the time limit, and there is none", path, "set `batch.walltime`")
+        message = "LSF sends it before the time limit, and the job has no limit"
+        yield Problem(message, path, "set `batch.walltime`")
 
 
-Line = tuple[str, str | None, str | Origin]
-"""A flag, its value (None for a bare flag) and the field of the plan, or the origin, that it comes from."""
-
-FIELDS: Final = {
-    "-B": "batch.mail",
-    "-J": "name",
-    "-N": "batch.mail",
-    "-Ne": "batch.mail",
-    "-R": "batch.constraint",
-    "-W": "batch.walltime",
+FIELDS: Final = flags.by_flag(flags.KEYS, "lsf") | {
     "-alloc_flags": "lsf.alloc_flags of the site file",
-    "-env": "environment.env_vars",
-    "-gpu": "environment.resources.gpu",
-    "-n": "environment.replicas",
-    "-nnodes": "batch.nodes",
-    "-notify": "batch.mail",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-rn": "batch.requeue",
-    "-u": "batch.mail",
-    "-w": "batch.dependency",
-    "-wa": "batch.signal",
-    "-wt": "batch.signal",
-    "-x": "batch.exclusive",
 }
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-_RESERVED: Final = {
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "lsf") | {
     "-I": "a batch job has no terminal",
     "-Ip": "a batch job has no terminal",
     "-Is": "a batch job has no terminal",
-    "-Jd": "it carries the token by which hpcdist finds the job again",
-    "-K": "use `hpcdist wait`",
     "-Zs": "hpcdist submits the script itself",
     "-csm": "hpcdist uses the easy mode, or slots: set `lsf.request` in the site file",
-    "-cwd": "the job runs where it is submitted",
-    "-e": "use `batch.error`",
-    "-eo": "use `batch.error`",
-    "-o": "use `batch.output`",
-    "-oo": "use `batch.output`",
     "-pack": "hpcdist submits one job",
 }
 
@@ -192,21 +165,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     if problems:
         raise PlanError(*problems)
     group = job.placement.groups[0]
-    own = [
-        Directive(flag=flag, value=value, origin=_origin(job, field))
-        for flag, value, field in (*_job(job, site), *_resources(job, site, group), *_extras(job))
-    ]
-    syntax = syntax_of(site)
-    more = list(further_directives(syntax, job, site, own, problems))
-    problems += forbidden_directives(syntax, [*own, *more], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *more)
-
-
-def _origin(job: JobSpec, field: str | Origin) -> Origin:
-    """Return where a field comes from; what only the site knows says so itself."""
-    return field if isinstance(field, Origin) else job.origins.get(field, job.placement.groups[0].origin)
+    own = own_directives(job, (*_job(job, site), *_resources(job, site, group), *_extras(job)))
+    return (*own, *added_directives(syntax_of(site), job, site, own, problems))
 
 
 def _job(job: JobSpec, site: Site) -> Iterator[Line]:
@@ -218,7 +178,7 @@ def _job(job: JobSpec, site: Site) -> Iterator[Line]:
         yield "-q", queue, "partition"
     if job.request.walltime:
         yield "-W", hours_and_minutes(job.request.walltime.seconds), "walltime"
-    if job.request.exclude_nodes:  # beside the other -R: LSF joins their select sections (bsub(1))
+    if job.request.exclude_nodes:  # LSF joins the select sections of several -R (bsub(1))
         others = " && ".join(f"hname!='{node}'" for node in job.request.exclude_nodes)
         yield "-R", f"select[{others}]", "exclude_nodes"
 
@@ -251,7 +211,7 @@ def _requirement(site: Site, group: Group) -> Iterator[str]:
     if group.constraint is not None:
         yield f"select[{group.constraint}]"
     if group.memory is not None:
-        # A unit of its own: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
+        # With a unit: a bare number is read in LSF_UNIT_FOR_LIMITS, KB on one site and GB on another.
         amount = group.memory if site.lsf.memory == "host" else -(-group.memory // group.cpus)
         yield f"rusage[mem={amount}MB]"
     yield f"span[ptile={group.cpus}]"
@@ -272,6 +232,15 @@ def _extras(job: JobSpec) -> Iterator[Line]:
         yield "-env", "none", "environment"
 
 
+_REFUSED: Final = {
+    "qos": ("LSF has no QOS", "write `-sla NAME` or `-app NAME` in `batch.directives`"),
+    "elastic": (
+        "LSF decides whether a job survives the loss of a node, and no job can request it",
+        "remove it, or choose another site with --site",
+    ),
+}
+
+
 def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
     replicas = ("environment", "replicas")
     if len(job.placement.groups) > 1:
@@ -280,12 +249,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         )
         yield Problem(message, replicas, "give all replicas the same resources, or `ps_on: worker_nodes`")
     yield from embedded_directives(syntax_of(site), job)
-    if job.request.qos:
-        message = "LSF has no QOS"
-        yield Problem(message, ("batch", "qos"), "write `-sla NAME` or `-app NAME` in `batch.directives`")
-    if job.completion.elastic:
-        message = "LSF decides whether a job survives the loss of a node, and no job can request it"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.gpu_request == "gpus_per_task" and any(group.gpus for group in job.placement.groups):
         message = f"LSF counts GPUs by host, and site {site.name} says `gpus.request: gpus_per_task`"
         yield Problem(message, ("environment", "resources", "gpu"), "write `gpus_per_node` in the site file")
@@ -293,7 +257,7 @@ def _unsupported(job: PreparedJob, site: Site) -> Iterator[Problem]:
         message = f"site {site.name} asks for slots, and `lsf.alloc_flags` are of machines with CSM"
         yield Problem(message, hint="remove them, or write `lsf.request: nodes` in the site file")
     if site.lsf.request == "nodes" and any(group.constraint for group in job.placement.groups):
-        message = f"site {site.name} asks for whole nodes by -nnodes, beside which LSF takes no constraint"
+        message = f"site {site.name} asks for whole nodes by -nnodes, with which LSF takes no constraint"
         yield Problem(message, ("batch", "constraint"), "remove it")
 
 
@@ -347,9 +311,9 @@ HEADER: Final = HeaderSyntax(
     prefix="#BSUB ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
     quote=_quoted,
-    cannot_hold="both kinds of quotes, nor ' beside $, ` or \\",
+    cannot_hold="both kinds of quotes, nor ' with $, ` or \\",
     output="-o",
     in_run_dir=("logs/lsf.report", "logs/lsf.%I.report"),
-    beside=("-%J.out", "-%J.%I.out"),
+    without_run_dir=("-%J.out", "-%J.%I.out"),
     directory=_directory,
 )

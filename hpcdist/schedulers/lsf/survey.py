@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime_fact
 from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
-from hpcdist.units import Memory, Walltime
+from hpcdist.units import Walltime
 
 HOSTS: Final = Command(("lshosts", "-w"))
 GPUS: Final = Command(("lshosts", "-gpu", "-w"))
@@ -29,13 +29,10 @@ _LIMIT: Final = re.compile(r"^\s*RUNLIMIT\b.*\n\s*(\d+(?:\.\d+)?) min", re.MULTI
 _HOST_LIST: Final = re.compile(r"^HOSTS:(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
 
-class LsfSurveyor:
+class LsfSurveyor(Surveyor):
     """Describes an LSF cluster."""
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
-        """Return the commands."""
-        del user
-        return [*answers.unasked(HOSTS, GPUS, QUEUES, GROUPS, VERSION)]
+    commands = (HOSTS, GPUS, QUEUES, GROUPS, VERSION)
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey."""
@@ -67,7 +64,7 @@ def _nodes(hosts: str, gpus: str) -> Iterator[Node]:
             yield Node(
                 name=words[0],
                 cpus=int(words[4]) if words[4].isdigit() else None,
-                memory=_memory(words[5]),
+                memory=memory(words[5]),
                 gpus=counted[words[0]] if gpus else None,
                 gpu_type=models.get(words[0]),
             )
@@ -84,13 +81,6 @@ def _gpus(text: str) -> tuple[Counter[str], dict[str, str]]:
             counted[host] += 1
             models[host] = words[1]
     return counted, models
-
-
-def _memory(text: str) -> int | None:
-    try:
-        return Memory.parse(text).mib
-    except ValueError:
-        return None
 
 
 def _texts(text: str) -> dict[str, str]:
@@ -121,24 +111,22 @@ def _part(
     )
 
 
-def _defaults(parts: Sequence[PartitionInfo], texts: Mapping[str, str]) -> Iterator[str]:
-    """Yield how long the jobs of each queue may run that ask for no time."""
+def _defaults(parts: Sequence[PartitionInfo], texts: Mapping[str, str]) -> Iterator[tuple[str, Walltime]]:
+    """Yield the time limit of each queue for jobs that set none."""
     for part in parts:
         section = texts[part.name].partition("DEFAULT LIMITS:")[2].partition("MAXIMUM LIMITS:")[0]
         if found := _LIMIT.search(section):
-            yield f"a job that asks for none gets {Walltime(int(float(found[1]) * 60))} in {part.name}"
+            yield part.name, Walltime(int(float(found[1]) * 60))
 
 
 def _facts(
     default: Sequence[str], parts: Sequence[PartitionInfo], texts: Mapping[str, str]
 ) -> Iterator[Fact]:
     yield Fact("launcher", "mpirun", remarks=("jsrun on machines with CSM",))
-    example = parts[0].name if parts else "NAME"
-    yield Fact("default_partition", default[0] if default else None, str(QUEUES), example=example)
+    yield partition_fact(default[0] if default else None, [part.name for part in parts], QUEUES)
     remark = "whether rusage[mem=] counts by host or by slot is each site's own: see lsf.memory"
     yield Fact("request_memory", value=False, remarks=(remark,))
-    remarks = ("what experiments get that say none", *_defaults(parts, texts))
-    yield Fact("walltime", remarks=remarks, example="01:00:00")
+    yield walltime_fact(dict(_defaults(parts, texts)))
     yield Fact("gpus", {"request": "gpus_per_node"})
     yield Fact("lsf", remarks=("where jobs are asked for by nodes (CSM)",), example="{request: nodes}")
 

@@ -1,7 +1,7 @@
 """PBS Professional and OpenPBS: qsub, qstat, qselect and qdel, of version 19 and later; not Torque.
 
-Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refusals are those of
-``pbs_error.h`` and ``pbs_messages.c`` of openpbs/openpbs.
+Sources: states, ids, fields and exit codes were seen on an OpenPBS 23.06; refusals are in ``pbs_error.h`` and
+``pbs_messages.c`` of openpbs/openpbs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,32 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.base import Estimate, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.inside import by_ssh
-from hpcdist.schedulers.job import Job, JobState, Status, element_id
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Starts,
+    Submission,
+)
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    moment,
+    reused_id,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest, Starts
     from hpcdist.site.model import Site
 
 
@@ -35,7 +49,7 @@ if TYPE_CHECKING:
 # Ids: ``1234.server``, an array ``1234[].server``, its elements ``1234[5].server``. ``-F dsv`` writes each
 # job as one line; ``-F json`` of OpenPBS's main branch holds the first of several ids only (openpbs/openpbs
 # issue 2672), and what a submitter's environment holds may make it no JSON (issues 1255, 2541). Sources:
-# answers of an OpenPBS 23.06; how fields are divided: ``prt_attr`` of its ``qstat.c``; exit codes: those of
+# answers of an OpenPBS 23.06; how fields are divided: ``prt_attr`` of its ``qstat.c``; exit codes:
 # ``pbs_error.h``, modulo 256.
 
 # --- The state, exit code and reason of a job from its fields
@@ -173,7 +187,7 @@ def _seconds(text: str) -> int | None:
 def _shown(code: int, record: Attributes) -> int | None:
     """Return an exit code as a shell shows it.
 
-    An array has that of the element that ended last: 0 does not mean that none failed or was deleted.
+    The code of an array is from the element that ended last: 0 does not mean that all completed.
     """
     if code == 0 and record.get("array") == "True" and record.get("substate") in (_DELETED, _FAILED):
         return None
@@ -204,7 +218,7 @@ def _who(record: Attributes) -> str:
 
 TOKEN: Final = "HPCDIST_TOKEN"  # noqa: S105 - its name
 PREFIX: Final = "hpcdist:"
-"""In front of a token, so that what somebody else calls HPCDIST_TOKEN is none."""
+"""In front of a token, so that another variable HPCDIST_TOKEN is not taken for one."""
 
 DROP: Final = ("PBS_DPREFIX", "HPCDIST_TOKEN")
 """Variables that change how qsub reads a script, and the token of a job that submits another."""
@@ -243,7 +257,7 @@ _FIELD: Final = re.compile(r"(?:[^\\|]+|\\.)+")
 """Between two ``|``; one in a value stands behind a backslash."""
 _TOKEN: Final = re.compile(rf"(?:^|(?<!\\),){TOKEN}={PREFIX}(\w+)(?=,|$)", re.ASCII)
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+_OTHER: Final = reused_id("qstat")
 
 _Key = tuple[str, str]
 
@@ -265,7 +279,7 @@ def key(job_id: str) -> _Key | None:
 
 
 def element_of(job_id: str, array: str) -> int | None:
-    """Return which element of an array an id is; None if it is none of it."""
+    """Return which element of the array an id is; None for any other job."""
     number, server = key(job_id) or ("", "")
     element = _ELEMENT.fullmatch(number)
     return int(element[2]) if element and key(array) == (f"{element[1]}[]", server) else None
@@ -328,14 +342,12 @@ class Qstat(NamedTuple):
 
 # --- The last start of a job, by the fields of ``qstat -x -f``, where the server keeps a history
 #
-# ``resources_used.mem`` is that of all processes of the job on all its nodes, ``cput`` what they computed.
+# ``resources_used.mem`` counts all processes of the job on all its nodes, and so does ``cput``.
 # Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 
-class History:
+class History(Accounting):
     """The job, or each element of an array."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -377,16 +389,8 @@ def _usage(element: int | None, record: Attributes) -> Usage:
 # ``estimated.start_time = Tue Feb 14 02:10:01 2023``.
 
 
-class Estimated:
-    """The estimates that its server writes into jobs that wait; for a script there is none."""
-
-    def test(self, script: str) -> None:
-        """Return no command."""
-
-    def read_test(self, completed: Completed) -> Estimate:
-        """Return nothing."""
-        del completed
-        return Estimate()
+class Estimated(Starts):
+    """The estimates that its server writes into jobs that wait; it estimates no start of a script."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all of them."""
@@ -467,67 +471,41 @@ _REFUSAL_CODES: Final = frozenset(
         15173, 15175,
     )
 )  # fmt: skip
-"""Exit codes of a certain no: PBSE_ numbers, those of a site's hooks (15136, 15169) among them."""
+"""Exit codes of a certain no: PBSE_ numbers, also of a site's hooks (15136, 15169)."""
 
 
-class Pbs(Scheduler):
+class Pbs(BatchSystem):
     """PBS as a scheduler; jobs are found again by a variable that they carry, ``HPCDIST_TOKEN``."""
 
     name = "pbs"
+    directive_module = "hpcdist.schedulers.pbs.directives"
     names_gpus = False  # only its cgroups hook does
     sets_threads = True  # to the CPUs of a chunk
     rounds_cpus = True
     open_mpi_support = "PBS"
-    installation = installations.PBS
-    node_flags = ()
+    installation = INSTALLATIONS["pbs"]
+    accounting = History()
+    starts = Estimated()
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
         del site
         return "a job of PBS can name the nodes that it gets, and none that it must not get"
 
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#PBS`` lines."""
-        from hpcdist.schedulers.pbs import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#PBS`` lines with their origins.
-
-        Raises:
-            PlanError: for a value that no directive can hold.
-        """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.pbs.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.pbs.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
-
     def submit(self, submission: Submission) -> Command:
-        """Return the qsub command; beside ``-V`` in the script, ``-v`` adds the token."""
+        """Return the qsub command; ``-v`` adds the token to the ``-V`` of the script."""
         after = ("-W", f"depend=afterany:{':'.join(submission.after)}") if submission.after else ()
         words = (*_QSUB, "-v", f"{TOKEN}={PREFIX}{submission.token}", *after, submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",), timeout=120)
 
     def read_submit(self, completed: Completed) -> str:
         """Return the job's id, with its server."""
-        if completed.missing:
-            raise SchedulerError(answers.missing("qsub"))
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
-        if completed.ok and len(ids) == 1:
-            return ids[0]
-        if ids or not _is_refused(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        message = completed.stderr.strip()
-        hint = next((hint for text, hint in _HINTS.items() if text in message), "")
-        raise SchedulerError(Problem(f"PBS refused the job: {message}", hint=hint))
+        job_id = ids[0] if len(ids) == 1 else None
+        refused = not ids and _is_refused(completed)
+        return common.submitted(
+            completed, job_id, system="PBS", program="qsub", refused=refused, hints=_HINTS
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield this user's jobs, then those that are over, where the server keeps a history."""
@@ -555,22 +533,18 @@ class Pbs(Scheduler):
         down = [(name, str(node.get("Mom"))) for name, node in found if _LOST.search(str(node.get("state")))]
         return tuple(dict.fromkeys(itertools.chain(*down)))
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return History()
-
-    def starts(self) -> Starts:
-        """Return when it expects jobs to start."""
-        return Estimated()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: pbs_tmrsh works only inside the job (its manual page)."""
-        return by_ssh(nodes, words, terminal=terminal)
+        return common.by_ssh(nodes, words, terminal=terminal)
 
     def login_shell(self, request: ShellRequest) -> Command:
         """Return ``qsub -I``: it reads the script's directives alone, and takes no program (qsub(1B))."""
         words = (*_QSUB, "-I", "-v", f"{TOKEN}={PREFIX}{request.submission.token}", request.submission.script)
         return Command(words, drop_environment=DROP, keep_environment=("LC_ALL",))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Request a chunk for each node: PBS has no list of them (pbs_resources(7B), ``host``)."""
+        return NodeRequest(of_each=tuple(f"host={name}" for name in names))
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the qdel command; jobs that are over are no failure."""
@@ -583,8 +557,6 @@ class Pbs(Scheduler):
 
 def _is_refused(completed: Completed) -> bool:
     """Whether the job was certainly not made: by a known code or a known word of qsub."""
-    if completed.returncode <= 0 or completed.timed_out:
-        return False
     if "qsub: " not in completed.stderr:
         return any(text in completed.stderr for text in ("usage:", "unable to read qmaster name"))
     return completed.returncode in _REFUSAL_CODES or any(text in completed.stderr for text in _REFUSALS)

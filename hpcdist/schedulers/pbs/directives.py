@@ -15,12 +15,17 @@ from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
-    forbidden_directives,
-    further_directives,
+    added_directives,
+    mail_points,
+    mail_problems,
+    own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -110,17 +115,17 @@ REPLICAS: Final = ("environment", "replicas")
 
 
 class Chunk(NamedTuple):
-    """Consecutive nodes of one group that hold the same; ``cpus``, ``gpus`` and ``memory`` are a node's.
-
-    ``threads`` are the CPUs of one task, of the smallest where they differ; ``used`` those of all tasks.
-    """
+    """Consecutive nodes of one group that hold the same; amounts are for each node."""
 
     group: Group
     nodes: int
     tasks: int
     threads: int
+    """The CPUs of one task, of the smallest where they differ."""
     used: int
+    """The CPUs of all tasks."""
     cpus: int
+    """The CPUs that are requested."""
     gpus: int
     memory: int | None
 
@@ -210,7 +215,7 @@ def chunk_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
         )
         yield Problem(message, REPLICAS, "write `pbs: {place: scatter}` in the site file")
     if any(chunk.cpus < max(1, chunk.tasks) for chunk in chunks(job, site)):
-        message = "a task without a CPU of its own; PBS would take it in silence"
+        message = "a task without its own CPU, which PBS would accept without a warning"
         yield Problem(message, ("environment", "resources", "cpu"), "ask for one CPU at least")
     if site.pbs.cpus:
         yield from _rule_problems(job, site)
@@ -252,7 +257,7 @@ def _constraints(group: Group) -> list[str]:
 def _total_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
     """Totals are spread over nodes by PBS, so that several must be equal and, as far as is known, full.
 
-    PBS takes no ``place`` beside them (``PBSE_PLACENOSELECT``).
+    PBS takes no ``place`` with them (``PBSE_PLACENOSELECT``).
     """
     if job.request.exclusive and site.pbs.exclusive != "none":
         message = f"site {site.name} takes totals of the whole job, with which PBS gives no node for itself"
@@ -284,9 +289,6 @@ _MOST_ELEMENTS: Final = 10_000
 _JOB: Final = re.compile(r"[0-9]+(?:\[\])?(?:\.[A-Za-z0-9-]+)*")
 """Not an element of an array: PBS refuses to wait for one (``parse_depend.c`` of openpbs/openpbs)."""
 _KINDS: Final = ("after", "afterok", "afternotok", "afterany")
-
-_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
-"""A job that fails by itself ends: only PBS's own aborting is ``a``."""
 
 
 def _elements(array: ArraySpec) -> range | None:
@@ -325,26 +327,28 @@ def _can_wait(one: Dependency) -> bool:
     )
 
 
-def mail_points(events: Sequence[str]) -> str:
-    """Return the value of ``-m``."""
-    points = {letter for event in events for letter in _MAIL_POINTS[event.lower()]}
-    return "".join(sorted(points)) or "n"
+_REFUSED: Final = {
+    "elastic": (
+        "PBS ends a job that loses a node, so it cannot continue without the node",
+        "remove it, or choose another site with --site",
+    ),
+    "signal": (
+        "PBS sends no signal before the time limit",
+        "remove it: at the time limit PBS sends TERM, and KILL some seconds later",
+    ),
+    "qos": (
+        "PBS has no QOS",
+        "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`",
+    ),
+}
 
 
 def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what PBS cannot express, each with its field."""
-    if job.completion.elastic:
-        message = "PBS ends a job that loses a node, so nothing can go on without it"
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.array is not None and job.request.requeue is False:
         message = "PBS takes no arrays whose elements may not run again"
         yield Problem(message, ("batch", "requeue"), "remove it")
-    if job.request.signal is not None:
-        hint = "remove it: at the time limit PBS sends TERM, and KILL some seconds later"
-        yield Problem("PBS sends no signal before the time limit", ("batch", "signal"), hint)
-    if job.request.qos is not None:
-        hint = "remove it; a site that has such a resource takes `directives: ['-l qos=NAME']`"
-        yield Problem("PBS has no QOS", ("batch", "qos"), hint)
     yield from _placement_problems(job)
     yield from _array_problems(job.request.array)
     for one in job.request.dependency:
@@ -353,10 +357,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
                 "write the id of a job or a whole array, or after:ID, afterok:ID, afternotok:ID, afterany:ID"
             )
             yield Problem(f"PBS cannot wait for {str(one)!r}", ("batch", "dependency"), hint)
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL_POINTS:
-            hint = f"known: {', '.join(_MAIL_POINTS)}"
-            yield Problem(f"PBS sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "PBS")
 
 
 def _placement_problems(job: JobSpec) -> Iterator[Problem]:
@@ -383,59 +384,32 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "submit several arrays")
 
 
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
-
-_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
-
-_FIELDS: Final = {
-    "-J": "batch.array",
-    "-M": "batch.mail",
-    "-N": "name",
-    "-V": "environment.env_vars",
-    "-W depend": "batch.dependency",
+_FIELDS: Final = flags.by_flag(flags.KEYS, "pbs") | {
     "-W umask": "pbs.umask",
-    "-l mem": _MEMORY,
-    "-l mpiprocs": "environment.replicas",
-    "-l ncpus": _CPU,
-    "-l ngpus": _GPU,
-    "-l nodes": "batch.nodes",
-    "-l ompthreads": _CPU,
-    "-l place": "batch.exclusive",
-    "-l select": "environment.replicas",
-    "-l walltime": "batch.walltime",
-    "-m": "batch.mail",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-v": "environment.env_vars",
 }
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-_RESERVED: Final = {
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "pbs") | {
     "-C": "its own lines begin with #PBS",
     "-I": "it submits batch jobs",
-    "-S": "the script is bash",
-    "-W block": "use `hpcdist wait`",
-    "-W sandbox": "the job runs where it is submitted",
     "-X": "it submits batch jobs",
     "-d": "the job runs where it is submitted (and -d is Torque's)",
-    "-e": "use `batch.error`",
-    "-j": "use `batch.output` and `batch.error`",
     "-k": "write `pbs: {keep: ...}` in the site file",
-    "-o": "use `batch.output`",
     "-t": "use `batch.array` (and -t is Torque's)",
-    "-z": "hpcdist reads the job's id itself",
 }
 
 
 def syntax_of(site: Site) -> DirectiveSyntax:
     """Return how directives are written, with the option that takes the account here."""
-    fields = {**_FIELDS, site.pbs.account: "batch.account"}
     return DirectiveSyntax(
-        "PBS", "write -q NAME, -l name=value or -W name=value", _read, fields, _RESERVED, _FREE
+        scheduler="PBS",
+        form="write -q NAME, -l name=value or -W name=value",
+        read=_read,
+        fields={**_FIELDS, site.pbs.account: "batch.account"},
+        reserved=_RESERVED,
+        free=frozenset({"-W umask"}),
+        value_problems=value_problems,
     )
-
-
-_FREE: Final = frozenset({"-W umask"})
 
 
 def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
@@ -450,28 +424,9 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         raise PlanError(*problems)
     cpus = group.origin.with_note(why) if (why := rounded(job, site)) else group.origin
     origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
-    own = [
-        Directive(
-            flag=flag,
-            value=value,
-            origin=_origin(job, site, field) or origins.get(field, group.origin),
-        )
-        for flag, value, field in _lines(job, site)
-    ]
-    extra = list(further_directives(syntax_of(site), job, site, own, problems))
-    problems += forbidden_directives(syntax_of(site), [*own, *extra], site)
-    problems += value_problems(syntax_of(site), [*own, *extra])
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *extra)
-
-
-def _origin(job: JobSpec, site: Site, field: str) -> Origin | None:
-    return (
-        Origin("site", site.name, f"pbs.{field}")
-        if field in ("keep", "place", "umask")
-        else job.origins.get(field)
-    )
+    origins |= {name: Origin("site", site.name, f"pbs.{name}") for name in ("keep", "place", "umask")}
+    own = own_directives(job, _lines(job, site), defaults=origins)
+    return (*own, *added_directives(syntax_of(site), job, site, own, problems))
 
 
 def _lines(job: JobSpec, site: Site) -> Iterator[Line]:
@@ -550,8 +505,8 @@ def _named(option: str, parts: Sequence[str]) -> Sequence[Pair]:
 
 _QUOTABLE: Final = re.compile(r"[ !#$&'()*;<>?`{|}~A-Za-z0-9_@%+=:,./^\[\]-]*")
 
-# Without a run directory PBS makes NAME.oNUMBER beside where the script is submitted. The folder of another
-# must exist: PBS makes none, and a job waits long for its output to be delivered (tried).
+# Without a run directory PBS makes NAME.oNUMBER where the script is submitted. Any other folder must exist:
+# PBS makes none, and a job waits long for its output to be delivered (tried).
 HEADER: Final = HeaderSyntax(
     prefix="#PBS ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./^\[\]-]+"),
@@ -563,6 +518,6 @@ HEADER: Final = HeaderSyntax(
     ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-^array_index^.out"),
-    beside=None,
+    without_run_dir=None,
     is_array=lambda plan: any(line.flag == "-J" for line in plan.directives),
 )

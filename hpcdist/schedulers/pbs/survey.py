@@ -5,14 +5,13 @@ Sources: pbsnodes(8B), qstat(1B) and pbs_node_attributes(7B) of OpenPBS 23.06, a
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, memory, partition_fact, walltime_fact
 from hpcdist.site.survey import (
     Fact,
     Node,
@@ -23,7 +22,7 @@ from hpcdist.site.survey import (
     counts,
     kinds_of,
 )
-from hpcdist.units import Memory, Walltime
+from hpcdist.units import Walltime
 
 # --- Queues as partitions: which take jobs of a user, which nodes serve them, and why others are left out
 #
@@ -103,8 +102,8 @@ def _ends(
 def _members(name: str, queue: Fields, hosts: Mapping[str, Sequence[Fields]]) -> Iterator[str]:
     """Yield the hosts to which jobs of a queue may go.
 
-    A vnode with a queue of its own takes that one's only, and such a queue (``hasnodes``) no others;
-    beside that, the queue's default chunk may name resources that a vnode must have.
+    A vnode that names a queue takes only jobs of that queue, which (``hasnodes``) uses no other vnodes; the
+    queue's default chunk may also name resources that a vnode must have.
     """
     own = name if _is(queue, "hasnodes") else ""
     labels = _labels(queue)
@@ -185,13 +184,10 @@ SERVER: Final = Command(("qstat", "-B", "-f", "-F", "json"))
 Fields = Mapping[str, Any]
 
 
-class PbsSurveyor:
+class PbsSurveyor(Surveyor):
     """Describes a PBS cluster."""
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
-        """Return the three commands."""
-        del user
-        return [*answers.unasked(NODES, QUEUES, SERVER)]
+    commands = (NODES, QUEUES, SERVER)
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey."""
@@ -217,15 +213,9 @@ class PbsSurveyor:
 
 def section(text: str, name: str) -> dict[str, Fields]:
     """Return the nodes, the queues or the server of an answer; nothing of junk."""
-    try:
-        found = json.loads(text).get(name, {})
-    except (ValueError, AttributeError):
-        return {}
-    return (
-        {key: value for key, value in found.items() if isinstance(value, dict)}
-        if isinstance(found, dict)
-        else {}
-    )
+    found = json_object(text).get(name)
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in pairs if isinstance(value, dict)}
 
 
 def _hosts(vnodes: Mapping[str, Fields]) -> list[list[Fields]]:
@@ -244,12 +234,12 @@ def _resources(vnode: Fields) -> Fields:
 
 
 def _node(host: Sequence[Fields]) -> Node:
-    memory = [_memory(_resources(vnode).get("mem")) for vnode in host]
+    amounts = [_memory(_resources(vnode).get("mem")) for vnode in host]
     types = {str(_resources(vnode)["gpu_type"]) for vnode in host if "gpu_type" in _resources(vnode)}
     return Node(
         name=_name(host),
         cpus=_sum(host, "ncpus") or None,
-        memory=sum(filter(None, memory)) or None,
+        memory=sum(filter(None, amounts)) or None,
         gpus=_sum(host, "ngpus"),
         gpu_type=types.pop() if len(types) == 1 else None,
     )
@@ -267,28 +257,23 @@ def _sum(host: Sequence[Fields], name: str) -> int:
 def _memory(value: object) -> int | None:
     """Return MiB, rounded down: what a node does not have whole cannot be asked for."""
     match = re.fullmatch(r"(\d+)kb", str(value))
-    try:
-        return int(match[1]) // 1024 if match else Memory.parse(value).mib
-    except ValueError:
-        return None
+    return int(match[1]) // 1024 if match else memory(value)
 
 
 def _facts(
     hosts: Sequence[Sequence[Fields]], server: Fields, offered: Mapping[str, Fields]
 ) -> Iterator[Fact]:
     yield Fact(
-        "launcher", "mpirun", remarks=("pals where mpiexec is that of HPE's PALS (`mpiexec --version`)",)
+        "launcher", "mpirun", remarks=("pals where mpiexec comes from HPE's PALS (`mpiexec --version`)",)
     )
     default = server.get("default_queue")
-    known = default if default in offered else None
-    remarks = (f"default_queue = {default}",) if default and not known else ()
-    yield Fact("default_partition", known, str(SERVER), remarks, next(iter(offered), "NAME"))
+    remarks = (f"default_queue = {default}",) if default and default not in offered else ()
+    yield partition_fact(default, [*offered], SERVER, remarks)
     sharing = _sharing(hosts)
     shown = (f"sharing = {', '.join(sharing)}",) if sharing else ()
     yield Fact("whole_nodes", _is_exclusive(sharing) if sharing else None, str(NODES), shown, "true")
-    silent = ("what experiments get that say none", *_defaults(server, offered))
     yield Fact("request_memory", value="share")
-    yield Fact("walltime", remarks=silent, example="01:00:00")
+    yield walltime_fact(dict(_defaults(server, offered)))
     typed = any("gpu_type" in _resources(vnode) for host in hosts for vnode in host)
     if typed:
         yield Fact("pbs", {"gpu_type": "gpu_type"}, str(NODES), ("a resource of vnodes",))
@@ -299,15 +284,15 @@ def _facts(
         yield Fact("pbs", remarks=(remark,), example="{account: -A}")
 
 
-def _defaults(server: Fields, offered: Mapping[str, Fields]) -> Iterator[str]:
-    """Yield how long the jobs of each queue may run that ask for no time."""
+def _defaults(server: Fields, offered: Mapping[str, Fields]) -> Iterator[tuple[str, object]]:
+    """Yield the time limit of each queue for jobs that set none."""
     for name, queue in offered.items():
         own = [fields.get("resources_default") for fields in (queue, server)]
         found = [
             defaults["walltime"] for defaults in own if isinstance(defaults, dict) and "walltime" in defaults
         ]
         if found:
-            yield f"a job that asks for none gets {found[0]} in {name}"
+            yield name, found[0]
 
 
 def _sharing(hosts: Sequence[Sequence[Fields]]) -> list[str]:

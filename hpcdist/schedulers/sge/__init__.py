@@ -11,18 +11,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.accounting import Usage, count, moment, seconds, size
-from hpcdist.schedulers.base import ArrayLimit, Nodes, Query, Scheduler, Submission
-from hpcdist.schedulers.inside import by_ssh
-from hpcdist.schedulers.job import Job, JobState, Status, element_id, fold
+from hpcdist.schedulers import INSTALLATIONS, common
+from hpcdist.schedulers.base import (
+    Accounting,
+    ArrayLimit,
+    BatchSystem,
+    NodeRequest,
+    Nodes,
+    Query,
+    ShellRequest,
+    Submission,
+)
+from hpcdist.schedulers.job import (
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    moment,
+    reused_id,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, ShellRequest
+    from hpcdist.errors import Problem
+    from hpcdist.plan.model import PreparedJob
     from hpcdist.site.model import Site
 
 
@@ -37,14 +54,14 @@ KEEP: Final = (
     "SGE_ROOT", "SGE_CELL", "SGE_ARCH", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
 )  # fmt: skip
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="qstat")
+_OTHER: Final = reused_id("qstat")
 
 _LETTERS: Final = re.compile(r"[EhRqwrtsSTdzNP]+")
 _LIMIT: Final = "37"
 _ASKED_MEMORY: Final = re.compile(r"^(?!.*\bh_cpu=).*\bh_vmem=")
-"""Of the limits that are enforced, only that of memory is left where time is not over."""
+"""The memory limit is the only enforced limit that is left where time is not over."""
 _AFTER_JOB: Final = "100"
-"""``assumedly after job``: a signal ended it, be it a user's, or the execution host's at a limit."""
+"""``assumedly after job``: a signal ended it, from a user, or from the execution host at a limit."""
 _SETTLING: Final = "it has ended, and the accounting does not tell yet how"
 
 # $1 the ids, with commas. The list has the states, the details tokens and reasons.
@@ -86,7 +103,7 @@ def bash(script: str, *words: str, timeout: float = 60.0) -> Command:
 
 
 def _documents(text: str) -> Iterator[ET.Element]:
-    """Yield the XML documents of an answer; what is none is left out."""
+    """Yield the XML documents of an answer without its other text."""
     for part in re.split(r"(?=<\?xml)", text):
         try:
             yield ET.fromstring(part)  # noqa: S314 - expat expands no external entities, and limits the others
@@ -143,11 +160,8 @@ def state(letters: str) -> JobState:
     return JobState.PENDING if "q" in letters else JobState.UNKNOWN
 
 
-class Qstat:
+class Qstat(Query):
     """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for all."""
@@ -198,11 +212,8 @@ def _reason(number: str, job: ET.Element, document: ET.Element) -> str:
     )
 
 
-class Qacct:
+class Qacct(Query):
     """The accounting; it lags behind by some seconds, and is kept for long."""
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command, which asks qacct for each job that does not tell its end well enough."""
@@ -289,22 +300,20 @@ def _out_of_time(record: Mapping[str, str]) -> bool:
 
 # --- The starts of a job in the accounting: a record each; what qrsh started has others
 #
-# ``ru_maxrss`` is that of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes
-# ``4.691KB`` for 4691 of them, others the number alone. ``cpu`` is that of what the script started on the
-# first host, so that of a job in a parallel environment, which may have more of them, is not taken.
+# ``ru_maxrss`` is of the largest process on the first host, in KiB (getrusage(2)); 8.1.9 writes ``4.691KB``
+# for 4691 of them, others the number alone. ``cpu`` counts what the script started on the first host, so it
+# is not used for a job in a parallel environment, which may have several hosts.
 # Sources: accounting(5), answers of Debian's 8.1.9.
 
-# $1 id, $2 run directory: ids begin anew, so a day before its script is the earliest.
+# $1 id, $2 run directory: ids are reused, so a day before its script is the earliest.
 _ASK: Final = """\
 written=$(stat -c %Y -- "$2/job.sh") || written=86400
 exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
 """
 
 
-class Records:
+class Records(Accounting):
     """All starts of a job at once."""
-
-    at_once: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each job."""
@@ -381,7 +390,7 @@ _REFUSALS: Final = (
 
 _A_NUMBER: Final = re.compile(rf"(?m)^\s*{_JOB_ID}\s*$|has been submitted")
 _LOST: Final = re.compile("time-?out|read error|failed receiving", re.IGNORECASE)
-"""What qsub says of its messages to the master, of which any may have arrived."""
+"""Words of qsub about its messages to the master, any of which may have arrived."""
 
 # $1 ID, $2 run directory, and so on. A job that is deleted while it waits leaves no trace in the accounting.
 _CANCEL: Final = """\
@@ -403,7 +412,7 @@ output=$(qdel "$1" -t "$2" 2>&1) && exit
 [[ $output == *'does not exist'* || $output == *'already in deletion'* ]] || { echo "$output" >&2; exit 1; }
 """
 
-# qstat shows what a job was given besides, such as its token, only for jobs that are named.
+# qstat shows the context of a job, which has its token, only for jobs that are named.
 _FIND: Final = """\
 list=$(qstat -u "$(id -un)") || exit
 ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
@@ -411,50 +420,28 @@ ids=$(awk '$1 ~ /^[0-9]+$/ { print $1 }' <<<"$list" | sort -un | paste -sd,)
 """
 
 
-class GridEngine(Scheduler):
+class GridEngine(BatchSystem):
     """Grid Engine as a scheduler; jobs are found again by their context, ``hpcdist=TOKEN``."""
 
     name = "sge"
+    directive_module = "hpcdist.schedulers.sge.directives"
     array_limit = ArrayLimit(75_000, "max_aj_tasks")  # sge_conf(5)
     names_gpus = False  # only a site's prolog does
     requeues = True  # a script that ends with exit code 99
-    installation = installations.SGE
+    installation = INSTALLATIONS["sge"]
     open_mpi_support = "Grid Engine"
+    accounting = Records()
     node_flags = ("-l h=", "-l hostname=", "-q", "-masterq")
 
     def memory_refused_by(self, site: Site) -> str:
         """Return the key of the resource for memory where the site does not name one."""
         return "" if site.sge.memory else "sge.memory"
 
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#$`` lines."""
-        from hpcdist.schedulers.sge import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
     def advice(self, job: PreparedJob, site: Site) -> Iterator[Problem]:
         """Yield a warning for a parallel environment whose allocation rule the site file does not give."""
         from hpcdist.schedulers.sge import directives
 
         return directives.advice(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#$`` lines with their origins.
-
-        Raises:
-            PlanError: for a value that no directive can hold.
-        """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.sge.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.sge.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
 
     def submit(self, submission: Submission) -> Command:
         """Return the qsub command; with ``-V``, nothing of another batch job may reach this one."""
@@ -472,16 +459,16 @@ class GridEngine(Scheduler):
 
         Only an answer that is nothing else is read: in others a number may be anything.
         """
-        if completed.missing:
-            raise SchedulerError(answers.missing("qsub"))
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
-        if completed.ok and (answer := next(filter(None, found), None)):
-            return answer[1]
-        message = completed.stderr.strip() or completed.stdout.strip()
-        if _may_have_worked(completed):
-            raise SubmissionUnknown(f"qsub did not say whether the job exists: {answers.why(completed)}")
-        raise SchedulerError(
-            Problem(f"Grid Engine refused the job: {message}", hint=answers.hint(message, _HINTS))
+        answer = next(filter(None, found), None)
+        refused = _is_refused(completed)
+        return common.submitted(
+            completed,
+            answer and answer[1],
+            system="Grid Engine",
+            program="qsub",
+            refused=refused,
+            hints=_HINTS,
         )
 
     def find(self) -> Iterator[Command]:
@@ -504,22 +491,20 @@ class GridEngine(Scheduler):
         """Return the hosts without a load: they have not reported for ``max_unheard`` (sge_conf(5))."""
         return tuple(row[1] for row in _SILENT.finditer(completed.stdout) if row[1] != "global")
 
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return Records()
-
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield an ssh for each node: ``qrsh -inherit`` works only inside the job (its manual page)."""
-        return by_ssh(nodes, words, terminal=terminal)
+        return common.by_ssh(nodes, words, terminal=terminal)
 
     def shell(self, request: ShellRequest) -> Command:
         """Return ``qrsh``, which waits by ``-now no``; it ends as the script does (submit(1))."""
-        from hpcdist.schedulers.inside import options
-
         own = ("-now", "no", "-verbose", "-cwd", "-pty", "yes" if request.terminal else "no")
         token = ("-ac", f"hpcdist={request.submission.token}")
-        words = ("qrsh", *own, *token, *options(request.directives, ("-r",)))
+        words = ("qrsh", *own, *token, *common.options(request.directives, ("-r",)))
         return Command((*words, "bash", request.submission.script), (), DROP, (*KEEP, "LC_ALL"))
+
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name the candidates; the parallel environment takes as many as it needs (tried on 8.1.9)."""
+        return NodeRequest(f"-l hostname={'|'.join(names)}")
 
     def cancel(self, jobs: Sequence[Job]) -> Command:
         """Return the command that deletes these jobs, and notes it where they run."""
@@ -530,12 +515,10 @@ class GridEngine(Scheduler):
         return bash(_CANCEL_ELEMENT, job.id, str(index))
 
 
-def _may_have_worked(completed: Completed) -> bool:
-    """Whether the master may have the job: only a known refusal is a certain no."""
-    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
-        return True
-    refused = any(text in completed.stderr for text in _REFUSALS)
-    return not refused or bool(_LOST.search(completed.stderr))
+def _is_refused(completed: Completed) -> bool:
+    """Whether qsub prints a known refusal, and neither an id nor that an answer was lost."""
+    unclear = _A_NUMBER.search(completed.stdout) or _LOST.search(completed.stderr)
+    return not unclear and any(text in completed.stderr for text in _REFUSALS)
 
 
 SGE: Final = GridEngine()

@@ -17,15 +17,20 @@ from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive, Origin
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
+    Line,
     Pair,
+    added_directives,
     embedded_directives,
-    forbidden_directives,
-    further_directives,
     is_requested_by_user,
+    mail_points,
+    mail_problems,
     names_nodes,
+    own_directives,
+    refused_keys,
 )
 from hpcdist.site.model import Site
 
@@ -77,7 +82,7 @@ def no_environment(site: Site, slots: int, group: Group) -> Problem:
 
 
 def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
-    """Yield a warning for an environment of which the site file does not give the allocation rule.
+    """Yield a warning for an environment whose allocation rule the site file does not give.
 
     And that a script does not name the account that is an option of qsub.
     """
@@ -103,8 +108,6 @@ def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
 # And settings that it does not have. It silently ignores a dependency on an id that no job has (tried on
 # 8.1.9).
 
-_MAIL_POINTS: Final = {"begin": "b", "end": "e", "fail": "ae", "all": "abe", "none": ""}
-
 
 def elements(only: IndexRange) -> str:
     """Return the value of ``-t``."""
@@ -122,34 +125,27 @@ def _can_wait(one: Dependency) -> bool:
     )
 
 
-def mail_points(events: Sequence[str]) -> str:
-    """Return the value of ``-m``."""
-    return (
-        "".join(sorted({letter for event in events for letter in _MAIL_POINTS.get(event.lower(), "")})) or "n"
-    )
+_REFUSED: Final = {
+    "elastic": (
+        "a job of Grid Engine does not say which hosts it still has, so it cannot continue without one",
+        "remove it, or choose another site with --site",
+    ),
+    "qos": ("Grid Engine has no QOS", "remove it, or use `directives: ['-p -10']`"),
+    # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
+    "signal": (
+        "Grid Engine sends no signal before the time limit that a job over several hosts outlives",
+        "remove it, and let the program save its state as it runs",
+    ),
+}
 
 
 def option_problems(job: JobSpec) -> Iterator[Problem]:
     """Yield what Grid Engine cannot express, each with its field."""
-    if job.completion.elastic:
-        message = (
-            "a job of Grid Engine does not say which hosts it still has, so nothing can go on without one"
-        )
-        yield Problem(message, ("horovod", "elastic"), "remove it, or choose another site with --site")
+    yield from refused_keys(job, _REFUSED)
     if job.request.sge.remote == "qrsh" and job.launch.remote_shell == "ssh" and job.placement.nodes > 1:
         message = f"{job.launch.launcher} goes by ssh, and site {job.identity.site} says `sge.remote: qrsh`"
         yield Problem(message, ("batch", "launcher"), "write `mpirun`, or take a single host")
-    if job.request.qos is not None:
-        yield Problem(
-            "Grid Engine has no QOS", ("batch", "qos"), "remove it, or use `directives: ['-p -10']`"
-        )
     yield from _array_problems(job.request.array)
-    if job.request.signal is not None:
-        # -l s_rt sends USR1, but ended a job over two hosts there and then (tried on 8.1.9).
-        message = "Grid Engine sends no signal before the time limit that a job over several hosts outlives"
-        yield Problem(
-            message, ("batch", "signal"), "remove it, and let the program save its state as it goes"
-        )
     for one in job.request.dependency:
         if not _can_wait(one):
             message = f"Grid Engine waits for the end of jobs, good or bad, and cannot wait for {str(one)!r}"
@@ -159,10 +155,7 @@ def option_problems(job: JobSpec) -> Iterator[Problem]:
     if job.request.exclude_nodes and any(names_nodes(group.constraint) for group in job.placement.groups):
         message = "Grid Engine takes one request of `hostname`, and `batch.constraint` has it already"
         yield Problem(message, ("batch", "exclude_nodes"), "remove one of them")
-    for event in job.request.mail.events if job.request.mail else ():
-        if event.lower() not in _MAIL_POINTS:
-            hint = f"known: {', '.join(_MAIL_POINTS)}"
-            yield Problem(f"Grid Engine sends no mail at {event!r}", ("batch", "mail", "events"), hint)
+    yield from mail_problems(job, "Grid Engine")
 
 
 def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
@@ -171,49 +164,18 @@ def _array_problems(array: ArraySpec | None) -> Iterator[Problem]:
         yield Problem(message, ("batch", "array"), "write 1-15, 1-15:4 or 1-15%4")
 
 
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
-
 _GPU, _MEMORY = "environment.resources.gpu", "environment.resources.memory"
 
-FIELDS: Final = {
-    "-N": "name",
-    "-M": "batch.mail",
-    "-V": "environment.env_vars",
-    "-hold_jid": "batch.dependency",
-    "-l h_rt": "batch.walltime",
-    "-l hostname": "batch.exclude_nodes",
-    "-m": "batch.mail",
-    "-pe": "environment.replicas",
-    "-q": "batch.partition",
-    "-r": "batch.requeue",
-    "-t": "batch.array",
-    "-tc": "batch.array",
-    "-v": "environment.env_vars",
-}
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
+FIELDS: Final = flags.by_flag(flags.KEYS, "sge")
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-RESERVED: Final = {
+RESERVED: Final = flags.by_flag(flags.RESERVED, "sge") | {
     "-@": "write the options of that file here",
     "-C": "the script has its directives behind #$",
-    "-S": "the script is one of bash",
-    "-ac": "it carries the token by which hpcdist finds the job again",
-    "-b": "hpcdist writes the script",
     "-clear": "write the options that you want",
-    "-cwd": "the job runs where it is submitted",
-    "-dc": "it carries the token by which hpcdist finds the job again",
-    "-e": "use `batch.error`",
     "-hold_jid_ad": "use `batch.dependency`",
     "-i": "the job reads nothing",
-    "-j": "use `batch.output` and `batch.error`",
     "-now": "the job waits until there is room",
-    "-o": "use `batch.output`",
-    "-sc": "it carries the token by which hpcdist finds the job again",
-    "-shell": "the script is one of bash",
-    "-sync": "use `hpcdist wait`",
-    "-terse": "hpcdist reads the job's id itself",
-    "-verify": "use `hpcdist render`",
-    "-wd": "the job runs where it is submitted",
 }
 
 OTHERS: Final = frozenset((
@@ -243,15 +205,8 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
         hint = "give all replicas the same resources, or choose another site with --site"
         raise PlanError(*problems, Problem(message, ("environment", "replicas"), hint))
     group = job.placement.groups[0]
-    own = [
-        Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin))
-        for flag, value, field in (*_job_wide(job, site), *_of_group(job, site, group, problems))
-    ]
-    more = list(further_directives(syntax, job, site, own, problems))
-    problems += forbidden_directives(syntax, [*own, *more], site)
-    if problems:
-        raise PlanError(*problems)
-    return (*own, *more)
+    own = own_directives(job, (*_job_wide(job, site), *_of_group(job, site, group, problems)))
+    return (*own, *added_directives(syntax, job, site, own, problems))
 
 
 def _job_wide(job: JobSpec, site: Site) -> Iterator[Line]:
@@ -389,7 +344,7 @@ def _directory(path: str) -> str:
     """Return the path behind the colon that ends the name of a host.
 
     Raises:
-        PlanError: for one with a comma, a dollar sign, # or quotes, which qsub reads in ways of its own.
+        PlanError: for one with a comma, a dollar sign, # or quotes, which have a meaning for qsub.
     """
     if any(character in path for character in "\"',\n$#"):
         message = f"qsub takes no path with a comma, a dollar sign, # or quotes: {path}"
@@ -410,6 +365,6 @@ HEADER: Final = HeaderSyntax(
     ),
     output="-o",
     in_run_dir=("logs/job.out", "logs/job-$TASK_ID.out"),
-    beside=("-$JOB_ID.out", "-$JOB_ID-$TASK_ID.out"),
+    without_run_dir=("-$JOB_ID.out", "-$JOB_ID-$TASK_ID.out"),
     directory=_directory,
 )

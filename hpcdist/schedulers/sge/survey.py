@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hpcdist.host.command import Command
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime, walltime_fact
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
-from hpcdist.units import Memory, Walltime
 
 HOSTS: Final = Command(("qhost", "-F", "-q"))
 QUEUES: Final = Command(("qconf", "-sq", "*"))
@@ -34,14 +33,16 @@ class Host(NamedTuple):
     queues: Mapping[str, int]
 
 
-class SgeSurveyor:
+class SgeSurveyor(Surveyor):
     """Describes a Grid Engine cluster."""
+
+    commands = (HOSTS, QUEUES, COMPLEXES, ENVIRONMENTS)
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return the commands; then one for each parallel environment."""
-        del user
-        first = [*answers.unasked(HOSTS, QUEUES, COMPLEXES, ENVIRONMENTS)]
-        return first or [*answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))]
+        return super().ask(user, answers) or [
+            *answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))
+        ]
 
     def read(self, user: str, answers: Answers) -> Survey:
         """Return the survey."""
@@ -55,7 +56,7 @@ class SgeSurveyor:
         for queue in queues:
             name = queue.get("qname", "")
             nodes = counts(kinds, [host.name for host in hosts if name in host.queues])
-            parts.append(PartitionInfo(name, nodes, max_walltime=_walltime(queue.get("h_rt", ""))))
+            parts.append(PartitionInfo(name, nodes, max_walltime=walltime(queue.get("h_rt", ""))))
         known = tuple(part for part in parts if part.nodes)
         return Survey(
             scheduler="sge",
@@ -90,16 +91,9 @@ def _node(host: Host, gpu: str | None) -> Node:
     return Node(
         name=host.name,
         cpus=max(host.queues.values()) or None,
-        memory=_memory(host.resources.get("mem_total", "")),
+        memory=memory(host.resources.get("mem_total", "")),
         gpus=int(float(left)) if re.fullmatch(r"[\d.]+", left) else None,
     )
-
-
-def _memory(text: str) -> int | None:
-    try:
-        return Memory.parse(text).mib
-    except ValueError:
-        return None
 
 
 def _complexes(text: str) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -116,13 +110,6 @@ def _fields(text: str) -> dict[str, str]:
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) > 1}
 
 
-def _walltime(text: str) -> Walltime | None:
-    try:
-        return Walltime.parse(text)
-    except ValueError:
-        return None
-
-
 def _facts(
     answers: Answers,
     complexes: Mapping[str, Mapping[str, str]],
@@ -132,11 +119,11 @@ def _facts(
     yield Fact("launcher", "mpirun")
     only = parts[0].name if len(parts) == 1 else None
     remark = ("Grid Engine has no default queue",) if len(parts) > 1 else ()
-    yield Fact("default_partition", only, str(QUEUES), remark, parts[0].name if parts else "NAME")
+    yield partition_fact(only, [part.name for part in parts], QUEUES, remark)
     yield Fact(
         "request_memory", value=False, remarks=("no resource that counts memory is known: see sge.memory",)
     )
-    yield Fact("walltime", remarks=("what experiments get that say none",), example="01:00:00")
+    yield walltime_fact()
     names = answers.text(ENVIRONMENTS).split()
     rules = {name: _fields(answers.text(_environment(name))).get("allocation_rule", "") for name in names}
     shown = ", ".join(f"{name} {rule}" for name, rule in rules.items())

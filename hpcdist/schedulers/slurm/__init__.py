@@ -9,19 +9,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.errors import SchedulerError
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import answers, installations
-from hpcdist.schedulers.base import ArrayLimit, LibraryStatus, Query, Scheduler, Submission
+from hpcdist.schedulers import INSTALLATIONS, common, hostlist
+from hpcdist.schedulers.base import ArrayLimit, BatchSystem, LibraryStatus, NodeRequest, Query, Submission
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.slurm import queries
 from hpcdist.schedulers.slurm.queries import DROP, KEEP, Sacct, Scontrol, Squeue, base_id, by_cluster, command
 
 if TYPE_CHECKING:
-    from hpcdist.plan.model import Plan, PreparedJob
-    from hpcdist.plan.values import Directive, Origin
-    from hpcdist.schedulers.base import Accounting, Balances, Nodes, ShellRequest, Starts
-    from hpcdist.site.model import Site
+    from hpcdist.schedulers.base import Nodes, ShellRequest
 
 _ANSWER: Final = re.compile(
     r"(?P<id>[0-9]+)(?:;(?P<cluster>[A-Za-z0-9_.-]+))?"
@@ -60,7 +57,7 @@ _HINTS: Final = {
 
 _REFUSALS: Final = (
     *_HINTS,
-    # slurmctld, as slurm_errno.c words it; "Invalid authentication credential" is none, nor "job credential"
+    # slurmctld, as slurm_errno.c words it; not "Invalid authentication credential", nor "job credential"
     *(
         f"Invalid {what}"
         for what in (
@@ -115,43 +112,24 @@ _OWN_REFUSALS: Final = (
 _A_NUMBER: Final = re.compile(r"(?m)^\s*[0-9]+(?:;\S+)?\s*$|Submitted batch job")
 
 _OF_MESSAGES: Final = re.compile("credential|authent|protocol|message|socket", re.IGNORECASE)
-"""What sbatch says of its messages to the controller, of which any may have arrived."""
+"""Words of sbatch about its messages to the controller, any of which may have arrived."""
 
 
-class Slurm(Scheduler):
+class Slurm(BatchSystem):
     """Slurm as a scheduler; jobs are found again by their comment, ``hpcdist:TOKEN``."""
 
     name = "slurm"
+    directive_module = "hpcdist.schedulers.slurm.directives"
     array_limit = ArrayLimit(1000, "MaxArraySize")  # 1001, one above (slurm.conf(5))
     has_components = True
     requeues = True
     node_flags = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
     orphan_directive = "--kill-on-invalid-dep=yes"
-    installation = installations.SLURM
-
-    def directives(self, job: PreparedJob, site: Site) -> tuple[Directive, ...]:
-        """Return the ``#SBATCH`` lines."""
-        from hpcdist.schedulers.slurm import directives  # with all of a plan; asking for jobs needs none
-
-        return directives.directives(job, site)
-
-    def header(self, plan: Plan, run_dir: str | None) -> Iterator[tuple[str, Origin]]:
-        """Yield the ``#SBATCH`` lines with their origins, the components of a heterogeneous job apart.
-
-        Raises:
-            PlanError: for a value that no directive can hold.
-        """
-        from hpcdist.schedulers.directives import header
-        from hpcdist.schedulers.slurm.directives import HEADER
-
-        return header(HEADER, plan, run_dir)
-
-    def directive_problems(self, site: Site) -> Iterator[Problem]:
-        """Yield a problem for each directive of a site file that no job can use."""
-        from hpcdist.schedulers.directives import site_directive_problems
-        from hpcdist.schedulers.slurm.directives import syntax_of
-
-        return site_directive_problems(syntax_of(site), site)
+    pmi_launcher = "srun"
+    accounting = queries.Records()
+    balances = queries.Associations()
+    starts = queries.QueueStarts()
+    installation = INSTALLATIONS["slurm"]
 
     def submit(self, submission: Submission) -> Command:
         """Return the sbatch command, free of SBATCH_ variables: they would beat the script."""
@@ -166,16 +144,14 @@ class Slurm(Scheduler):
 
         Only an answer that is nothing else is read: in others a number may be anything.
         """
-        if completed.missing:
-            raise SchedulerError(answers.missing("sbatch"))
-        answer = _ANSWER.fullmatch(completed.stdout.strip())
-        if completed.ok and answer:
+        job_id = None
+        if answer := _ANSWER.fullmatch(completed.stdout.strip()):
             cluster = answer["cluster"] or answer["on"]
-            return f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
-        message = completed.stderr.strip() or completed.stdout.strip()
-        if _may_have_worked(completed):
-            raise SubmissionUnknown(f"sbatch did not say whether the job exists: {answers.why(completed)}")
-        raise SchedulerError(Problem(f"Slurm refused the job: {message}", hint=answers.hint(message, _HINTS)))
+            job_id = f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
+        refused = _is_refused(completed)
+        return common.submitted(
+            completed, job_id, system="Slurm", program="sbatch", refused=refused, hints=_HINTS
+        )
 
     def find(self) -> Iterator[Command]:
         """Yield squeue (it knows ended jobs for some minutes too), then sacct where sites keep comments."""
@@ -205,6 +181,10 @@ class Slurm(Scheduler):
         rows = (line.partition("|") for line in completed.stdout.splitlines())
         return tuple(dict.fromkeys(name for name, _, state in rows if _LOST.fullmatch(state.strip())))
 
+    def request_nodes(self, names: Sequence[str]) -> NodeRequest:
+        """Name them: all of the list, and no others, where it has as many as the job (sbatch(1))."""
+        return NodeRequest(f"--nodelist={hostlist.compress(names)}")
+
     def library_status(self, runner: Runner) -> LibraryStatus:
         """Return whether pyslurm can read Slurm on this host."""
         from hpcdist.schedulers.slurm import reader  # for the doctor alone
@@ -212,8 +192,6 @@ class Slurm(Scheduler):
         found = reader.probe(runner)
         detail = found.why if found.works else f"Slurm's commands are used instead: {found.why}"
         return LibraryStatus("pyslurm", detail, found.hint)
-
-    pmi_launcher = "srun"
 
     def list_pmi_types(self) -> Command:
         """Return ``srun --mpi=list``."""
@@ -226,18 +204,6 @@ class Slurm(Scheduler):
         from hpcdist.schedulers.slurm.survey import pmi_types
 
         return pmi_types(completed.stdout + completed.stderr)
-
-    def accounting(self) -> Accounting:
-        """Return what it keeps of the starts of a job."""
-        return queries.Records()
-
-    def balances(self) -> Balances:
-        """Return what accounts have left."""
-        return queries.Associations()
-
-    def starts(self) -> Starts:
-        """Return when it expects jobs to start."""
-        return queries.QueueStarts()
 
     def inside(self, nodes: Nodes, words: Sequence[str], *, terminal: bool = False) -> Iterator[Command]:
         """Yield one srun, which shares the job's resources."""
@@ -265,18 +231,15 @@ class Slurm(Scheduler):
         return command("scancel", f"{number}_{index}", cluster=cluster)
 
 
-def _may_have_worked(completed: Completed) -> bool:
-    """Whether the controller may have the job: only a known refusal of sbatch is a certain no.
-
-    The controller's last message outweighs what sbatch printed before it.
-    """
-    if completed.returncode <= 0 or completed.timed_out or _A_NUMBER.search(completed.stdout):
-        return True
+def _is_refused(completed: Completed) -> bool:
+    """Whether sbatch prints no id but a known refusal, first of all the controller's."""
     _, asked, message = completed.stderr.rpartition("submission failed: ")
+    if _A_NUMBER.search(completed.stdout):
+        return False
     if asked:
-        return not any(text in message for text in _REFUSALS)
+        return any(text in message for text in _REFUSALS)
     refused = "sbatch: " in message and any(text in message for text in _OWN_REFUSALS)
-    return not refused or bool(_OF_MESSAGES.search(message))
+    return refused and not _OF_MESSAGES.search(message)
 
 
 SLURM: Final = Slurm()

@@ -9,69 +9,28 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from msgspec.structs import replace
+
+from hpcdist.errors import Problem
 from hpcdist.experiment.batch import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import Directive
+from hpcdist.schedulers import flags
 from hpcdist.schedulers.directives import (
     DirectiveSyntax,
     HeaderSyntax,
-    forbidden_directives,
-    further_directives,
+    Line,
+    added_directives,
     options,
+    own_directives,
 )
 from hpcdist.site.model import Site
 
-Line = tuple[str, str | None, str]
-"""A flag, its value (None for a bare flag) and the field of the plan that it comes from."""
+FIELDS: Final = flags.by_flag(flags.KEYS, "slurm")
+"""Flags that hpcdist writes itself, and the field to use instead."""
 
-_CPU, _GPU, _MEMORY = (f"environment.resources.{name}" for name in ("cpu", "gpu", "memory"))
-
-FIELDS: Final = {
-    "--account": "batch.account",
-    "--array": "batch.array",
-    "--constraint": "batch.constraint",
-    "--cpus-per-gpu": _CPU,
-    "--cpus-per-task": _CPU,
-    "--dependency": "batch.dependency",
-    "--exclusive": "batch.exclusive",
-    "--exclude": "batch.exclude_nodes",
-    "--export": "environment.env_vars",
-    "--gpus": _GPU,
-    "--gpus-per-node": _GPU,
-    "--gpus-per-task": _GPU,
-    "--gres": _GPU,
-    "--job-name": "name",
-    "--mail-type": "batch.mail",
-    "--mail-user": "batch.mail",
-    "--mem": _MEMORY,
-    "--mem-per-cpu": _MEMORY,
-    "--mem-per-gpu": _MEMORY,
-    "--mincpus": _CPU,
-    "--no-requeue": "batch.requeue",
-    "--no-kill": "horovod.elastic",
-    "--nodes": "batch.nodes",
-    "--ntasks": "environment.replicas",
-    "--ntasks-per-node": "environment.replicas.per_node",
-    "--open-mode": "batch.requeue",
-    "--partition": "batch.partition",
-    "--qos": "batch.qos",
-    "--requeue": "batch.requeue",
-    "--signal": "batch.signal",
-    "--time": "batch.walltime",
-}
-"""Flags that hpcdist writes itself, or that contradict one of those; and the field to use instead."""
-
-_RESERVED: Final = {
-    "--chdir": "the job runs where it is submitted",
-    "--comment": "it carries the token by which hpcdist finds the job again",
-    "--error": "use `batch.error`",
-    "--output": "use `batch.output`",
-    "--parsable": "hpcdist reads the job's id itself",
-    "--wait": "use `hpcdist wait`",
-    "--wrap": "hpcdist writes the script",
-}
+_RESERVED: Final = flags.by_flag(flags.RESERVED, "slurm")
 
 _SHORT: Final = {
     "-A": "--account",
@@ -102,25 +61,18 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     Raises:
         PlanError: with everything that Slurm or the site refuses, each naming its field.
     """
-    groups = job.placement.groups
-    problems = list(_unsupported(job))
-    own = [line for number in range(len(groups)) for line in _lines(job, site, number)]
-    extra = list(further_directives(_SYNTAX, job, site, own, problems))
-    problems += forbidden_directives(_SYNTAX, [*own, *extra], site)
-    if problems:
-        raise PlanError(*problems)
+    own = [
+        line
+        for number, group in enumerate(job.placement.groups)
+        for line in own_directives(
+            job, (*(() if number else _job_wide(job)), *_of_group(job, site, group)), number
+        )
+    ]
+    extra = added_directives(_SYNTAX, job, site, own, [*_unsupported(job)])
     everywhere = [
-        Directive(flag=line.flag, value=line.value, origin=line.origin, group=number)
-        for number in range(len(groups))
-        for line in extra
+        replace(line, group=number) for number in range(len(job.placement.groups)) for line in extra
     ]
     return tuple(sorted([*own, *everywhere], key=lambda line: line.group))
-
-
-def _lines(job: JobSpec, site: Site, number: int) -> Iterator[Directive]:
-    group = job.placement.groups[number]
-    for flag, value, field in (*(() if number else _job_wide(job)), *_of_group(job, site, group)):
-        yield Directive(flag=flag, value=value, origin=job.origins.get(field, group.origin), group=number)
 
 
 def _job_wide(job: JobSpec) -> Iterator[Line]:
@@ -154,7 +106,7 @@ def _wait(condition: WaitCondition) -> str:
 
 
 def _is_mixed(waits: Sequence[Dependency]) -> bool:
-    """Whether both separators are needed, of which Slurm takes one (sbatch(1), ``--dependency``)."""
+    """Whether both separators are needed: Slurm takes one (sbatch(1), ``--dependency``)."""
     any_of = [one for one in waits if len(one.alternatives) > 1]
     return any(len(waits) > 1 or len(one.conditions) > len(one.alternatives) for one in any_of)
 
@@ -218,7 +170,7 @@ def _unsupported(job: JobSpec) -> Iterator[Problem]:
         message = "Slurm has no arrays of jobs whose replicas need nodes of different types"
         yield Problem(message, ("batch", "array"), "remove it, or give all replicas the same resources")
     if _is_mixed(job.request.dependency):
-        message = "Slurm waits for all conditions or for any, and takes no `?` beside others"
+        message = "Slurm waits for all conditions or for any, and takes no `?` with others"
         yield Problem(message, ("batch", "dependency"), "write `afterok:ID:ID` for jobs that belong together")
     if job.request.gpu_request != "gpus_per_task":
         return
@@ -255,7 +207,7 @@ HEADER: Final = HeaderSyntax(
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./-]+"),
     output="--output",
     in_run_dir=("logs/job.out", "logs/job-%a.out"),
-    beside=("-%j.out", "-%A_%a.out"),
+    without_run_dir=("-%j.out", "-%A_%a.out"),
     directory=lambda path: path.replace("%", "%%"),
     component="hetjob",
 )

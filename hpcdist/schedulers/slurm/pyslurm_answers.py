@@ -1,4 +1,4 @@
-"""What squeue and scontrol would print, asked through pyslurm: a program that runs in a process of its own.
+"""What squeue and scontrol would print, asked through pyslurm: a program for another process.
 
 libslurm ends the process that it is loaded in where it finds no configuration, so hpcdist itself never
 imports pyslurm: ``reader`` starts this file, which imports nothing of hpcdist, with the release of Slurm

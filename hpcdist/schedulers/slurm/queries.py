@@ -1,7 +1,7 @@
 """The states of jobs in Slurm: squeue for unfinished jobs, sacct for finished ones, scontrol for recent ones.
 
 Ids: a job is ``123``, or ``123;cluster`` where sbatch named one. Its parts are ``123_4`` and ``123_[5-9%2]``
-(array), ``123+1`` (heterogeneous); a job's state is folded from those of its parts, and where components
+(array), ``123+1`` (heterogeneous); a job's state is folded from the states of its parts, and where components
 differ the reason has each.
 Sources: squeue(1), sacct(1) and scontrol(1) of 22.05; answers of 20.11 to 26.05 in
 ``tests/transcripts/slurm``.
@@ -19,11 +19,22 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.schedulers import answers, hostlist
-from hpcdist.schedulers.accounting import Usage, count, seconds, size, times
-from hpcdist.schedulers.base import Estimate, Left, Nodes, ShellRequest
-from hpcdist.schedulers.inside import options
-from hpcdist.schedulers.job import APART, Job, JobState, Status, element_id, fold
+from hpcdist.schedulers import common, hostlist
+from hpcdist.schedulers.base import Estimate, Left, Nodes, Query, ShellRequest
+from hpcdist.schedulers.job import (
+    APART,
+    Job,
+    JobState,
+    Status,
+    Usage,
+    count,
+    element_id,
+    fold,
+    reused_id,
+    seconds,
+    size,
+    times,
+)
 
 _STATES: Final = {
     JobState.PENDING: "PENDING CONFIGURING POWER_UP_NODE REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD "
@@ -67,7 +78,7 @@ DROP: Final = ("SBATCH_", "SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"
 """Variables that change what Slurm's commands do or show: a SQUEUE_STATES would hide jobs."""
 KEEP: Final = ("SLURM_CONF", "SLURM_JWT")
 
-_OTHER: Final = Status(JobState.UNKNOWN, reason="its id is that of another job now", source="squeue")
+_OTHER: Final = reused_id("squeue")
 
 _ID = re.compile(r"([0-9]+)(?:[_+]\S+)?")
 _WORD = re.compile(r"[A-Z][A-Z_]*")
@@ -81,7 +92,7 @@ def command(*argv: str, cluster: str = "", timeout: float = 60.0) -> Command:
 
 
 def by_cluster(jobs: Iterable[Job]) -> dict[str, dict[str, Job]]:
-    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all answers."""
+    """Return the jobs by cluster (mostly one, unnamed) and number; one strange id would spoil all common."""
     clusters: dict[str, dict[str, Job]] = {}
     for job in jobs:
         number, _, cluster = job.id.partition(";")
@@ -154,7 +165,7 @@ def of_components(parts: Sequence[Status]) -> Status:
 
 
 def _whole(parts: Sequence[tuple[str, Status]]) -> Status:
-    """Return the state of a job with these parts, of which components have their numbers."""
+    """Return the state of a job with these parts; components come with their numbers."""
     if not all(component for component, _ in parts):
         return fold([part for _, part in parts])
     whole = of_components([part for _, part in parts])
@@ -184,14 +195,13 @@ def _elements(text: str) -> list[range]:
     return array_ranges(text)
 
 
-class Squeue:
+class Squeue(Query):
     """All of this user's jobs at once, with a job's token to know it from an older one of the same id.
 
     It prints no exit codes, so its final states are provisional.
     """
 
     provisional: Final = True
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -210,18 +220,15 @@ class Squeue:
 
 
 def _is_other(comment: Sequence[str], token: str) -> bool:
-    """Whether a comment carries another job's token: ids begin anew when a controller loses its state."""
+    """Whether a comment carries another job's token: a controller that loses its state reuses ids."""
     return any(text.startswith("hpcdist:") and text.strip() != f"hpcdist:{token}" for text in comment)
 
 
-class Sacct:
+class Sacct(Query):
     """The accounting database, where there is one; it lags behind by some seconds.
 
-    Its JSON is not used: that of 22.05 had exit code 0 for a job that had failed with 5.
+    Its JSON is not used: 22.05 had exit code 0 there for a job that had failed with 5.
     """
-
-    provisional: Final = False
-    one_by_one: Final = False
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield one command for each cluster."""
@@ -256,13 +263,12 @@ def _with_step(job: Status, step: JobState | None) -> Status:
     return replace(job, state=JobState.OUT_OF_MEMORY) if is_out else job
 
 
-class Scontrol:
+class Scontrol(Query):
     """The controller's memory, one job at a time; it forgets after MinJobAge, 300 s by default.
 
     Read in its long form: with ``-o`` a job's name could pose as its state.
     """
 
-    provisional: Final = False
     one_by_one: Final = True
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -295,12 +301,12 @@ def _record(text: str, token: str) -> tuple[str, Status | None]:
 # --- The starts of a job in the accounting: ``sacct -D`` shows each, with its steps below it
 #
 # ``MaxRSS``: the most that a task of a step used, measured every JobAcctGatherFrequency seconds, on one
-# node. ``TRESUsageInTot``: with ``mem`` the sum of that over the tasks of a step. ``TotalCPU`` of a job is
-# that of its steps. ``AllocTRES`` is what the job had, and is charged for; one that was cancelled in the
+# node. ``TRESUsageInTot``: with ``mem`` its sum over the tasks of a step. ``TotalCPU`` of a job is the sum of
+# its steps. ``AllocTRES`` is what the job had, and is charged for; one that was cancelled in the
 # queue has none, and may have its end as its start (tried). ``ElapsedRaw`` is without the time for which it
 # was suspended (tried).
 # Sources: sacct(1) of 22.05 (TRESUsageInTot since 18.08); answers of a real 22.05.8, in which a requeued
-# job has a submit time of its own.
+# job has its own submit time.
 
 _COLUMNS: Final = (
     "jobid,state,exitcode,submit,start,end,maxrss,nodelist,totalcpu,alloctres,tresusageintot,elapsedraw"
@@ -379,7 +385,7 @@ def _gpus(had: Mapping[str, str]) -> int | None:
 
 
 def _with_usage_of_step(usage: Usage, columns: list[str]) -> Usage:
-    """Add what a step used. Steps may run beside each other, as srun's beside the job's script."""
+    """Add what a step used. Steps may run at the same time, as srun's and the job's script do."""
     return replace(
         usage,
         max_memory=_most([usage.max_memory, size(columns[6])]),
@@ -449,7 +455,7 @@ class QueueStarts:
         if start is not None:
             return Estimate(start)
         lines = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
-        return Estimate(why=lines[-1] if lines and not completed.timed_out else answers.why(completed))
+        return Estimate(why=lines[-1] if lines and not completed.timed_out else common.why(completed))
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
         """Yield squeue for the jobs that wait, one command for each cluster."""
@@ -458,7 +464,7 @@ class QueueStarts:
             yield command(*argv, cluster=cluster, timeout=_PATIENCE)._replace(environment=_IN_SECONDS)
 
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, float]:
-        """Return the earliest time of the parts of each job; ``N/A`` is none."""
+        """Return the earliest time of the parts of each job, without ``N/A``."""
         ids = {job.id.partition(";")[0]: job.id for job in jobs}
         found: dict[str, float] = {}
         for line in completed.stdout.splitlines():
@@ -504,7 +510,7 @@ class Associations:
         return command(*argv, timeout=5.0)
 
     def read(self, completed: Completed, account: str, user: str) -> Iterator[Left]:
-        """Yield the least that is left by the account's own limits and those of this user in it."""
+        """Yield the least that is left by the limits of the account and of this user in it."""
         found: dict[str, Left] = {}
         for line in completed.stdout.splitlines():
             fields = dict(word.partition("=")[::2] for word in line.split())
@@ -525,18 +531,18 @@ def _lefts(text: str) -> Iterator[Left]:
 # --- An allocation for a shell: salloc, and in it the step that interactive shells have since 20.11
 #
 # Sources: salloc(1) and ``InteractiveStepOptions`` of slurm.conf(5); tried on 22.05.8. That step takes
-# nothing of the allocation, so that others run beside it; salloc ends the job when its program ends, or by
-# a signal.
+# nothing of the allocation, so that others run at the same time; salloc ends the job when its program ends,
+# or by a signal.
 
 _OF_SBATCH: Final = ("--requeue", "--no-requeue", "--open-mode", "--export")
 
 
 def shell(request: ShellRequest) -> Command:
-    """Return the salloc command; its token is the job's comment, as that of a batch job."""
+    """Return the salloc command; its token is the job's comment, as for a batch job."""
     words = ["salloc", f"--comment=hpcdist:{request.submission.token}"]
     for component, own in groupby(request.directives, key=lambda directive: directive.group):
         words += [":"] if component else []
-        words += options(own, _OF_SBATCH)
+        words += common.options(own, _OF_SBATCH)
     terminal = ["--pty"] if request.terminal else []
     words += ["srun", "--interactive", "--preserve-env", "--mpi=none", *terminal]
     drop = (*DROP, "SALLOC_", "SRUN_")
@@ -548,7 +554,7 @@ def shell(request: ShellRequest) -> Command:
 # Sources: srun(1) of 22.05, and a real 22.05.8, whose ``--jobid`` takes no element of an array (``2_0``). A
 # component of a heterogeneous job (``2+1``) is reached by the job's own number and ``--het-group``.
 
-# $1 the element of an array; the number of its own under which Slurm keeps it is known to squeue.
+# $1 the element of an array; squeue knows the number under which Slurm keeps it.
 _OF_ELEMENT: Final = """\
 id=$(squeue -h -j "$1" -o %A) && [[ $id ]] || exit
 shift

@@ -1,9 +1,9 @@
 """Reading Slurm by its commands, or through pyslurm where one is installed and a command is missing.
 
 It is a ``Runner`` around another: where squeue or scontrol is not there, as in images that have libslurm
-alone, a Python of its own is asked for what ``pyslurm_answers`` can answer. Whoever reads the answer does not
-see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
-0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 that of 22.05.
+alone, another Python process is asked for what ``pyslurm_answers`` can answer. A reader of the answer does
+not see which it was. Where the commands are there they are quicker: 518 jobs took squeue 0.014 s and pyslurm
+0.09 s. pyslurm X.Y fits Slurm X.Y alone: 22.5.3 fits 22.05.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.schedulers import answers
+from hpcdist.schedulers import common
 from hpcdist.schedulers.slurm import pyslurm_answers
 from hpcdist.schedulers.slurm.queries import command
 
@@ -58,14 +58,14 @@ class Reader(NamedTuple):
     def ask(self, release: str, command: Command) -> Completed:
         """Run the program that answers for this command, or prints its version where that has no words.
 
-        ``release`` is that of Slurm, empty where squeue, which prints it, is missing.
+        ``release``: Slurm's, empty where squeue, which prints it, is missing.
         """
         program = (self.python, pyslurm_answers.__file__, release)
         return self.runner.run(command._replace(argv=(*program, *command.argv), timeout=self.limit))
 
 
 def is_installed() -> bool:
-    """Return whether there is a pyslurm beside hpcdist, which is not imported for that."""
+    """Return whether hpcdist's Python has a pyslurm, without importing it."""
     return find_spec("pyslurm") is not None
 
 
@@ -87,7 +87,7 @@ def probe(
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,
 ) -> Probe:
-    """Find out whether pyslurm can read Slurm here; a process of its own imports it.
+    """Find out whether pyslurm can read Slurm here; another process imports it.
 
     Raises:
         ConfigError: for a ``$HPCDIST_SLURM_READER`` that is neither ``auto`` nor ``commands``.
@@ -95,7 +95,7 @@ def probe(
     if not _is_wanted(environment):
         return Probe(works=False, why=f"{VARIABLE}=commands: pyslurm is not asked")
     if not installed():
-        return Probe(works=False, why="pyslurm is not installed beside hpcdist")
+        return Probe(works=False, why="pyslurm is not installed with hpcdist")
     return check(Reader(runner))
 
 
@@ -104,7 +104,7 @@ def check(reader: Reader) -> Probe:
     version = reader.runner.run(_VERSION)
     release = _release(version)
     if not (release or version.missing):
-        return Probe(works=False, why=f"squeue does not print the version of Slurm: {answers.why(version)}")
+        return Probe(works=False, why=f"squeue does not print the version of Slurm: {common.why(version)}")
     answer = reader.ask(release, _VERSION._replace(argv=()))
     if answer.ok and version.missing:
         return Probe(works=True, why=f"pyslurm {answer.stdout.strip()} reads Slurm, since there is no squeue")
@@ -114,7 +114,7 @@ def check(reader: Reader) -> Probe:
     last = next(reversed(answer.stderr.strip().splitlines()), None)
     which = f"pyslurm {release}.*" if release else "the pyslurm of your Slurm"
     hint = f"install {which} ({_RELEASES}), or do without: Slurm's commands print the same"
-    return Probe(works=False, why=f"pyslurm cannot be used: {answers.why(answer, last)}", hint=hint)
+    return Probe(works=False, why=f"pyslurm cannot be used: {common.why(answer, last)}", hint=hint)
 
 
 def _is_wanted(environment: Mapping[str, str]) -> bool:

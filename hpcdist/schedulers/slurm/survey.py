@@ -13,9 +13,8 @@ from typing import Final
 from hpcdist.host.command import Command
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.slurm.queries import command
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import Answers, Surveyor, partition_fact, walltime
 from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
-from hpcdist.units import Walltime
 
 CONFIG: Final = command("scontrol", "show", "config")
 NODES: Final = command("scontrol", "--oneliner", "show", "node")
@@ -33,7 +32,7 @@ _LIST: Final = re.compile(r"^(?:srun: |\s+)(\w+)$", re.MULTILINE)
 _NOTHING: Final = ("", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE")
 _COMMON_PMI: Final = ("pmix", "cray_shasta", "pmi2")
 _REMARKED: Final = {"AllowGroups": "ALL", "AllowAccounts": "ALL", "AllowQos": "ALL", "State": "UP"}
-"""Fields of a partition of which a user should know where they have another value."""
+"""Fields of a partition, and their usual values; a user should know of any other value."""
 
 
 def associations(user: str) -> Command:
@@ -41,13 +40,14 @@ def associations(user: str) -> Command:
     return command("sacctmgr", "-n", "-P", "show", "assoc", f"user={user}", "format=account,qos")
 
 
-class SlurmSurveyor:
+class SlurmSurveyor(Surveyor):
     """Describes a Slurm cluster."""
+
+    commands = (CONFIG, PARTITIONS, NODES, MPI)
 
     def ask(self, user: str, answers: Answers) -> Sequence[Command]:
         """Return all commands; sacctmgr is asked only where scontrol says that there is accounting."""
-        first = [*answers.unasked(CONFIG, PARTITIONS, NODES, MPI)]
-        if first:
+        if first := super().ask(user, answers):
             return first
         accounting = _config(answers.text(CONFIG)).get("AccountingStorageType", "")
         return [*answers.unasked(associations(user))] if accounting.endswith("/slurmdbd") else []
@@ -138,7 +138,7 @@ def _part(fields: Fields, kinds: Sequence[NodeKind], *, everywhere: bool) -> Par
         name=fields.get("PartitionName", ""),
         nodes=counts(kinds, members),
         max_nodes=limit if limit is not None and limit < len(members) else None,
-        max_walltime=_walltime(fields.get("MaxTime", "")),
+        max_walltime=walltime(fields.get("MaxTime", "")),
         remarks=tuple(f"{name}={fields[name]}" for name in odd),
         whole_nodes=not everywhere and fields.get("OverSubscribe") == "EXCLUSIVE",
     )
@@ -161,9 +161,9 @@ def _mpi(text: str, default: str) -> Fact:
 
 
 def _default_partition(partitions: Sequence[Fields]) -> Fact:
-    names = [fields["PartitionName"] for fields in partitions if fields.get("Default") == "YES"]
-    example = partitions[0]["PartitionName"] if partitions else "NAME"
-    return Fact("default_partition", names[0] if names else None, str(PARTITIONS), example=example)
+    names = [fields["PartitionName"] for fields in partitions]
+    default = [fields["PartitionName"] for fields in partitions if fields.get("Default") == "YES"]
+    return partition_fact(default[0] if default else None, names, PARTITIONS)
 
 
 def _whole_nodes(config: Fields, partitions: Sequence[Fields]) -> Fact:
@@ -244,13 +244,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
-
-
-def _walltime(text: str) -> Walltime | None:
-    try:
-        return Walltime.parse(text)
-    except ValueError:
-        return None
 
 
 SURVEYOR: Final = SlurmSurveyor()

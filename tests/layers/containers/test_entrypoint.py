@@ -229,7 +229,7 @@ def test_outside_of_the_container() -> None:
 
 def test_a_runtime_that_cannot(tmp_path: Path) -> None:
     code = """
-from hpcdist.layers.containers.plain import Plain
+from hpcdist.layers.containers import Plain
 class Boat(Plain):
     name = program = "boat"
     def image(self, image): return image.text

@@ -7,9 +7,8 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.layers.frameworks import framework_of, other_programs, problems_of, unequal
-from hpcdist.layers.frameworks.jax import JAX
-from hpcdist.layers.frameworks.plain import PLAIN
+from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal
+from hpcdist.layers.frameworks.others import JAX
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
 from tests.experiments import environment, experiment, resources, where
@@ -51,7 +50,7 @@ def test_the_framework_of_an_experiment() -> None:
           "write `n_ps: 1` or more")]),
         ({"framework": "tensorflow", "environment": ALL_ROLES}, []),
         ({"framework": "tensorflow", "environment": environment(ps=1)},
-         [f"environment.replicas.n_ps: without a worker besides the chief {STRATEGY}; write `n_workers: 1`"]),
+         [f"environment.replicas.n_ps: without a worker next to the chief {STRATEGY}; write `n_workers: 1`"]),
         ({"framework": "tensorflow", "environment": environment(ps=1), "tensorflow": FIRST}, []),
         *(({"framework": name, "environment": {"processes_per_replica": 2}},
            [(f"environment.processes_per_replica: a replica is one process under {name}; "

@@ -26,12 +26,12 @@ NAMES = (
 )
 ALONE = (
     "Lightning knows only nodes with equal numbers of devices, each a task's own, and this plan has others: "
-    "each task gets the variables of a node of its own, so the program must not set `devices` or `num_nodes` "
+    "each task gets the variables of a separate node, so the program must not set `devices` or `num_nodes` "
     "itself, and each task runs `prepare_data`"
 )
 OWN = (
     "Lightning counts the devices of a whole node, and {} shows each task only its own: each task gets "
-    "the variables of a node of its own, so the program must not set `devices` or `num_nodes` itself, and "
+    "the variables of a separate node, so the program must not set `devices` or `num_nodes` itself, and "
     "each task runs `prepare_data`"
 )
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.layers.frameworks.plain import PLAIN, Plain, located, section_of
+from hpcdist.layers.frameworks import PLAIN, Plain, located, section_of
 from hpcdist.layers.protocols import Topology
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, WRAPPED, planned, words

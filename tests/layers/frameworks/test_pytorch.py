@@ -303,7 +303,7 @@ def test_one_launch_is_enough(launch: str, program: str) -> None:
         ({"launch": "env", "args": ["--tee=3"]},
          ["pytorch.args: they are options of torchrun; add `launch: torchrun`"]),
         ({"launch": "torchrun", "args": ["--nnodes=2", "x", "-t", "3", "--tee 3"]},
-         ["pytorch.args[0]: --nnodes=2 is set by hpcdist; remove it: the nodes are those of the plan",
+         ["pytorch.args[0]: --nnodes=2 is set by hpcdist; remove it: the plan sets the nodes",
           "pytorch.args[4]: torchrun gets '--tee 3' as one word; write --tee, 3"]),
         ({"launch": "torchrun", "args": ["x", "--rdzv_backend=static", "--rdzv-conf"]},
          ["pytorch.args[0]: 'x' is not an option; write options such as --tee=3",

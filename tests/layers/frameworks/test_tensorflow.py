@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hpcdist.documents import source
 from hpcdist.host.resources import shipped
 from hpcdist.layers import frameworks
-from hpcdist.layers.frameworks.plain import section_of
+from hpcdist.layers.frameworks import section_of
 from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, Section
-from hpcdist.layers.wiring import Wiring
+from hpcdist.layers.variables import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.planner.node_sizes import ReplicaGroup
@@ -123,7 +123,7 @@ def test_a_chief_where_somebody_needs_one(
     assert (last["cluster"], last["task"]) == (cluster, task)
     (origin,) = {item.origin for item in plan.environment.task_variables if item.name == "TF_CONFIG"}
     kinds = "workers and parameter servers" if "ps" in cluster else "workers alone"
-    form = "with a chief, which" if "chief" in cluster else f"of {kinds}, the first of which"
+    form = "with a chief, which" if "chief" in cluster else f"of {kinds}; its first worker"
     assert str(origin) == f"framework tensorflow: a cluster {form} is the master"
 
 

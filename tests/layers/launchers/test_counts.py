@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError, Problem
-from hpcdist.layers.launchers.plain import tasks_on_each_node
+from hpcdist.layers.launchers import tasks_on_each_node
 from hpcdist.plan.values import DEFAULT
 from hpcdist.planner.node_sizes import ReplicaGroup
 from hpcdist.planner.placement import place

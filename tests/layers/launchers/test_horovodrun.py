@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hpcdist.layers.launchers.mpirun import MPIRUN
+from hpcdist.layers.launchers.mpi import MPIRUN
 from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources

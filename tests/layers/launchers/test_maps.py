@@ -78,7 +78,7 @@ def planned(
         mpi=options.mpi,
         arguments=tuple(Word(text=text, origin=DEFAULT) for text in options.args),
     )
-    return altered(plan, words=launcher.words(plan, options))
+    return altered(plan, words=tuple(launcher.words(plan, options)))
 
 
 def refused(name: str, placement: Placement) -> bool:

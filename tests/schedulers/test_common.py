@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Nodes
-from hpcdist.schedulers.inside import by_ssh
+from hpcdist.schedulers.common import by_ssh
 
 TWO = Nodes("12", ("n1", "n4"), (0, 3))
 OPTIONS = (
