@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hpcdist.report import limits
 from hpcdist.report.limits import Share
 from hpcdist.report.text import visible
-from hpcdist.tracking import series, thinning
+from hpcdist.tracking import series
 from hpcdist.tracking.series import Points
 
 
@@ -39,7 +39,7 @@ class Series(NamedTuple):
     @classmethod
     def of(cls, metric: str, name: tuple[int, str], points: Points, began: float) -> Series:
         """Return the series of these points; ``name`` is the number of the item, and what it is called."""
-        places = thinning.extremes(points.values, limits.POINTS_OF_A_SERIES)
+        places = series.extremes(points.values, limits.POINTS_OF_A_SERIES)
         thin = Points(*(array("d", (column[place] for place in places)) for column in points))
         return cls(metric, _row(name, points), thin, began)
 
@@ -80,7 +80,7 @@ def _row(name: tuple[int, str], points: Points) -> Row:
 
 
 def _trace(one: Series, most: int) -> dict[str, Any]:
-    places = thinning.extremes(one.points.values, most)
+    places = series.extremes(one.points.values, most)
     steps, values, times = ([column[place] for place in places] for column in one.points)
     is_timed = any(time > 0 for time in times)
     return {

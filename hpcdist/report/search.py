@@ -16,7 +16,7 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.sweeps import trials
-from hpcdist.tracking import thinning, trial_params
+from hpcdist.tracking import series, trial_params
 from hpcdist.tracking.comparison import Tracked
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _in_use(bars: Sequence[Bar], most: int, *, has_gpus: bool) -> list[tuple[flo
         changes[bar.end] = changes.get(bar.end, 0.0) - size
     times = sorted(changes)
     counts = array("d", accumulate(changes[time] for time in times))
-    return [(times[place], counts[place]) for place in thinning.extremes(counts, max(most, 5))]
+    return [(times[place], counts[place]) for place in series.extremes(counts, max(most, 5))]
 
 
 def _finite(value: float | None) -> float | None:

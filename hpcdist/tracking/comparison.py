@@ -10,7 +10,7 @@ from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
-from hpcdist.tracking import files, polyaxon, series, trial_params
+from hpcdist.tracking import files, series, trial_params
 from hpcdist.tracking.files import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
 
@@ -152,7 +152,7 @@ def models(items: Iterable[Tracked]) -> Iterator[Tracked]:
     for item in items:
         for artifact in item.artifacts:
             if artifact.kind == "model":
-                yield item._replace(metrics=series.numbers(artifact.metrics), artifacts=(artifact,))
+                yield item._replace(metrics=files.numbers(artifact.metrics), artifacts=(artifact,))
 
 
 def model_of(run: Run) -> str:
@@ -162,9 +162,8 @@ def model_of(run: Run) -> str:
         OSError: if its files cannot be read.
     """
     found = series.read_others(run.directory)
-    folders = (file.path for file in files.recorded(run.directory, Losses()) if file.is_polyaxon)
     is_model = any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others)
-    if is_model or any(map(polyaxon.has_model, folders)):
+    if is_model or any(map(files.has_model, files.recorded(run.directory, Losses()))):
         return "recorded a model"
     if found.unread:
         return f"may have recorded a model: {found.unread[0]}"

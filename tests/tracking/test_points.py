@@ -8,7 +8,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.tracking.points import Points, in_line
+from hpcdist.tracking.series import Points, in_line
 
 STEPS = st.integers(-3, 12).map(float) | st.just(math.nan) | st.just(math.inf)
 

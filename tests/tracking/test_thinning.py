@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.tracking.thinning import extremes, means
+from hpcdist.tracking.series import extremes, means
 
 NAN: Final = math.nan
 VALUES: Final = st.lists(

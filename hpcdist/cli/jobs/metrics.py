@@ -21,11 +21,12 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
+from hpcdist.host import untrusted
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
-from hpcdist.tracking import files, series, thinning
+from hpcdist.tracking import files, series
 from hpcdist.tracking.files import Entry, Losses, Reader
 from hpcdist.tracking.series import Key, Points
 
@@ -134,7 +135,7 @@ def _cells(points: Points) -> tuple[str, ...]:
 
 def _trend(points: Points) -> str:
     """Return a curve of the values; empty where the terminal cannot show it."""
-    values = thinning.means(points.values, _WIDTH)
+    values = series.means(points.values, _WIDTH)
     finite = [value for value in values if math.isfinite(value)]
     if not finite or not _can_show(_BARS):
         return ""
@@ -197,7 +198,7 @@ def _new_lines(
             del over
             for file in (file for file in files.recorded(directory, Losses()) if not file.is_polyaxon):
                 if file.path not in readers:
-                    readers[file.path] = Reader(streams.enter_context(files.opened(file)))
+                    readers[file.path] = Reader(streams.enter_context(untrusted.open_regular(file.path)))
                 yield from filter(
                     None, (_line(entry, file.rank, names) for entry in readers[file.path].new())
                 )

@@ -14,9 +14,9 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import pytorch_profile, series
-from hpcdist.tracking.pytorch_profile import Profile
-from tests.tracking.test_written import write
+from hpcdist.tracking import series, traces
+from hpcdist.tracking.traces import Profile
+from tests.tracking.test_loggers import write
 
 STEPS: Final = [
     ("user_annotation", "ProfilerStep#2", 0, 4e6),
@@ -45,7 +45,7 @@ def trace(events: Sequence[tuple[str, str, float, float]], rank: int = 0) -> str
 
 
 def summary(text: str | bytes) -> Profile | None:
-    return pytorch_profile.read(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    return traces.pytorch(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
 def test_kernels_of_several_streams_count_once_and_what_others_hide_is_not_exposed() -> None:
@@ -93,7 +93,7 @@ def test_what_is_no_trace_is_damaged_or_has_no_communication(text: bytes) -> Non
 
 @pytest.mark.extended
 def test_a_small_file_that_is_huge_within_is_refused() -> None:
-    zeros = gzip.compress(b" " * (pytorch_profile.MOST_BYTES + 2))
+    zeros = gzip.compress(b" " * (traces.MOST_BYTES + 2))
     with pytest.raises(OSError, match="larger than 256 MiB"):
         summary(zeros)
 

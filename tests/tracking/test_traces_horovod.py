@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import series, written
-from tests.tracking.test_written import curves, write
+from hpcdist.tracking import series, traces
+from tests.tracking.test_loggers import curves, write
 
 HEAD: Final = (
     '[\n{"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros":1}},\n'
@@ -60,7 +60,7 @@ def event(values: tuple[str | None, int, int]) -> str:
 
 
 def summary(text: str) -> dict[str, float]:
-    return written.read_timeline(io.BytesIO(text.encode()))
+    return traces.horovod(io.BytesIO(text.encode()))
 
 
 def test_times_of_several_tensors_count_once() -> None:
@@ -127,7 +127,7 @@ def test_of_a_large_one_the_first_part_is_read_which_is_said(tmp_path: Path) -> 
     run = write(tmp_path, "timeline.json", trace(EVENTS[:4], ","))
     file = tmp_path / "outputs" / "timeline.json"
     with file.open("a") as stream:
-        stream.truncate(written.MOST_BYTES + 5000)
+        stream.truncate(traces.MOST_TIMELINE + 5000)
     with file.open("a") as stream:
         stream.write(trace(EVENTS[4:]))
     found = series.read(run, StoredPlan())
