@@ -6,4 +6,5 @@ series    the values of each metric, in one line over all attempts; fewer points
 trial_params    the params of the trials of a search
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, and whether they are what was recorded
+report report_data report_plots    a page about runs, for a browser: what it shows of each; curves and searches
 """

@@ -17,7 +17,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script import trial_table
 from hpcdist.tracking.series import Points
-from tests.export.made import AT, COMPLETED, kept, logged, made
+from tests.tracking.made import AT, COMPLETED, kept, logged, made
 
 ARRAY: dict[str, Any] = {"request": {"array": "0-2"}}
 

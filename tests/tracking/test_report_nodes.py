@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdist.plan.placement import Group, Placement, Row
-from hpcdist.report import collecting
-from hpcdist.report.collecting import Card, Chip, Map
+from hpcdist.tracking import report_data
+from hpcdist.tracking.report_data import Card, Chip, Map
 
 
 def placed(count: int, per_node: int = 1) -> Placement:
@@ -31,7 +31,7 @@ def placed(count: int, per_node: int = 1) -> Placement:
 
 
 def test_each_node_is_a_card_with_its_tasks() -> None:
-    assert collecting.drawn(placed(2, 2), ["n1", "n2"], 2, 400) == Map(
+    assert report_data.node_map(placed(2, 2), ["n1", "n2"], 2, 400) == Map(
         cards=[
             Card(0, "n1", (Chip(0, "master", 0, 2, (0,)),)),
             Card(1, "n2", (Chip(1, "worker 0", 1, 2, (0,)), Chip(2, "worker 1", 1, 2, (1,), failed=True))),
@@ -42,13 +42,13 @@ def test_each_node_is_a_card_with_its_tasks() -> None:
 
 
 def test_of_many_nodes_that_look_alike_the_first_and_the_last_are_drawn() -> None:
-    found = collecting.drawn(placed(2000), [], None, 400)
+    found = report_data.node_map(placed(2000), [], None, 400)
     assert [(card.node, card.more) for card in found.cards] == [(0, 0), (1, 0), (-1, 1997), (1999, 0)]
     assert found.left_out == 0
 
 
 def test_of_many_tasks_that_look_alike_the_first_and_the_last_are_drawn() -> None:
-    [_, card] = collecting.drawn(placed(2, 100), [], None, 400).cards
+    [_, card] = report_data.node_map(placed(2, 100), [], None, 400).cards
     assert [(chip.rank, chip.more) for chip in card.chips] == [(1, 0), (-1, 98), (100, 0)]
 
 
@@ -61,13 +61,13 @@ def test_nodes_that_differ_are_bounded() -> None:
         for node in range(2000)
     )  # fmt: skip
     groups = placed(2000).groups
-    found = collecting.drawn(Placement(groups=groups, rows=rows), [], None, 400)
+    found = report_data.node_map(Placement(groups=groups, rows=rows), [], None, 400)
     assert (len(found.cards), found.left_out) == (60, 1940)
 
 
 def test_of_nodes_with_many_tasks_fewer_are_drawn() -> None:
     """At least one, though: that of the master here."""
-    found = collecting.drawn(placed(3, 7), [], None, 9)
+    found = report_data.node_map(placed(3, 7), [], None, 9)
     assert ([card.node for card in found.cards], found.left_out) == ([0, 1], 1)
-    found = collecting.drawn(placed(3, 7), [], None, 0)
+    found = report_data.node_map(placed(3, 7), [], None, 0)
     assert ([card.node for card in found.cards], found.left_out) == ([0], 2)

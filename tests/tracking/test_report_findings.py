@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.report import page
-from tests.report import made
-from tests.report.made import AT, FAILED, HOSTILE, NOW
-from tests.report.test_page import written
+from hpcdist.cli.jobs.report import content as report_content
+from tests.tracking import made_reports as made
+from tests.tracking.made_reports import AT, FAILED, HOSTILE, NOW
+from tests.tracking.test_report_page import written
 
 PLAN = {
     "identity": {},
@@ -29,7 +29,7 @@ def test_the_page_names_the_slow_rank_and_the_first_failure(tmp_path: Path) -> N
     failure = report.run.directory.path / "jobs" / job / "failure.0.0"
     failure.parent.mkdir(parents=True)
     failure.write_text(f"134 2 n1 {HOSTILE[0]}\n")
-    [view] = page.content([report], NOW).runs
+    [view] = report_content([report], NOW).runs
     assert view.findings == {
         "first failure": f"rank 2 on n1 was the first to fail, with exit code 134: {HOSTILE[0]}",
         "slow": "rank 3 on n is slower than its peers by 80%: compute_seconds is 0.9, that of the other "

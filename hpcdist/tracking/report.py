@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,67 +15,50 @@ from markupsafe import Markup
 from hpcdist import __version__
 from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
 from hpcdist.host.resources import template_folders
-from hpcdist.report import collecting, curves, limits, text
-from hpcdist.report.collecting import Collected, RunView
-from hpcdist.report.curves import Plot
-from hpcdist.report.limits import Share
-from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, results, study
-from hpcdist.scaling.results import Result
-from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.schedulers import hostlist
-from hpcdist.tracking import comparison, trial_params
+from hpcdist.tracking import comparison, report_data, report_plots, series, trial_params
 from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking.report_data import (
+    LONGEST,
+    LONGEST_NAME,
+    MOST_ITEMS,
+    MOST_RUNS,
+    Limits,
+    RunView,
+    Share,
+    Source,
+    Supply,
+    at_most,
+    duration,
+    first,
+    moment,
+    most_columns,
+    number_text,
+    script_data,
+    template_text,
+    visible,
+)
+from hpcdist.tracking.report_plots import Curve, Plot, Search, plots
+from hpcdist.tracking.series import Metrics
 
-# --- The scaling studies among the runs of a report, each as a table with its plot
-
-_MOST: Final = 20
-"""How many sentences about what is missing a page has."""
+Cut = Callable[[object], str]
+"""What shortens a text, and masks secrets in it."""
 
 
 class StudyView(NamedTuple):
-    """A study, of the runs that are in the report; ``result`` is None where ``lines`` are a problem."""
+    """A study, of the runs that are in the report; without ``heads`` its ``lines`` are a problem.
+
+    ``draw`` returns its plot as SVG, with texts in it that a function shortens.
+    """
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     lines: Sequence[str]
-    result: Result | None = None
+    draw: Callable[[Cut], str] | None = None
 
-
-def studies(reports: Iterable[Report]) -> list[StudyView]:
-    """Return the studies that these runs are of, in the order of their first runs."""
-    by_token: dict[str, list[tuple[Report, Member]]] = {}
-    for report in reports:
-        if member := study.of(report.run):
-            by_token.setdefault(member.study.token, []).append((report, member))
-    return [*_views(by_token.values())]
-
-
-def _views(found: Iterable[Sequence[tuple[Report, Member]]]) -> Iterator[StudyView]:
-    for pairs in found:
-        of = pairs[0][1].study
-        try:
-            result = results.result(of, _each_once(pairs, of))
-        except ConfigError as error:
-            yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
-            continue
-        if result.sizes:
-            rows = [*map(results.row, result.sizes)]
-            lines = [*results.lines(result), *result.lost[:_MOST]]
-            yield StudyView(results.title(result), results.heads(result), rows, lines, result)
-
-
-def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:
-    """Return one run of each size and repetition, as a study does."""
-    reports = {report.run.directory: report for report, _ in pairs}
-    chosen = study.of_study([Found(report.run, member) for report, member in pairs], of)
-    return [(reports[one.run.directory], one.member) for one in chosen]
-
-
-# --- The page
 
 _MODELS: Final = 400_000
 """Characters of the table of models."""
@@ -83,8 +66,14 @@ _MODELS: Final = 400_000
 _END: Final = re.compile("</(?=script|style)", re.IGNORECASE)
 _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
 
-Cut = Callable[[object], str]
-"""What shortens a text, and masks secrets in it."""
+
+class Collected(NamedTuple):
+    """A run, what it recorded under the names of its elements, its metrics, and its search."""
+
+    view: RunView
+    tracked: Sequence[Tracked]
+    curves: Sequence[Curve]
+    search: Search | None = None
 
 
 class Content(NamedTuple):
@@ -107,22 +96,23 @@ class Content(NamedTuple):
     secrets: frozenset[str] = frozenset()
 
 
-def content(reports: Sequence[Report], now: float) -> Content:
-    """Return what a page about these runs shows.
+def content(
+    reports: Sequence[Report], now: float, supply: Supply, studies: Sequence[StudyView] = ()
+) -> Content:
+    """Return what a page about these runs and studies shows; ``supply`` returns more about a run.
 
     Raises:
         ConfigError: if they are too many.
         OSError: if what one recorded cannot be read.
     """
-    if len(reports) > limits.MOST_RUNS:
+    if len(reports) > MOST_RUNS:
         hint = "name fewer, such as those of one experiment: 'train-*'"
-        raise ConfigError(
-            Problem(f"a report shows at most {limits.MOST_RUNS} runs, not {len(reports)}", hint=hint)
-        )
+        raise ConfigError(Problem(f"a report shows at most {MOST_RUNS} runs, not {len(reports)}", hint=hint))
     found: list[Collected] = []
-    share = limits.Limits.of(len(reports))
+    share = Limits.of(len(reports))
     for report in reports:
-        found.append(collecting.collected(report, sum(len(one.tracked) for one in found), share, now))
+        first_item = sum(len(one.tracked) for one in found)
+        found.append(_collect(Source(report, now, supply), first_item, share))
     tracked = [item for one in found for item in one.tracked]
     differing = comparison.differing(tracked) if len(tracked) > 1 else []
     same = (
@@ -132,20 +122,48 @@ def content(reports: Sequence[Report], now: float) -> Content:
     )
     return Content(
         title=reports[0].run.name if len(reports) == 1 else f"{len(reports)} runs",
-        made_at=collecting.moment(now),
+        made_at=moment(now),
         runs=[one.view for one in found],
-        tracked=limits.at_most(tracked, limits.MOST_ITEMS),
-        differing=limits.at_most(differing, limits.columns(len(tracked))),
-        metrics=limits.at_most(
-            trial_params.names(item.metrics for item in tracked), limits.columns(len(tracked))
-        ),
-        same=limits.first(same, share.others * 2),
-        plots=curves.plots(one for each in found for one in each.series),
+        tracked=at_most(tracked, MOST_ITEMS),
+        differing=at_most(differing, most_columns(len(tracked))),
+        metrics=at_most(trial_params.names(item.metrics for item in tracked), most_columns(len(tracked))),
+        same=first(same, share.others * 2),
+        plots=plots(one for each in found for one in each.curves),
         searches=[one.search for one in found if one.search],
-        studies=studies(reports),
-        models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
+        studies=studies,
+        models=first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )
+
+
+def _collect(source: Source, first_item: int, share: Limits) -> Collected:
+    """Return what is shown of one run; ``first_item`` is the number of its first element in the report."""
+    run, stored = source.run, source.stored
+    found = series.read(run.directory, stored)
+    items = comparison.tracked_in(found, run, stored)
+    numbers = {item.name: first_item + number for number, item in enumerate(items)}
+    names = {job: name for job, name in comparison.job_names(run, found).items() if name in numbers}
+    return Collected(
+        view=report_data.view(source, found, share),
+        tracked=items,
+        curves=[*_curves(found, names, numbers)],
+        search=report_plots.search(run, source.attempts, items, source.now, share.trials),
+    )
+
+
+def _curves(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Curve]:
+    ranks: dict[tuple[str, str], int] = {}
+    began: dict[str, float] = {}
+    for key, points in found.series.items():
+        ranks[key.job, key.name] = ranks.get((key.job, key.name), 0) + 1
+        first = min(points.times)
+        if first <= 0:  # of output, or of files without times
+            first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
+        began[key.job] = min(began.get(key.job, first), first)
+    for key in sorted(key for key in found.series if key.job in names):
+        name, points = names[key.job], found.series[key]
+        rank = f" rank {key.rank}" if ranks[key.job, key.name] > 1 else ""
+        yield Curve.of(key.name, (numbers[name], f"{name}{rank}"), points, began[key.job])
 
 
 def _secrets(reports: Iterable[Report], tracked: Iterable[Tracked]) -> Iterator[str]:
@@ -157,7 +175,7 @@ def _secrets(reports: Iterable[Report], tracked: Iterable[Tracked]) -> Iterator[
 
 def _size_of_model(item: Tracked) -> int:
     [model] = item.artifacts
-    return len(model.path[: text.LONGEST]) + len(model.sha256[: text.LONGEST]) + len(str(item.metrics))
+    return len(model.path[:LONGEST]) + len(model.sha256[:LONGEST]) + len(str(item.metrics))
 
 
 def html(shown: Content, library: str, folders: Iterable[Path] | None = None) -> str:
@@ -169,7 +187,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     masked = shareable.Masked(shown.secrets)
 
     def cut(value: object) -> str:
-        return text.visible(masked(str(value)), limits.LONGEST_NAME)
+        return visible(masked(str(value)), LONGEST_NAME)
 
     environment = _environment(folders or template_folders(), masked, cut)
     try:
@@ -181,7 +199,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
             style=_asset(environment, "report.css"),
             scripts=scripts,
             policy=Markup(f"default-src 'none'; script-src {sources}; {_POLICY}"),  # noqa: S704 - hashes
-            data=text.data(_data(shown, cut)),
+            data=script_data(_data(shown, cut)),
         )
     except (jinja2.TemplateError, ValueError) as error:
         raise RenderError(f"the template of the report: {error}") from error
@@ -193,28 +211,23 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 
 def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) -> jinja2.Environment:
     """Return the templates of these folders, and what is shown in another form than Python's."""
-
-    def drawn(result: Result) -> Markup:
-        drawing = plot.drawing(result._replace(metric=cut(result.metric)))
-        return Markup(plot.write_svg(drawing) if drawing else "")  # noqa: S704 - it escapes texts
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
-        finalize=lambda value: text.finalized(value, masked),
+        finalize=lambda value: template_text(value, masked),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {
         "size": _size,
         "hosts": hostlist.compress,
-        "number": text.number,
+        "number": number_text,
         "step": "{:.10g}".format,
         "cut": cut,
-        "drawn": drawn,
-        "moment": collecting.moment,
-        "duration": collecting.duration,
+        "drawn": lambda draw: Markup(draw(cut)),  # noqa: S704 - it escapes texts
+        "moment": moment,
+        "duration": duration,
     }
     return environment
 

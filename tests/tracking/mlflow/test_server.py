@@ -16,8 +16,8 @@ from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
-from tests.export.made import AT, COMPLETED, kept, logged, made
-from tests.export.mlflow.servers import Server
+from tests.tracking.made import AT, COMPLETED, kept, logged, made
+from tests.tracking.mlflow.servers import Server
 from tests.tracking.test_polyaxon import client_models
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]

@@ -14,15 +14,17 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.report import collecting, limits, page
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script.trial_table import table
-from tests.report import made
-from tests.report.made import HOSTILE, NOW
+from hpcdist.tracking import report as report_page
+from hpcdist.tracking import report_data
+from tests.tracking import made_reports as made
+from tests.tracking.made_reports import HOSTILE, NOW
 from tests.wording import Wording
 
 RUNNING: Final = Status(JobState.RUNNING, "RUNNING", source="squeue")
@@ -60,7 +62,7 @@ class Read(HTMLParser):
 
 
 def written(*reports: Report) -> Read:
-    return Read(page.html(page.content(reports, NOW), LIBRARY))
+    return Read(report_page.html(report_content(reports, NOW), LIBRARY))
 
 
 def data(read: Read) -> Any:
@@ -70,13 +72,13 @@ def data(read: Read) -> Any:
 def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
     report = made.run(tmp_path, "bare", {})
     (report.run.directory.path / "events").unlink()
-    shown = page.content([report], NOW)
+    shown = report_content([report], NOW)
     [view] = shown.runs
     assert view._asdict() == {
         "name": "bare-1",
         "state": "completed",
         "description": "",
-        "tags": limits.Share([]),
+        "tags": report_data.Share([]),
         "facts": {
             "exit code": "0",
             "job": "1",
@@ -84,25 +86,25 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
             "submitted": "2026-11-20 08:00:00 UTC",
             "directory": str(tmp_path / "bare-1"),
         },
-        "warnings": limits.Share([]),
+        "warnings": report_data.Share([]),
         "advice": [],
         "failure": "",
         "findings": {},
-        "timeline": collecting.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
+        "timeline": report_data.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
         "code": None,
         "plan": None,
-        "outputs": limits.Share([]),
-        "logs": limits.Share([]),
+        "outputs": report_data.Share([]),
+        "logs": report_data.Share([]),
     }
     assert (shown.title, shown.plots.items, shown.same.items) == ("bare-1", [], [])
-    assert "var Plotly" not in page.html(shown, LIBRARY)
+    assert "var Plotly" not in report_page.html(shown, LIBRARY)
 
 
 def test_runs_beside_each_other(tmp_path: Path) -> None:
     one = made.run(tmp_path, "a", {"loss": [3, 2]}, plan=made.params(lr=0.1, seed=7))
     other = made.run(tmp_path, "b", {"loss": [4, 1], "acc": [0.5]}, plan=made.params(lr=0.2, seed=7))
-    shown = page.content([one, other], NOW)
+    shown = report_content([one, other], NOW)
     assert (shown.title, [item.name for item in shown.tracked.items]) == ("2 runs", ["a-1", "b-1"])
     assert (shown.differing.items, shown.same.items) == (["lr"], [("seed", 7)])
     assert [(plot.name, [row.label for row in plot.rows]) for plot in shown.plots.items] == [
@@ -124,7 +126,7 @@ def test_elements_and_ranks_have_names_of_their_own(tmp_path: Path) -> None:
     file = report.run.directory.path / "tracking" / "1_10" / "0.0" / "rank-3.n.1.jsonl"
     file.write_text('{"at":1,"step":1,"metrics":{"m":2}}\n')
     (report.run.directory.path / "tracking" / "1").rename(tmp_path / "away")
-    [plot] = page.content([report], NOW).plots.items
+    [plot] = report_content([report], NOW).plots.items
     assert [row.label for row in plot.rows] == ["a-1/0", "a-1/10 rank 0", "a-1/10 rank 3"]
 
 
@@ -134,7 +136,7 @@ def test_the_curve_of_a_trial_is_its_own(tmp_path: Path) -> None:
     report.run.directory.write("trials.tsv", table(trials))
     for job in ("1_3", "2"):
         made.record_lines(report.run.directory.path, job, {"at": 1, "step": 1, "metrics": {"m": 1}})
-    [plot] = page.content([report], NOW).plots.items
+    [plot] = report_content([report], NOW).plots.items
     assert [(row.item, row.label) for row in plot.rows] == [(2, "a-1/3"), (3, "a-1")]
 
 
@@ -144,10 +146,10 @@ def test_an_array_ends_with_its_last_element_and_not_before(tmp_path: Path) -> N
     log = f"started 1_1 {at} 0\nstarted 1_2 {at + 60} 0\nended 1_2 {at + 120} 0\n"
     report.run.directory.write("events", log)
     live = Report(report.run._replace(record=replace(report.run.record, ended=None)), RUNNING)
-    facts = page.content([live], NOW).runs[0].facts
+    facts = report_content([live], NOW).runs[0].facts
     assert (facts.get("ended"), facts["elapsed"]) == (None, "02:00:00")
     report.run.directory.write("events", f"{log}ended 1_1 {at + 180} 0\n")
-    facts = page.content([report], NOW).runs[0].facts
+    facts = report_content([report], NOW).runs[0].facts
     assert (facts["ended"], facts["elapsed"]) == ("2026-11-20 08:03:00 UTC", "00:03:00")
 
 
@@ -155,7 +157,7 @@ def test_the_rank_that_failed_first(tmp_path: Path) -> None:
     report = made.run(tmp_path, "a", {}, status=made.FAILED)
     message = "rank 3 on n1 was the first to fail, with exit code 9"
     (report.run.directory.logs / "job.out").write_text(f"hello\nhpcdist: {message}\n")
-    [view] = page.content([report], NOW).runs
+    [view] = report_content([report], NOW).runs
     assert view.failure == message
     assert [log.name for log in view.logs.items] == ["job.out"]
 
@@ -275,14 +277,14 @@ def test_damaged_records_are_counted(tmp_path: Path) -> None:
     [file] = report.run.directory.path.glob("tracking/*/*/*.jsonl")
     with file.open("a") as stream:
         stream.write("{]\n")
-    [view] = page.content([report], NOW).runs
+    [view] = report_content([report], NOW).runs
     assert view.warnings.items == ["1 damaged line of what it recorded was skipped"]
 
 
 def test_too_many_runs_are_an_error(tmp_path: Path, wording: Wording) -> None:
     report = made.run(tmp_path, "a", {})
     with pytest.raises(ConfigError) as caught:
-        page.content([report] * 501, NOW)
+        report_content([report] * 501, NOW)
     wording(str(caught.value))
 
 
@@ -310,7 +312,7 @@ def large(folder: Path) -> Report:
 def test_what_is_large_is_cut(tmp_path: Path) -> None:
     """Each part of a run has a share of the page, and what is left out is counted."""
     report = large(tmp_path)
-    text = page.html(page.content([report], NOW), "")
+    text = report_page.html(report_content([report], NOW), "")
     assert len(text) < 6_000_000
     for more in ("params", "files", "files of output", "tags", "models", "lines"):
         assert re.search(f"[0-9]+ more {more} are not shown", text), more
@@ -318,5 +320,5 @@ def test_what_is_large_is_cut(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_what_is_large_is_cut_more_where_there_is_more_of_it(tmp_path: Path) -> None:
-    many = page.html(page.content([large(tmp_path)] * 20, NOW), "")
+    many = report_page.html(report_content([large(tmp_path)] * 20, NOW), "")
     assert len(many) < 12_000_000

@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from hpcdist.export import items, tensorboard
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from tests.export.made import AT, COMPLETED, logged, made
+from tests.tracking.made import AT, COMPLETED, logged, made
 
 
 def written(run: Run, folder: Path) -> int:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.report import page
-from hpcdist.report.search import Bar, Column, Search, importance_of, search
+from hpcdist.cli.jobs.report import content as report_content
+from hpcdist.runs import attempts
 from hpcdist.runs.states import Report
-from hpcdist.tracking import comparison
-from tests.report import made
-from tests.report.made import NOW
-from tests.report.test_page import written
+from hpcdist.tracking import comparison, report_plots
+from hpcdist.tracking.report_plots import Column, Search, TrialSpan, importance
+from tests.tracking import made_reports as made
+from tests.tracking.made_reports import NOW
+from tests.tracking.test_report_page import written
 
 TRIALS = [{"lr": lr, "opt": opt, "n": 1} for lr in (0.001, 0.1) for opt in ("sgd", "adam")]
 
 
 def found(report: Report) -> Search:
-    [one] = page.content([report], NOW).searches
+    [one] = report_content([report], NOW).searches
     return one
 
 
@@ -29,10 +30,10 @@ def test_the_trials_are_shown_with_params_metric_and_times(tmp_path: Path) -> No
         Column("opt", ["sgd", "adam", "sgd", "adam"], is_numeric=False, is_log=False),
     ]
     assert shown.bars.items == [
-        Bar(1, "completed", 0, 60, 2),
-        Bar(2, "completed", 0, 60, 2),
-        Bar(3, "failed", 60, 120, 2),
-        Bar(4, "completed", 60, 120, 2),
+        TrialSpan(1, "completed", 0, 60, 2),
+        TrialSpan(2, "completed", 0, 60, 2),
+        TrialSpan(3, "failed", 60, 120, 2),
+        TrialSpan(4, "completed", 60, 120, 2),
     ]
     assert shown.gpus == [(0, 4), (60, 4), (120, 0)]
     assert shown.importance is None  # of three values
@@ -46,13 +47,17 @@ def test_without_gpus_the_trials_that_run_are_counted(tmp_path: Path) -> None:
 
 
 def test_other_runs_have_no_search(tmp_path: Path) -> None:
-    assert page.content([made.run(tmp_path, "train", {"loss": [1.0]})], NOW).searches == []
+    assert report_content([made.run(tmp_path, "train", {"loss": [1.0]})], NOW).searches == []
+
+
+def search(report: Report, most: int) -> Search | None:
+    items = comparison.tracked(report.run, report.run.directory.plan())
+    return report_plots.search(report.run, attempts.read(report, NOW), items, NOW, most)
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     report = made.search(tmp_path, TRIALS, [1, 2, 3, 4])
-    stored = report.run.directory.plan()
-    shown = search(report, comparison.tracked(report.run, stored), stored, NOW, most=3)
+    shown = search(report, most=3)
     assert shown
     assert (shown.numbers.items, shown.numbers.left_out) == ([1, 2, 3], 1)
     assert [column.values for column in shown.columns.items] == [[0.001, 0.001, 0.1], ["sgd", "adam", "sgd"]]
@@ -60,15 +65,13 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 
 def test_results_are_those_of_all_trials_also_of_those_that_are_not_shown(tmp_path: Path) -> None:
     report = made.search(tmp_path, [*TRIALS, *TRIALS], [1, 2, 3, 4, 5, 6, 7, 0.5])
-    stored = report.run.directory.plan()
-    items = comparison.tracked(report.run, stored)
-    few, every = (search(report, items, stored, NOW, most=most) for most in (6, 100))
+    few, every = (search(report, most) for most in (6, 100))
     assert few
     assert every
     assert (few.numbers.left_out, few.best) == (2, "trial 8, 0.5")
     assert (few.best, few.gpus) == (every.best, every.gpus)
     spread = (0, 1, 2, 4, 5, 6)
-    assert few.importance == importance_of(
+    assert few.importance == importance(
         {name: [TRIALS[place % 4][name] for place in spread] for name in ("lr", "opt")},
         [(1, 2, 3, 4, 5, 6, 7, 0.5)[place] for place in spread],
     )

@@ -7,34 +7,34 @@ from array import array
 
 import pytest
 
-from hpcdist.report import curves, limits
-from hpcdist.report.curves import Plot, Row, Series
-from hpcdist.report.limits import Share
+from hpcdist.tracking import report_data, report_plots
+from hpcdist.tracking.report_data import Share
+from hpcdist.tracking.report_plots import Curve, CurveSummary, Plot
 from hpcdist.tracking.series import Points
 
 
-def series(metric: str, values: list[float], *, item: int = 0, at: float = 1000.0) -> Series:
+def series(metric: str, values: list[float], *, item: int = 0, at: float = 1000.0) -> Curve:
     times = [at + number if at else 0.0 for number in range(len(values))]
     points = Points(array("d", range(len(values))), array("d", values), array("d", times))
-    return Series.of(metric, (item, f"run-{item}"), points, 1000.0)
+    return Curve.of(metric, (item, f"run-{item}"), points, 1000.0)
 
 
 def test_a_plot_for_each_metric_by_name_with_a_trace_for_each_run() -> None:
-    found = curves.plots(
+    found = report_plots.plots(
         [series("loss", [3, math.nan, 1.23456789], item=1), series("loss", [2], at=0), series("acc", [0.5])]
     )
     assert found == Share(
         [
             Plot(
                 "acc",
-                [Row(0, "run-0", 1, 0.5, 0, (0.5, 0), (0.5, 0))],
+                [CurveSummary(0, "run-0", 1, 0.5, 0, (0.5, 0), (0.5, 0))],
                 [{"item": 0, "label": "run-0", "x": [0], "y": [0.5], "t": [0]}],
             ),
             Plot(
                 "loss",
                 [
-                    Row(0, "run-0", 1, 2, 0, (2, 0), (2, 0)),
-                    Row(1, "run-1", 3, 1.23456789, 2, (1.23456789, 2), (3, 0)),
+                    CurveSummary(0, "run-0", 1, 2, 0, (2, 0), (2, 0)),
+                    CurveSummary(1, "run-1", 3, 1.23456789, 2, (1.23456789, 2), (3, 0)),
                 ],
                 [
                     {"item": 0, "label": "run-0", "x": [0], "y": [2], "t": None},
@@ -52,14 +52,14 @@ def test_a_plot_for_each_metric_by_name_with_a_trace_for_each_run() -> None:
 
 
 def test_a_series_without_a_finite_value_has_no_lowest_and_no_highest() -> None:
-    [plot] = curves.plots([series("a", [math.nan, math.inf])]).items
+    [plot] = report_plots.plots([series("a", [math.nan, math.inf])]).items
     [row] = plot.rows
     assert (row.low, row.high, row.last) == (None, None, math.inf)
     assert plot.traces[0]["y"] == [None, None]
 
 
 def test_the_first_of_several_equal_values_is_the_best() -> None:
-    [plot] = curves.plots([series("a", [1, 5, 1, 5])]).items
+    [plot] = report_plots.plots([series("a", [1, 5, 1, 5])]).items
     assert (plot.rows[0].low, plot.rows[0].high) == ((1, 0), (5, 1))
 
 
@@ -69,16 +69,16 @@ def test_the_first_of_several_equal_values_is_the_best() -> None:
 )
 def test_the_points_of_a_page_are_bounded(count: int, length: int) -> None:
     values = [float(number) for number in range(length)]
-    share = curves.plots(series("m", values, item=number) for number in range(count))
+    share = report_plots.plots(series("m", values, item=number) for number in range(count))
     points = [len(trace["x"]) for plot in share.items for trace in plot.traces]
     assert sum(points) <= 105_000
     assert min(points) >= 30
     assert (len(points), share.left_out) == (
-        min(count, limits.MOST_SERIES),
-        max(0, count - limits.MOST_SERIES),
+        min(count, report_data.MOST_SERIES),
+        max(0, count - report_data.MOST_SERIES),
     )
 
 
 def test_the_number_of_plots_is_bounded() -> None:
-    share = curves.plots(series(f"{number:04}", [1]) for number in range(400))
+    share = report_plots.plots(series(f"{number:04}", [1]) for number in range(400))
     assert (len(share.items), share.left_out) == (300, 100)

@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.export import items, table
 from hpcdist.runs.states import Report
-from tests.export.made import AT, COMPLETED, logged, made
+from tests.tracking.made import AT, COMPLETED, logged, made
 
 
 def test_every_value_is_a_line(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from hpcdist.export import items
 from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from tests.export.made import AT, COMPLETED, kept, logged, made
-from tests.export.mlflow.servers import Server, free_port, served
+from tests.tracking.made import AT, COMPLETED, kept, logged, made
+from tests.tracking.mlflow.servers import Server, free_port, served
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

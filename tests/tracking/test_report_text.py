@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.report import text
+from hpcdist.tracking import report_data
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from hpcdist.report import text
     ],
 )
 def test_what_is_not_printable_is_shown_as_its_code(value: str, shown: str) -> None:
-    assert text.visible(value) == shown
+    assert report_data.visible(value) == shown
 
 
 @given(st.text())
 def test_what_is_shown_is_printable(value: str) -> None:
-    assert text.visible(value).isprintable()
+    assert report_data.visible(value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_is_shown_is_printable(value: str) -> None:
     ],
 )
 def test_a_line_of_output_is_what_a_terminal_shows(line: str, shown: str) -> None:
-    assert text.of_terminal(line) == shown
+    assert report_data.terminal_line(line) == shown
 
 
 @pytest.mark.extended
@@ -48,7 +48,7 @@ def test_a_line_of_output_is_what_a_terminal_shows(line: str, shown: str) -> Non
     )
 )
 def test_data_of_a_script_has_no_markup_and_is_read_as_it_was(value: object) -> None:
-    written = text.data(value)
+    written = report_data.script_data(value)
     assert written.isascii()
     assert not {*"<>&"} & {*written}
     assert json.loads(written) == value

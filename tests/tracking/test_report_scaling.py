@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.report import page
+from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.scaling.study import Member
-from tests.report.made import HOSTILE, NOW
-from tests.report.made import run as any_run
-from tests.report.test_page import written
 from tests.scaling import made
 from tests.scaling.made import STUDY
+from tests.tracking.made_reports import HOSTILE, NOW
+from tests.tracking.made_reports import run as any_run
+from tests.tracking.test_report_page import written
 
 SPEEDS = {(1, 1): 100.0, (2, 1): 190.0, (4, 1): 300.0}
 
 
 def test_the_sizes_of_a_study_are_a_table_with_a_plot(tmp_path: Path) -> None:
     reports = [report for report, _ in made.study(tmp_path, SPEEDS)]
-    [view] = page.content([*reports, any_run(tmp_path, "other", {"loss": [1.0]})], NOW).studies
+    [view] = report_content([*reports, any_run(tmp_path, "other", {"loss": [1.0]})], NOW).studies
     assert view.title == "train: weak scaling, images_per_second"
     assert [row[:7] for row in view.rows] == [
         ("1", "4", "4", "1", "100", "1.00", "1.00"),
@@ -39,19 +39,19 @@ def test_the_sizes_of_a_study_are_a_table_with_a_plot(tmp_path: Path) -> None:
 
 def test_ranks_that_are_missing_from_a_sum_are_named(tmp_path: Path) -> None:
     member = Member(replace(STUDY, ranks="sum"), 1, 1)
-    [view] = page.content([made.run(tmp_path, member, {"images_per_second": [5.0]})], NOW).studies
+    [view] = report_content([made.run(tmp_path, member, {"images_per_second": [5.0]})], NOW).studies
     text = "train-1-nodes-1: images_per_second is the sum of 1 of 4 ranks: ranks 1, 2, 3 recorded none"
     assert view.lines[-1] == text
 
 
 def test_other_runs_have_none(tmp_path: Path) -> None:
-    assert page.content([any_run(tmp_path, "train", {"loss": [1.0]})], NOW).studies == []
+    assert report_content([any_run(tmp_path, "train", {"loss": [1.0]})], NOW).studies == []
 
 
 def test_a_metric_that_is_not_clear_is_a_sentence(tmp_path: Path) -> None:
     report = made.run(tmp_path, Member(STUDY, 1, 1), {"loss": [1.0]})
-    [view] = page.content([report], NOW).studies
-    assert (view.result, len(view.lines)) == (None, 1)
+    [view] = report_content([report], NOW).studies
+    assert (view.draw, len(view.lines)) == (None, 1)
     assert "name one of loss by --metric" in view.lines[0]
 
 

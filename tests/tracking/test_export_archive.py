@@ -16,7 +16,7 @@ from hpcdist.errors import Problem, warning
 from hpcdist.export import archive, items
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from tests.export.made import AT, COMPLETED, CREATED, kept, logged, made
+from tests.tracking.made import AT, COMPLETED, CREATED, kept, logged, made
 from tests.tracking.test_polyaxon import client_models
 
 

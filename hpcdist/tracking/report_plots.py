@@ -1,4 +1,4 @@
-"""A search as the report shows it: its metric against its params, and its trials over the time."""
+"""The plots of a report: a curve a run for each metric, and searches."""
 
 from __future__ import annotations
 
@@ -6,21 +6,117 @@ import math
 import statistics
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hpcdist.report import limits
-from hpcdist.report.limits import Share
+from hpcdist.runs import packed
+from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import Attempt
-from hpcdist.runs.states import Report
-from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, split_id
-from hpcdist.sweeps import trials
 from hpcdist.tracking import series, trial_params
 from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking.report_data import (
+    MOST_PLOTS,
+    MOST_SERIES,
+    POINTS_OF_A_SERIES,
+    Share,
+    at_most,
+    most_points,
+    visible,
+)
+from hpcdist.tracking.series import Points
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+
+# --- The metrics of runs: a plot a metric, with a curve a run; long ones keep their extremes
+
+
+class CurveSummary(NamedTuple):
+    """What a series of so many values comes to; ``low`` and ``high`` are finite, each with its step."""
+
+    item: int
+    label: str
+    values: int
+    last: float
+    step: float
+    low: tuple[float, float] | None
+    high: tuple[float, float] | None
+
+
+class Curve(NamedTuple):
+    """A metric of a run or element: what it comes to, and as many of its points as a plot may have."""
+
+    metric: str
+    row: CurveSummary
+    points: Points
+    began: float
+
+    @classmethod
+    def of(cls, metric: str, name: tuple[int, str], points: Points, began: float) -> Curve:
+        """Return the series of these points; ``name`` is the number of the item, and what it is called."""
+        places = series.extremes(points.values, POINTS_OF_A_SERIES)
+        thin = Points(*(array("d", (column[place] for place in places)) for column in points))
+        return cls(metric, _row(name, points), thin, began)
+
+
+class Plot(NamedTuple):
+    """A metric: a row and a trace for each of its series; ``traces`` is data for JSON."""
+
+    name: str
+    rows: Sequence[CurveSummary]
+    traces: Sequence[Mapping[str, Any]]
+
+
+def plots(found: Iterable[Curve]) -> Share[Plot]:
+    """Return a plot for each metric by name; ``left_out`` counts series."""
+    there = sorted(found, key=lambda one: (one.metric, one.row.item))
+    names = [*dict.fromkeys(one.metric for one in there)][:MOST_PLOTS]
+    shown = [one for one in there if one.metric <= names[-1]][:MOST_SERIES]
+    most = most_points(len(shown))
+    return Share([*map(partial(_plot, most), _by_metric(shown))], len(there) - len(shown))
+
+
+def _by_metric(found: Iterable[Curve]) -> Iterator[list[Curve]]:
+    return ([*group] for _, group in groupby(found, key=lambda one: one.metric))
+
+
+def _plot(most: int, group: Sequence[Curve]) -> Plot:
+    return Plot(group[0].metric, [one.row for one in group], [_trace(one, most) for one in group])
+
+
+def _row(name: tuple[int, str], points: Points) -> CurveSummary:
+    item, label = name
+    steps, values, _ = points
+    summary = series.summary(points)
+    low, high = (
+        None if end is None else (end, steps[values.index(end)]) for end in (summary.low, summary.high)
+    )
+    return CurveSummary(item, label, len(values), values[-1], steps[-1], low, high)
+
+
+def _trace(one: Curve, most: int) -> dict[str, Any]:
+    places = series.extremes(one.points.values, most)
+    steps, values, times = ([column[place] for place in places] for column in one.points)
+    is_timed = any(time > 0 for time in times)
+    return {
+        "item": one.row.item,
+        "label": visible(one.row.label),
+        "x": [*_numbers(steps, 12)],
+        "y": [*_numbers(values, 7)],
+        "t": [*_numbers((time - one.began for time in times), 7)] if is_timed else None,
+    }
+
+
+def _numbers(values: Iterable[float], digits: int) -> Iterator[float | int | None]:
+    """Yield numbers for JSON in so many digits; None for what is not finite."""
+    for value in values:
+        if not math.isfinite(value):
+            yield None
+            continue
+        short = float(f"{value:.{digits}g}")
+        yield int(short) if short.is_integer() and abs(short) < 1e15 else short  # noqa: PLR2004 - exact in JavaScript
 
 
 # --- How much each param of a search matters for its metric
@@ -50,7 +146,7 @@ class Importance(NamedTuple):
     shares: Mapping[str, float]
 
 
-def importance_of(params: Mapping[str, Sequence[Any]], values: Sequence[float]) -> Importance | None:
+def importance(params: Mapping[str, Sequence[Any]], values: Sequence[float]) -> Importance | None:
     """Return how much each param matters for these values of the metric, one for each trial.
 
     It is Optuna's fANOVA (Hutter, Hoos and Leyton-Brown, ICML 2014) where that and scikit-learn are
@@ -151,7 +247,7 @@ class Column(NamedTuple):
     is_log: bool
 
 
-class Bar(NamedTuple):
+class TrialSpan(NamedTuple):
     """An attempt of a trial, in seconds since the first one began, and the GPUs that it had."""
 
     trial: int
@@ -177,7 +273,7 @@ class Search(NamedTuple):
     best: str
     columns: Share[Column]
     importance: Importance | None
-    bars: Share[Bar]
+    bars: Share[TrialSpan]
     has_gpus: bool
     gpus: Sequence[tuple[float, float]]
 
@@ -209,11 +305,10 @@ class Search(NamedTuple):
 
 
 def search(
-    report: Report, tracked: Iterable[Tracked], stored: StoredPlan, now: float, most: int
+    run: Run, attempts: Sequence[Attempt], tracked: Iterable[Tracked], now: float, most: int
 ) -> Search | None:
-    """Return the search that a run is, with at most so many trials; None for other runs."""
-    run = report.run
-    known = trial_params.of(run)
+    """Return the search of a run with these attempts, with at most so many trials; None for other runs."""
+    stored, known = run.directory.plan(), trial_params.of(run)
     if not known:
         return None
     items = {item.name: item for item in tracked}
@@ -222,7 +317,9 @@ def search(
     there = [items.get(f"{run.name}/{number}") for number in numbers]
     reached = [_finite(item.metrics.get(metric)) if item else None for item in there]
     columns = [*_columns([*known.values()])]
-    bars = [*_bars(report, now)]
+    if stored.workers:
+        attempts = packed.attempts(run.directory, stored, attempts, now)
+    bars = [*_spans(attempts, now)]
     has_gpus = any(bar.gpus for bar in bars)
     is_maximized = (stored.order or "").startswith("-")
     shown = [column._replace(values=column.values[:most]) for column in columns]
@@ -230,12 +327,12 @@ def search(
         name=run.name,
         metric=metric,
         is_maximized=is_maximized,
-        numbers=limits.at_most(numbers, most),
+        numbers=at_most(numbers, most),
         reached=reached[:most],
         best=_best(numbers, reached, is_maximized=is_maximized),
-        columns=limits.at_most(shown, _MOST_PARAMS),
+        columns=at_most(shown, _MOST_PARAMS),
         importance=_importance(columns[:_MOST_PARAMS], reached, min(most, _MOST_WEIGHED)),
-        bars=limits.at_most(bars, 2 * most),
+        bars=at_most(bars, 2 * most),
         has_gpus=has_gpus,
         gpus=_in_use(bars, 4 * most, has_gpus=has_gpus),
     )
@@ -249,7 +346,7 @@ def _columns(params: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
             yield _column(name, values)
 
 
-def _in_use(bars: Sequence[Bar], most: int, *, has_gpus: bool) -> list[tuple[float, float]]:
+def _in_use(bars: Sequence[TrialSpan], most: int, *, has_gpus: bool) -> list[tuple[float, float]]:
     """Return how many GPUs, or trials, were at work from each of at most so many times on."""
     changes: dict[float, float] = {}
     for bar in bars:
@@ -285,21 +382,17 @@ def _importance(columns: Iterable[Column], reached: Sequence[float | None], most
     places = [places[at * len(places) // most] for at in range(most)] if len(places) > most else places
     whole = [column for column in columns if all(column.values[place] is not None for place in places)]
     params = {column.name: [column.values[place] for place in places] for column in whole}
-    return importance_of(params, [reached[place] or 0.0 for place in places])
+    return importance(params, [reached[place] or 0.0 for place in places])
 
 
-def _bars(report: Report, now: float) -> Iterator[Bar]:
-    found = [
-        (one, now if one.state == _RUNNING else one.ended)
-        for one in trials.all_attempts(report, None, now)
-        if split_id(one.job)[1]
-    ]
+def _spans(attempts: Iterable[Attempt], now: float) -> Iterator[TrialSpan]:
+    found = [(one, now if one.state == _RUNNING else one.ended) for one in attempts if split_id(one.job)[1]]
     began = min((one.started for one, _ in found if one.started is not None), default=0.0)
     for one, end in found:
         if one.started is not None and end is not None:
             number = int(split_id(one.job)[1])
             last = max(end, one.started) - began
-            yield Bar(number, one.state, one.started - began, last, _gpus(one, end - one.started))
+            yield TrialSpan(number, one.state, one.started - began, last, _gpus(one, end - one.started))
 
 
 def _gpus(attempt: Attempt, elapsed: float) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.report import search
-from hpcdist.report.search import epsilon_squared
+from hpcdist.tracking import report_plots
+from hpcdist.tracking.report_plots import epsilon_squared
 
 CHANCE = random.Random(1)  # noqa: S311 - nothing secret
 LR = [CHANCE.random() for _ in range(60)]
@@ -27,7 +27,7 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_metric_depends_on_matters_most(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing:
         without(missing, monkeypatch)
-    found = search.importance_of(PARAMS, LOSS)
+    found = report_plots.importance(PARAMS, LOSS)
     assert found is not None
     assert [*found.shares] == ["lr", "opt", "noise"]  # though no straight line shows how
     assert found.shares["lr"] > 0.5 > found.shares["opt"]
@@ -59,7 +59,7 @@ def test_numbers_of_many_values_are_four_groups() -> None:
     ],
 )
 def test_of_too_little_nothing_is_said(params: dict[str, Any], values: list[float]) -> None:
-    assert search.importance_of(params, values) is None
+    assert report_plots.importance(params, values) is None
 
 
 def test_values_of_any_kind_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,6 @@ def test_values_of_any_kind_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for missing in ("", "optuna"):
         if missing:
             without(missing, monkeypatch)
-        found = search.importance_of({"odd": odd * 2}, [1.0, 2, 3, 4, 5, 6] * 2)
+        found = report_plots.importance({"odd": odd * 2}, [1.0, 2, 3, 4, 5, 6] * 2)
         assert found is not None
         assert found.shares["odd"] == pytest.approx(1)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.export.mlflow.servers import Server
 from tests.slurm.process import until
+from tests.tracking.mlflow.servers import Server
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

@@ -21,7 +21,7 @@ from hpcdist.export.mlflow.form import Point
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking.series import Points
-from tests.export.made import AT, COMPLETED, made
+from tests.tracking.made import AT, COMPLETED, made
 
 
 @pytest.fixture

@@ -2,42 +2,167 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+from markupsafe import Markup
 
 from hpcdist.errors import HpcdistError, bytes_text
-from hpcdist.nodes.failures import of_attempts
 from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
-from hpcdist.report import limits, search, text
-from hpcdist.report.curves import Series
-from hpcdist.report.limits import Limits, Share
-from hpcdist.report.search import Search
 from hpcdist.runs import attempts, code_record, logs, rundir, state
-from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.code_record import CodeRecord
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
-from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState
 from hpcdist.script import explained
-from hpcdist.tracking import comparison, outputs, series
-from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking import outputs
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Metrics
 from hpcdist.units import Walltime
-from hpcdist.usage import samples, used
-from hpcdist.usage.used import Used
+
+# --- How much a report shows of each run, so that its size stays bounded however many there are
+
+T = TypeVar("T")
+
+MOST_RUNS: Final = 500
+MOST_ITEMS: Final = 1000
+"""Runs, of which each element of an array is one."""
+
+MOST_SERIES: Final = 2000
+MOST_PLOTS: Final = 300
+LONGEST_NAME: Final = 200
+"""Characters of the name of a metric or param, which stands in several places."""
+
+_TASKS: Final = 10_000
+_TRIALS: Final = 20_000
+_CELLS: Final = 12_000
+_POINTS: Final = 100_000
+POINTS_OF_A_SERIES: Final = 2000
+_FEWEST_POINTS: Final = 40
+_CHARACTERS: Final = 2_400_000
+_CHARACTERS_OF_A_RUN: Final = 200_000
+
+OVERHEAD: Final = 60
+"""Characters of markup that a line of a table has beside its text."""
+
+
+@dataclass(frozen=True)
+class Share(Generic[T]):
+    """Those that are shown, and how many are not."""
+
+    items: Sequence[T] = ()
+    left_out: int = 0
+
+
+class Limits(NamedTuple):
+    """How many characters each part of a run may have, and how many tasks and trials are drawn."""
+
+    log: int
+    plan: int
+    others: int
+    tasks: int
+    trials: int
+
+    @classmethod
+    def of(cls, runs: int) -> Limits:
+        """Return the limits of each of so many runs."""
+        each = min(_CHARACTERS_OF_A_RUN, _CHARACTERS // max(runs, 1))
+        tasks = min(400, _TASKS // max(runs, 1))
+        trials = min(MOST_ITEMS, _TRIALS // max(runs, 1))
+        return cls(log=each * 3 // 10, plan=each * 5 // 10, others=each // 20, tasks=tasks, trials=trials)
+
+
+def most_points(series: int) -> int:
+    """Return how many points each of so many series has."""
+    return max(_FEWEST_POINTS, min(POINTS_OF_A_SERIES, _POINTS // max(series, 1)))
+
+
+def most_columns(rows: int) -> int:
+    """Return how many params, and as many metrics, a table of so many rows has."""
+    return max(6, min(24, _CELLS // max(rows, 1)))
+
+
+def first(
+    items: Iterable[T], characters: int, size: Callable[[T], int] = lambda item: len(str(item))
+) -> Share[T]:
+    """Return as many of the first items as have so many characters together."""
+    found = [*items]
+    used = count = 0
+    for item in found:
+        used += size(item) + OVERHEAD
+        if used > characters:
+            break
+        count += 1
+    return Share(found[:count], len(found) - count)
+
+
+def at_most(items: Iterable[T], count: int) -> Share[T]:
+    """Return so many of the first items."""
+    found = [*items]
+    return Share([*islice(found, count)], max(0, len(found) - count))
+
+
+# --- Values of runs as text of a page: their control characters are visible, and no value is markup
+
+LONGEST: Final = 2000
+"""Characters of a value that are shown."""
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*m")
+_NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_UNSAFE: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def visible(text: str, most: int = LONGEST) -> str:
+    """Return the text with the code of each character that is not printable; a very long one is cut."""
+    shown = text if text.isprintable() else "".join(map(_shown, text[: most + 1]))
+    return f"{shown[:most]}… ({len(text) - most:,} more)" if len(text) > most else shown
+
+
+def _shown(char: str) -> str:
+    if char.isprintable():
+        return char
+    if char in _NAMED:
+        return _NAMED[char]
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"  # noqa: PLR2004 - of one byte
+
+
+def terminal_line(line: str) -> str:
+    """Return a line of output as a terminal shows it: what comes after the last return, without colours."""
+    return _COLOUR.sub("", line).expandtabs().rstrip("\r").rpartition("\r")[2]
+
+
+def template_text(value: object, masked: Callable[[str], str]) -> object:
+    """Return what a template writes for a value, without secrets; Jinja then escapes its markup."""
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, float):
+        return number_text(value)
+    return "" if value is None else visible(masked(str(value)))
+
+
+def number_text(value: float | None) -> str:
+    """Return a number in six digits, ``-`` for none."""
+    return "-" if value is None else f"{value:.6g}"
+
+
+def script_data(value: Any) -> Markup:
+    """Return a value as JSON that may stand in a ``<script>``, without a character of markup."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)  # what is not ASCII is escaped
+    return Markup(text.translate(_UNSAFE))  # noqa: S704 - it has no markup
+
 
 # --- The placement of a run as a map: a card a node, with the tasks on it and their GPUs
 
@@ -78,7 +203,7 @@ class Map(NamedTuple):
     left_out: int = 0
 
 
-def drawn(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> Map:
+def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> Map:
     """Return the map with at most so many tasks, or one node; ``failed`` is the rank that failed first."""
     roles = [*dict.fromkeys(row.role for row in placement.rows)]
     cards = [*map(_bounded, islice(_cards(placement, hosts, failed, roles), _MOST))]
@@ -173,13 +298,13 @@ def sections(plan: Plan, characters: int) -> Share[Section]:
         found = [*explained.lines(plan)]
     except _INVALID:
         return Share()
-    shown = limits.first(found, characters, _size)
+    shown = first(found, characters, _size)
     return Share([*_grouped(shown.items)], shown.left_out)
 
 
 def _size(line: explained.Line) -> int:
     _, value, origin = line
-    return min(len(value), text.LONGEST) + min(len(str(origin)), text.LONGEST)
+    return min(len(value), LONGEST) + min(len(str(origin)), LONGEST)
 
 
 def _grouped(lines: Iterable[explained.Line]) -> Iterator[Section]:
@@ -212,7 +337,7 @@ def timeline(found: Sequence[Attempt], now: float) -> Timeline | None:
     if not times:
         return None
     begin, end = min(times), max(times)
-    return Timeline(begin, end, limits.at_most(_bars(found, begin, end, now), _MOST))
+    return Timeline(begin, end, at_most(_bars(found, begin, end, now), _MOST))
 
 
 def _end(attempt: Attempt, now: float) -> float | None:
@@ -263,9 +388,9 @@ def code_state(directory: RunDirectory, characters: int) -> CodeState | None:
     }
     return CodeState(
         {name: text for name, text in facts.items() if text is not None},
-        limits.first(found.changed or (), characters),
-        limits.first(found.untracked or (), characters),
-        limits.first(_diff(directory), characters * 2),
+        first(found.changed or (), characters),
+        first(found.untracked or (), characters),
+        first(_diff(directory), characters * 2),
     )
 
 
@@ -316,59 +441,29 @@ class RunView(NamedTuple):
     logs: Share[Log]
 
 
-class Collected(NamedTuple):
-    """A run, what it recorded under the names of its elements, its metrics, and the search that it is."""
+class Supplement(NamedTuple):
+    """More about a run: facts by their names, advice, and findings by their titles."""
 
-    view: RunView
-    tracked: Sequence[Tracked]
-    series: Sequence[Series]
-    search: Search | None = None
-
-
-def collected(report: Report, first_item: int, share: Limits, now: float) -> Collected:
-    """Return what is shown of one run; ``first_item`` is the number of its first element in the report.
-
-    Raises:
-        OSError: if what it recorded cannot be read.
-    """
-    run = report.run
-    stored = run.directory.plan()
-    found = series.read(run.directory, stored)
-    items = comparison.tracked_in(found, run, stored)
-    numbers = {item.name: first_item + number for number, item in enumerate(items)}
-    names = {job: name for job, name in comparison.job_names(run, found).items() if name in numbers}
-    view = _view(_Source(report, stored, now), found, share)
-    searched = search.search(report, items, stored, now, share.trials)
-    return Collected(view, items, [*_series(found, names, numbers)], searched)
+    facts: Mapping[str, str | None] = {}
+    advice: Sequence[str] = ()
+    findings: Mapping[str, str] = {}
 
 
-def _series(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Series]:
-    ranks: dict[tuple[str, str], int] = {}
-    began: dict[str, float] = {}
-    for key, points in found.series.items():
-        ranks[key.job, key.name] = ranks.get((key.job, key.name), 0) + 1
-        first = min(points.times)
-        if first <= 0:  # of output, or of files without times
-            first = min(filter(lambda time: time > 0, points.times), default=float("inf"))
-        began[key.job] = min(began.get(key.job, first), first)
-    for key in sorted(key for key in found.series if key.job in names):
-        name, points = names[key.job], found.series[key]
-        rank = f" rank {key.rank}" if ranks[key.job, key.name] > 1 else ""
-        yield Series.of(key.name, (numbers[name], f"{name}{rank}"), points, began[key.job])
+Supply = Callable[[Run, Sequence[Attempt], float], Supplement]
+"""Returns it for a run with these attempts at a time."""
 
 
-class _Source:
+class Source:
     """The files of a run that several parts of the report need, each read once."""
 
-    def __init__(self, report: Report, stored: StoredPlan, now: float) -> None:
-        self.report, self.run, self.stored, self.now = report, report.run, stored, now
+    def __init__(self, report: Report, now: float, supply: Supply) -> None:
+        self.report, self.run, self.now = report, report.run, now
         self.directory = report.run.directory
+        self.stored = self.directory.plan()
         self.events = self.directory.events()
         self.plan = stored_plan(self.directory)
         self.attempts = attempts.read(report, now)
-        self.used = used.of_run(self.directory, self.attempts, now)
-        begun = [Numbered(0, one.job, one.name) for one in self.attempts if one.started is not None]
-        self.findings = of_attempts(self.directory, begun, self.used.nodes)
+        self.supplement = supply(self.run, self.attempts, now)
 
     @cached_property
     def state(self) -> tuple[str, str]:
@@ -379,7 +474,8 @@ class _Source:
         return status.state.value, status.reason
 
 
-def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
+def view(source: Source, found: Metrics, share: Limits) -> RunView:
+    """Return what is shown of one run."""
     run, directory, plan = source.run, source.directory, source.plan
     failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
     failed = _RANK.search(failure)
@@ -389,24 +485,22 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
         name=run.name,
         state=source.state[0],
         description=source.stored.description or "",
-        tags=limits.first(source.stored.tags, share.others),
+        tags=first(source.stored.tags, share.others),
         facts=_facts(source),
-        warnings=limits.first(warnings, share.others),
-        advice=[f"{found.text}; write {found.write}" for found in source.used.advice],
+        warnings=first(warnings, share.others),
+        advice=source.supplement.advice,
         failure=failure,
-        findings=source.findings.sentences(source.attempts),
+        findings=source.supplement.findings,
         timeline=timeline(source.attempts, source.now),
-        map=drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks) if plan else None,
+        map=node_map(plan.placement, hosts, failed and int(failed[1]), share.tasks) if plan else None,
         code=code_state(directory, share.others),
         plan=sections(plan, share.plan) if plan else None,
-        outputs=limits.first(
-            outputs.outputs(directory, found), share.others, lambda one: len(one.path) + 150
-        ),
+        outputs=first(outputs.outputs(directory, found), share.others, lambda one: len(one.path) + 150),
         logs=_logs(run, share.log),
     )
 
 
-def _facts(source: _Source) -> dict[str, str]:
+def _facts(source: Source) -> dict[str, str]:
     run, record, plan = source.run, source.run.record, source.plan
     hours = attempts.gpu_hours(run, source.stored, source.events, source.now)
     found: dict[str, Any] = {
@@ -419,25 +513,13 @@ def _facts(source: _Source) -> dict[str, str]:
         "submitted": _moment(record.submitted_at),
         **_times(source),
         "GPU-hours": None if hours is None or not source.stored.gpus_had else f"{hours:.2f}",
-        **_used(source.used),
+        **source.supplement.facts,
         "directory": run.directory.path,
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
-def _used(found: Used) -> dict[str, str | None]:
-    """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
-    whole, use = used.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
-    charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
-    return {
-        "GPU-hours charged": used.hours_text(charged),
-        "CPU-hours": used.hours_text(whole.cpu_seconds),
-        "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
-        "GPU use": None if use is None else f"{use:.0f}%",
-    }
-
-
-def _times(source: _Source) -> dict[str, str | None]:
+def _times(source: Source) -> dict[str, str | None]:
     found, is_over = source.attempts, source.report.is_over or source.state[0] in _OVER
     started = [one.started for one in found if one.started is not None]
     if not started:
@@ -472,13 +554,13 @@ def duration(seconds: float) -> str:
 
 def _logs(run: Run, characters: int) -> Share[Log]:
     """Return the end of the output; of the elements of an array, that of the first files."""
-    files = limits.at_most(logs.files(run.directory), _LOGS)
+    files = at_most(logs.files(run.directory), _LOGS)
     return Share([*_ends(files.items, characters // max(1, len(files.items)))], files.left_out)
 
 
 def _ends(files: Sequence[Path], characters: int) -> Iterator[Log]:
     for file in files:
         with suppress(OSError):
-            lines = [text.of_terminal(line) for line in logs.tail(file, _LOG_LINES)]
-            share = limits.first(reversed(lines), characters, lambda line: min(len(line), text.LONGEST))
+            lines = [terminal_line(line) for line in logs.tail(file, _LOG_LINES)]
+            share = first(reversed(lines), characters, lambda line: min(len(line), LONGEST))
             yield Log(file.name, Share([*reversed(share.items)], share.left_out))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.export.mlflow.servers import Server, served
+from tests.tracking.mlflow.servers import Server, served
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hpcdist.report import page
-from hpcdist.report.text import visible
-from tests.report import made
-from tests.report.made import HOSTILE, NOW
+from hpcdist.cli.jobs.report import content as report_content
+from hpcdist.tracking import report as report_page
+from hpcdist.tracking.report_data import visible
+from tests.tracking import made_reports as made
+from tests.tracking.made_reports import HOSTILE, NOW
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -78,7 +79,7 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(folder: Path, *runs: Any) -> Path:
     file = folder / "report.html"
-    file.write_text(page.html(page.content(runs, NOW), page.library()))
+    file.write_text(report_page.html(report_content(runs, NOW), report_page.library()))
     return file
 
 
@@ -262,13 +263,13 @@ def test_a_search_is_printed(searches: Path, opened: Open) -> None:
 def test_a_name_of_a_run_in_a_plot_is_text(tmp_path: Path, opened: Open) -> None:
     """Plotly reads tags and links in names, which a run's own name cannot have, but a rank's label might."""
     runs = [made.run(tmp_path, "a", {"m": values}) for values in ([1.0, 2.0], [2.0, 1.0])]
-    content = page.content(runs, NOW)
+    content = report_content(runs, NOW)
     [plot] = content.plots.items
     text = "<a href='http://e.invalid'>x</a><b>y</b>&amp;"
     traces = [{**trace, "label": text} for trace in plot.traces]
     file = tmp_path / "page.html"
     shares = replace(content.plots, items=[plot._replace(traces=traces)])
-    file.write_text(page.html(content._replace(plots=shares), page.library()))
+    file.write_text(report_page.html(content._replace(plots=shares), report_page.library()))
     with opened(file) as shown:
         assert shown.locator(".legendtext").first.text_content() == text
         assert shown.locator(".plot svg a").count() == 0
