@@ -52,7 +52,6 @@ VERBS = {
     "debug": Verb("jobs.debug", "Show where the ranks of a running job are."),
     "metrics": Verb("jobs.metrics", "Show the metrics of a run."),
     "compare": Verb("jobs.compare", "Compare the params and last metrics of runs."),
-    "models": Verb("jobs.models", "List the models that runs recorded, with their metrics."),
     "outputs": Verb("jobs.outputs", "List the files of a run's outputs, with the recorded hashes."),
     "sweep": Verb("jobs.sweep", "Show a search and its best trials; stop, resume or extend it."),
     "scale": Verb("jobs.scale", "Run an experiment on several numbers of nodes, and report on it."),

@@ -47,7 +47,7 @@ KINDS: Final[Mapping[str, Callable[[Path], object]]] = {
 VERBS: Final = (
     ("compare",),
     ("compare", "--json"),
-    ("models",),
+    ("outputs", "--models"),
     ("list",),
     ("list", "-l"),
     ("list", "--json"),

@@ -55,7 +55,6 @@ Verbs:
   debug       Show where the ranks of a running job are.
   metrics     Show the metrics of a run.
   compare     Compare the params and last metrics of runs.
-  models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
   sweep       Show a search and its best trials; stop, resume or extend it.
   scale       Run an experiment on several numbers of nodes, and report on it.

@@ -13,7 +13,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.comparing import runs_named
+from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, ServiceError

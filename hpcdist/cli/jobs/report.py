@@ -12,7 +12,7 @@ import click
 
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.comparing import runs_named
+from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
 from hpcdist.errors import ConfigError, Problem, bytes_text
