@@ -26,7 +26,6 @@ The rooms, from the ground up: a package imports only from the lines above its o
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
     pipelines    several runs that the batch system starts one after the other
     rehearsal    whether a training goes on after it was ended on purpose
-    export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out
     testing    FakeShell and the contract that every scheduler keeps
     api    what `import hpcdist` gives a program

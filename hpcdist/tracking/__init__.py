@@ -6,5 +6,7 @@ series    the values of each metric, in one line over all attempts; fewer points
 trial_params    the params of the trials of a search
 comparison    params, last metrics and models of several runs
 outputs    the files of the outputs, and whether they are what was recorded
-report report_data report_plots    a page about runs, for a browser: what it shows of each; curves and searches
+report report_data report_plots    a page for a browser: the file, what it shows of each run, its plots
+export    runs as items; CSV, an archive, event files of TensorBoard
+mlflow mlflow_client    a server of MLflow gets them, by its own client
 """

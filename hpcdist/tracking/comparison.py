@@ -99,14 +99,18 @@ def _order(job: str) -> tuple[str, int]:
     return first, int(element) if element else -1
 
 
-def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Iterable[Entry]) -> Tracked:
-    params, tags, artifacts = dict(plan.params), dict.fromkeys(plan.tags), dict[str, Artifact]()
+def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Sequence[Entry]) -> Tracked:
+    artifacts = {entry.artifact.path: entry.artifact for entry in others if entry.artifact}
+    return Tracked(name, *labels(plan, others), metrics, (*artifacts.values(),))
+
+
+def labels(plan: StoredPlan, others: Iterable[Entry]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the params and the tags of a plan, and those that its program recorded."""
+    params, tags = dict(plan.params), dict.fromkeys(plan.tags)
     for entry in others:
         params |= entry.params
         tags |= dict.fromkeys(entry.tags)
-        if entry.artifact:
-            artifacts[entry.artifact.path] = entry.artifact
-    return Tracked(name, params, (*tags,), metrics, (*artifacts.values(),))
+    return params, (*tags,)
 
 
 def differing(items: Sequence[Tracked]) -> list[str]:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import Problem, warning
-from hpcdist.export import archive, items
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
+from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, CREATED, kept, logged, made
 from tests.tracking.test_polyaxon import client_models
 
@@ -37,8 +37,8 @@ def run(tmp_path: Path) -> Run:
 
 def write(path: Path, *runs: Run) -> list[Problem]:
     problems: list[Problem] = []
-    found = (items.read(Report(run, COMPLETED), AT + 9.0)[0] for run in runs)
-    archive.save(found, path, problems.extend)
+    found = (export.read(Report(run, COMPLETED), AT + 9.0)[0] for run in runs)
+    export.save_archive(found, path, problems.extend)
     return problems
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import warning
-from hpcdist.export import items
-from hpcdist.export.items import Name
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.script import trial_table
+from hpcdist.tracking import export
+from hpcdist.tracking.export import Name
 from hpcdist.tracking.series import Points
 from tests.tracking.made import AT, COMPLETED, kept, logged, made
 
@@ -26,13 +26,13 @@ def curve(points: Points) -> list[tuple[float, float]]:
     return [*zip(points.steps, points.values, strict=True)]
 
 
-def read(run: Run, status: Status = COMPLETED) -> list[items.Item]:
-    found, problems = items.read(Report(run, status), now=AT + 100.0)
+def read(run: Run, status: Status = COMPLETED) -> list[export.Item]:
+    found, problems = export.read(Report(run, status), now=AT + 100.0)
     assert problems == []
     return found
 
 
-def shown(item: items.Item) -> dict[str, Any]:
+def shown(item: export.Item) -> dict[str, Any]:
     fields = ("name", "key", "job", "state", "started", "ended", "begin", "params", "tags")
     return {field: getattr(item, field) for field in fields}
 
@@ -127,7 +127,7 @@ def test_an_artifact_outside_the_outputs_is_left_out(tmp_path: Path) -> None:
 def test_damage_is_a_warning(tmp_path: Path) -> None:
     run = made(tmp_path)
     logged(run, "7/0.0/rank-0", {"step": []})
-    _, problems = items.read(Report(run, COMPLETED), now=AT)
+    _, problems = export.read(Report(run, COMPLETED), now=AT)
     assert problems == [warning("train-1: 1 damaged line of what it recorded was skipped")]
 
 
@@ -143,7 +143,7 @@ def test_a_time_that_is_none_is_unknown(tmp_path: Path) -> None:
     [(0.0, 0), (2.0, 2), (2.9, 2), (-0.5, -1), (float("inf"), 1 << 53), (float("-inf"), -(1 << 53))],
 )
 def test_whole_steps(tmp_path: Path, step: float, whole: int) -> None:
-    assert items.whole(step) == whole
+    assert export.whole(step) == whole
     [item] = read(made(tmp_path))
     item = item._replace(series={Name("m", 0): Points(array("d", [step]), array("d", [1]), array("d", [0]))})
-    assert items.fractional(item) == ([] if step == whole else ["m"])
+    assert export.fractional(item) == ([] if step == whole else ["m"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.export import items, table
 from hpcdist.runs.states import Report
+from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, logged, made
 
 
@@ -19,8 +19,8 @@ def test_every_value_is_a_line(tmp_path: Path) -> None:
     logged(run, "7/0.0/rank-0", {"step": 0.5, "metrics": {odd: 0.1}}, {"step": 2, "metrics": {odd: "-inf"}})
     logged(run, "7/0.0/rank-3", {"at": 0, "metrics": {"m": 1e300}})
     other = made(tmp_path / "runs", name="train-2")
-    found = [item for each in (run, other) for item in items.read(Report(each, COMPLETED), AT)[0]]
-    assert table.save(found, tmp_path / "all.csv") == 3
+    found = [item for each in (run, other) for item in export.read(Report(each, COMPLETED), AT)[0]]
+    assert export.save_table(found, tmp_path / "all.csv") == 3
     with (tmp_path / "all.csv").open(newline="") as stream:
         assert [*csv.reader(stream)] == [
             ["run", "job", "metric", "rank", "step", "time", "value"],
@@ -34,23 +34,23 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "all.csv"
     file.write_text("the old one")
 
-    def items_of_a_run_that_cannot_be_read() -> list[items.Item]:
+    def items_of_a_run_that_cannot_be_read() -> list[export.Item]:
         raise OSError(5, "no", "a run")
 
     with pytest.raises(OSError, match="no: 'a run'"):
-        table.save((item for _ in "x" for item in items_of_a_run_that_cannot_be_read()), file)
+        export.save_table((item for _ in "x" for item in items_of_a_run_that_cannot_be_read()), file)
     assert (file.read_text(), [*tmp_path.iterdir()]) == ("the old one", [file])
 
 
 def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
-    table.save([], tmp_path / "link")
+    export.save_table([], tmp_path / "link")
     assert (tmp_path / "target").read_text().startswith("run,job")
     assert (tmp_path / "link").is_symlink()
-    table.save([], Path(os.devnull))
+    export.save_table([], Path(os.devnull))
     assert not Path(os.devnull).is_file()
 
 
 def test_a_full_disk_has_the_name_of_the_file() -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        table.save([], Path("/dev/full"))
+        export.save_table([], Path("/dev/full"))

@@ -9,15 +9,15 @@ from typing import Any
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from hpcdist.export import items, tensorboard
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
+from hpcdist.tracking import export
 from tests.tracking.made import AT, COMPLETED, logged, made
 
 
 def written(run: Run, folder: Path) -> int:
-    found, _ = items.read(Report(run, COMPLETED), AT)
-    return sum(count for _, _, count in tensorboard.write(found, folder))
+    found, _ = export.read(Report(run, COMPLETED), AT)
+    return sum(count for _, _, count in export.write_tensorboard(found, folder))
 
 
 def read(folder: Path) -> EventAccumulator:
@@ -86,7 +86,7 @@ def test_what_protocol_buffers_do_not_take_becomes_text(tmp_path: Path) -> None:
     run = made(tmp_path / "runs", "started 7 1800000000 0", identity={"params": odd})
     run.directory.outputs.mkdir()
     (run.directory.outputs / "metrics.json").write_text('{"\\ud800": 1}')
-    found, _ = items.read(Report(run, COMPLETED), AT + 100.0)
-    [(_, folder, count)] = tensorboard.write(found, tmp_path / "boards")
+    found, _ = export.read(Report(run, COMPLETED), AT + 100.0)
+    [(_, folder, count)] = export.write_tensorboard(found, tmp_path / "boards")
     assert count == 1
     assert EventAccumulator(str(folder)).Reload().Tags()["scalars"] == ["\\ud800"]

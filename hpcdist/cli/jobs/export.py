@@ -24,8 +24,8 @@ from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 
 if TYPE_CHECKING:
-    from hpcdist.export.items import Item
-    from hpcdist.export.mlflow.server import Server
+    from hpcdist.tracking.export import Item
+    from hpcdist.tracking.mlflow import Server
 
 _STDOUT: Final = Path("-")
 _file = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
@@ -166,7 +166,7 @@ class _Export:
         Raises:
             NoAnswer: if it does not answer.
         """
-        from hpcdist.export.mlflow.client import NoAnswer
+        from hpcdist.tracking.mlflow_client import NoAnswer
 
         server = self._server
         if server is None:
@@ -192,26 +192,26 @@ class _Export:
         Raises:
             OSError: if one cannot be read or written.
         """
-        from hpcdist.export import archive, table, tensorboard
+        from hpcdist.tracking import export
 
         if files.output:
-            kept = archive.save(self._read(reports), files.output, self.print)
+            kept = export.save_archive(self._read(reports), files.output, self.print)
             yield _Result("archive", str(files.output), {"files": kept})
         if files.csv:
-            points = table.save(chain.from_iterable(self._read(reports)), files.csv)
+            points = export.save_table(chain.from_iterable(self._read(reports)), files.csv)
             yield _Result("table", str(files.csv), {"points": points})
         if files.tensorboard:
             for found in self._read(reports):
-                for item, folder, points in tensorboard.write(found, files.tensorboard):
+                for item, folder, points in export.write_tensorboard(found, files.tensorboard):
                     yield _Result(item.name, str(folder), {"points": points})
 
     def _read(self, reports: Iterable[Report]) -> Iterator[list[Item]]:
         """Yield each run with its elements; one that cannot be read is an error, and the others go on."""
-        from hpcdist.export import items
+        from hpcdist.tracking import export
 
         for report in reports:
             try:
-                found, problems = items.read(report, time.time())
+                found, problems = export.read(report, time.time())
             except OSError as error:
                 self.print([Problem(f"what {report.run.name} recorded cannot be read: {error.strerror}")])
                 self.code = ConfigError.exit_code
@@ -221,6 +221,6 @@ class _Export:
 
 
 def _connect(uri: str) -> Server:
-    from hpcdist.export.mlflow.server import Server
+    from hpcdist.tracking.mlflow import Server
 
     return Server(uri, os.environ.get("MLFLOW_EXPERIMENT_NAME", ""))

@@ -163,7 +163,7 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
 
 
 def _print_csv(found: Mapping[Key, Points]) -> None:
-    from hpcdist.export.table import moment
+    from hpcdist.tracking.export import moment
 
     click.echo("job,metric,rank,step,value,time")
     for key, points in found.items():

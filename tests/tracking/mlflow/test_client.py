@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ConfigError, ServiceError
-from hpcdist.export.mlflow import client, files
-from hpcdist.export.mlflow.client import Bounded, NoAnswer
+from hpcdist.tracking import mlflow as mlflow_server
+from hpcdist.tracking import mlflow_client
+from hpcdist.tracking.mlflow_client import Bounded, NoAnswer
 from tests.wording import Wording
 
 
@@ -42,7 +43,7 @@ def raising(error: Exception) -> Callable[..., object]:
 def test_an_address_that_is_none_is_refused(mlflow: Any, wording: Wording) -> None:
     mlflow.MlflowClient = raising(ValueError("Invalid IPv6 URL"))
     with pytest.raises(ConfigError) as caught:
-        client.connect("http://[::1")
+        mlflow_client.connect("http://[::1")
     wording(str(caught.value))
 
 
@@ -92,4 +93,4 @@ def test_a_file_has_the_time_that_it_takes_on_a_slow_line(tmp_path: Any) -> None
 
 def test_a_place_of_files_that_is_none_is_one_sentence() -> None:
     with pytest.raises(ServiceError, match=r"the server keeps files in http://\[, which is no place"):
-        files.check_reachable("http://x", "http://[")
+        mlflow_server.check_reachable("http://x", "http://[")

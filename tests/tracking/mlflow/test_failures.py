@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import ExitCode, ServiceError
-from hpcdist.export import items
-from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
+from hpcdist.tracking import export
+from hpcdist.tracking.mlflow import Server as Destination
 from tests.tracking.made import AT, COMPLETED, kept, logged, made
 from tests.tracking.mlflow.servers import Server, free_port, served
 
@@ -237,7 +237,7 @@ def test_wherever_it_is_lost_the_next_export_completes_it(
         entries = [{"step": step, "metrics": {"m": step, "n": step}} for step in range(600)]
         model = kept(run, "m.pt", "weights", "model")
         logged(run, "7/0.0/rank-0", *entries, {"params": {"batch": 4}}, model)
-        found, _ = items.read(Report(run, COMPLETED), AT)
+        found, _ = export.read(Report(run, COMPLETED), AT)
         is_same = last % 4 == 1
         with Proxy(server, last, delivers_last=not is_same) as proxy:
             threading.Thread(target=proxy.serve_forever, daemon=True).start()

@@ -14,19 +14,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcdist.export import items
-from hpcdist.export.items import Item, Name
-from hpcdist.export.mlflow import form
-from hpcdist.export.mlflow.form import Point
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
+from hpcdist.tracking import export, mlflow
+from hpcdist.tracking.export import Item, Name
+from hpcdist.tracking.mlflow import Point
 from hpcdist.tracking.series import Points
 from tests.tracking.made import AT, COMPLETED, made
 
 
 @pytest.fixture
 def item(tmp_path: Path) -> Item:
-    [found], _ = items.read(Report(made(tmp_path, f"started 7 {AT} 0"), COMPLETED), AT)
+    [found], _ = export.read(Report(made(tmp_path, f"started 7 {AT} 0"), COMPLETED), AT)
     return found
 
 
@@ -39,7 +38,7 @@ def takes(name: str) -> bool:
 
 @pytest.mark.parametrize("name", ["loss", "val/loss", "a b:c-d.e_f", "Größe", "x" * 250])
 def test_a_name_that_mlflow_takes_stays(name: str) -> None:
-    assert form.key(name) == name
+    assert mlflow.key(name) == name
 
 
 @pytest.mark.parametrize(
@@ -62,13 +61,13 @@ def test_a_name_that_mlflow_takes_stays(name: str) -> None:
     ],
 )
 def test_any_other_is_changed_and_marked(name: str, begin: str) -> None:
-    assert re.fullmatch(re.escape(begin) + "[0-9a-f]{6}", form.key(name))
+    assert re.fullmatch(re.escape(begin) + "[0-9a-f]{6}", mlflow.key(name))
 
 
 @given(st.lists(st.text(max_size=300) | st.text("ab@/.", max_size=6), unique=True))
 @example([".../0", "..../", "./.a"])
 def test_mlflow_takes_them_all_and_none_are_mixed(names: list[str]) -> None:
-    keys = [form.key(name) for name in names]
+    keys = [mlflow.key(name) for name in names]
     assert all(map(takes, keys))
     assert len({*keys}) == len(keys)
 
@@ -77,7 +76,7 @@ def test_mlflow_takes_them_all_and_none_are_mixed(names: list[str]) -> None:
     "name", ["m.pt", "a b/c (1).txt", ".hidden/x", "..x", "e=0.1&lr=1", "Größe", "[0]", "a:b"]
 )
 def test_a_path_that_mlflow_takes_stays(name: str) -> None:
-    assert form.path(name) == name
+    assert mlflow.file_path(name) == name
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_a_path_that_mlflow_takes_stays(name: str) -> None:
     ],
 )
 def test_any_other_path_is_changed_and_marked(name: str, begin: str, end: str) -> None:
-    assert re.fullmatch(re.escape(begin) + "[0-9a-f]{6}" + re.escape(end), form.path(name))
+    assert re.fullmatch(re.escape(begin) + "[0-9a-f]{6}" + re.escape(end), mlflow.file_path(name))
 
 
 def test_points(item: Item) -> None:
@@ -101,7 +100,7 @@ def test_points(item: Item) -> None:
     item = item._replace(series={Name("m", 0): Points(*arrays), Name("m", 3): Points(*arrays)})
     first, second = Point("m", 1.0, AT * 1000 + 62, 0), Point("m", math.inf, AT * 1000, 7)
     other = "rank-3/m"
-    assert [*form.points(item)] == [first, second, first._replace(key=other), second._replace(key=other)]
+    assert [*mlflow.points(item)] == [first, second, first._replace(key=other), second._replace(key=other)]
 
 
 def test_what_mlflow_keeps_of_a_point() -> None:
@@ -124,17 +123,19 @@ def test_what_mlflow_keeps_of_a_point() -> None:
     ],
 )
 def test_values_of_params(value: Any, text: str) -> None:
-    assert form.text(value) == text
+    assert mlflow.param_text(value) == text
 
 
 def test_a_value_that_was_cut_is_the_same() -> None:
-    assert form.is_same("x" * 6000, "x" * 7000)
-    assert form.is_same("x" * 500, "x" * 7000)
-    assert not form.is_same("x", "xx")
+    assert mlflow.is_same("x" * 6000, "x" * 7000)
+    assert mlflow.is_same("x" * 500, "x" * 7000)
+    assert not mlflow.is_same("x", "xx")
 
 
 def test_no_end_is_made_up() -> None:
-    assert {state: form.status(state) for state in JobState if form.status(state) != "FAILED"} == {
+    assert {
+        state: mlflow.run_status(state) for state in JobState if mlflow.run_status(state) != "FAILED"
+    } == {
         JobState.COMPLETED: "FINISHED",
         JobState.CANCELLED: "KILLED",
         JobState.PREEMPTED: "KILLED",
@@ -148,15 +149,15 @@ def test_no_end_is_made_up() -> None:
 
 
 def test_the_name_of_a_model_has_no_slash_and_no_colon(item: Item) -> None:
-    assert form.model(item, "dir/m:1.pt") == "train-dir.m.1.pt"
+    assert mlflow.model_name(item, "dir/m:1.pt") == "train-dir.m.1.pt"
 
 
 def test_what_was_changed(item: Item) -> None:
     arrays = (array("d", [0.5]), array("d", [1]), array("d", [0]))
     item = item._replace(series={Name("acc@1", 0): Points(*arrays)}, tags=("fine",))
-    assert [*form.changes(item, {"long": "x" * 6001})] == [
-        f"MLflow does not take these names of metrics: 'acc@1' is {form.key('acc@1')!r}",
+    assert [*mlflow.changes(item, {"long": "x" * 6001})] == [
+        f"MLflow does not take these names of metrics: 'acc@1' is {mlflow.key('acc@1')!r}",
         "MLflow takes 6000 characters of a param; these were cut: long",
         "MLflow takes whole steps; those of these metrics were rounded down: acc@1",
     ]
-    assert [*form.changes(item._replace(series={}), {"a": "1"})] == []
+    assert [*mlflow.changes(item._replace(series={}), {"a": "1"})] == []

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from hpcdist.errors import warning
-from hpcdist.export import items
-from hpcdist.export.mlflow import form
-from hpcdist.export.mlflow.server import Sent
-from hpcdist.export.mlflow.server import Server as Destination
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
+from hpcdist.tracking import export, mlflow
+from hpcdist.tracking.mlflow import Sent
+from hpcdist.tracking.mlflow import Server as Destination
 from tests.tracking.made import AT, COMPLETED, kept, logged, made
 from tests.tracking.mlflow.servers import Server
 from tests.tracking.test_polyaxon import client_models
@@ -25,7 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 def send(server: Server, run: Run, status: Status = COMPLETED) -> tuple[list[Sent], list[str]]:
     """Export a run with a client of its own; return what was new, and the warnings."""
-    found, _ = items.read(Report(run, status), AT + 100.0)
+    found, _ = export.read(Report(run, status), AT + 100.0)
     results = [*Destination(server.uri).send(found)]
     assert [item for item, _, _ in results] == found
     return [sent for _, sent, _ in results], [
@@ -215,14 +214,16 @@ def test_odd_names_of_files(server: Server, experiment: str, tmp_path: Path) -> 
     assert warning.startswith("MLflow does not take these names of files: 'a#b' is 'a_b-")
     [there] = server.runs(experiment)
     files = server.files(there)
-    assert {name: files[form.path(name)].decode() for name in names} == {name: f"of {name}" for name in names}
+    assert {name: files[mlflow.file_path(name)].decode() for name in names} == {
+        name: f"of {name}" for name in names
+    }
     assert counts(send(server, run)[0][0]) == (0, 0, 0, 0)
 
 
 def test_warnings_are_problems(server: Server, experiment: str, tmp_path: Path) -> None:
     run = made(tmp_path, name=f"{experiment}-1")
     logged(run, "7/0.0/rank-0", {"step": 0.5, "metrics": {"m": 1}})
-    found, _ = items.read(Report(run, COMPLETED), AT)
+    found, _ = export.read(Report(run, COMPLETED), AT)
     [(_, _, problems)] = Destination(server.uri, "another one").send(found)
     text = "MLflow takes whole steps; those of these metrics were rounded down: m"
     assert problems == [warning(text)]
