@@ -234,7 +234,7 @@ def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) ->
 
 def _scripts(environment: jinja2.Environment, shown: Content, library: str) -> list[Markup]:
     """Return what draws the plots of a page, the library first, if it has any."""
-    scripts = [_asset(environment, "near.js") + _asset(environment, "report.js")]
+    scripts = [_asset(environment, "plots.js") + _asset(environment, "report.js")]
     if shown.searches:
         scripts.append(_asset(environment, "search.js"))
     if shown.plots.items or shown.searches:
