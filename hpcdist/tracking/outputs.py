@@ -6,9 +6,10 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.host import untrusted
@@ -25,8 +26,8 @@ _PIECE: Final = 1 << 20
 class Output(NamedTuple):
     """A file below the outputs, or a folder that was recorded as one artifact.
 
-    ``kind``: ``artifact`` or ``model`` as recorded, else ``file`` or ``link``. ``bytes`` is None where it is
-    no longer there. ``sha256`` is the recorded hash, empty without one.
+    ``kind``: ``artifact`` or ``model`` as recorded, else ``file`` or ``link``; ``there``: only on its
+    remote. ``bytes`` is None where it is no longer there. ``sha256`` is the recorded hash, empty without one.
     """
 
     path: str
@@ -35,10 +36,13 @@ class Output(NamedTuple):
     sha256: str = ""
 
 
-def outputs(directory: RunDirectory, known: Metrics | None = None) -> list[Output]:
+def outputs(
+    directory: RunDirectory, known: Metrics | None = None, remote: Mapping[str, int] = MappingProxyType({})
+) -> list[Output]:
     """Return what was recorded and all other files, by their paths; links are not followed.
 
-    ``known``: what the run recorded, if that was read before.
+    ``known``: what the run recorded, if that was read before. ``remote``: the bytes of files that are only on
+    its remote, or different there.
 
     Raises:
         OSError: if the run's files cannot be read.
@@ -49,7 +53,10 @@ def outputs(directory: RunDirectory, known: Metrics | None = None) -> list[Outpu
         Output(path, artifact.kind, files.size(folder / path), artifact.sha256)
         for path, artifact in recorded.items()
     ]
-    return sorted([*found, *_others(folder, recorded.keys())])
+    here = {output.path: output for output in (*found, *_others(folder, recorded.keys()))}
+    for path, size in remote.items():
+        here[path] = here.get(path, Output(path, "there", size))._replace(bytes=size)
+    return sorted(here.values())
 
 
 def artifacts(entries: Iterable[tuple[str, Entry]]) -> dict[str, Artifact]:

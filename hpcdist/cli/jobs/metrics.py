@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -165,17 +164,12 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
 def _print_csv(found: Mapping[Key, Points]) -> None:
     from hpcdist.tracking.export import moment
 
-    click.echo("job,metric,rank,step,value,time")
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(("job", "metric", "rank", "step", "value", "time"))
     for key, points in found.items():
         names = (key.job, printable(key.name), key.rank)
         for step, value, time in zip(*points, strict=True):
-            click.echo(_csv_line((*names, f"{step:.15g}", repr(value), moment(time))))
-
-
-def _csv_line(cells: Sequence[object]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+            lines.writerow((*names, f"{step:.15g}", repr(value), moment(time)))
 
 
 def _follow(run: Run, names: Sequence[str]) -> Report:

@@ -111,10 +111,7 @@ def _files(run: Run, element: str, remote: Mapping[str, int]) -> list[outputs.Ou
     """Return the outputs that are here, and those that are on the remote alone, of a run or its element."""
     recorded = series.read_others(run.directory)
     print_problems(map(warning, recorded.unread))
-    here = outputs.outputs(run.directory, recorded)
-    known = [output._replace(bytes=remote.get(output.path, output.bytes)) for output in here]
-    others = remote.keys() - {output.path for output in here}
-    every = sorted([*known, *(outputs.Output(path, "there", remote[path]) for path in others)])
+    every = outputs.outputs(run.directory, recorded, remote)
     return [output for output in every if not element or output.path.startswith(f"{element}/")]
 
 
