@@ -37,9 +37,6 @@ from hpcdist.tracking.mlflow_client import answers, connect
 PARAM: Final = 6000
 """Characters of a param's value."""
 
-OLD_PARAM: Final = 500
-"""The same before MLflow 2.8."""
-
 TAG_LENGTH: Final = 5000
 RUNNING: Final = "RUNNING"
 _KEY: Final = 250
@@ -124,7 +121,7 @@ def param_text(value: Any) -> str:
 
 def is_same(there: str, own: str) -> bool:
     """Whether MLflow has this value of a param, or as much of it as it takes."""
-    return there == own or (len(there) in (_KEY, OLD_PARAM, PARAM) and own.startswith(there))
+    return there == own or (len(there) == PARAM and own.startswith(there))
 
 
 def run_status(state: JobState) -> str:
@@ -408,31 +405,14 @@ class Server:
         return is_new
 
     def _send_params(self, run: Any, params: Mapping[str, str]) -> tuple[int, list[Problem]]:
+        from mlflow.entities import Param
+
         own, there = {key(name): value for name, value in params.items()}, run.data.params
-        count = self._log_params(
-            run.info.run_id, {name: value for name, value in own.items() if name not in there}
-        )
+        new = (Param(name, value[:PARAM]) for name, value in own.items() if name not in there)
+        count = self._log(run.info.run_id, "params", new, _PARAMS)
         changed = [name for name in own if name in there and not is_same(there[name], own[name])]
         message = f"MLflow keeps the first value of a param; these have another one now: {', '.join(changed)}"
         return count, [warning(message)] if changed else []
-
-    def _log_params(self, run_id: str, params: Mapping[str, str]) -> int:
-        """Send params; where their values are too long for an old server, less of them."""
-        from mlflow.entities import Param
-        from mlflow.exceptions import MlflowException
-
-        def log(most: int) -> int:
-            return self._log(
-                run_id, "params", (Param(name, value[:most]) for name, value in params.items()), _PARAMS
-            )
-
-        try:
-            return log(PARAM)
-        except MlflowException as error:
-            is_long = max(map(len, params.values())) > OLD_PARAM
-            if error.error_code != "INVALID_PARAMETER_VALUE" or not is_long:
-                raise
-            return log(OLD_PARAM)
 
     def _set_state(self, run_id: str, item: Item) -> None:
         status = run_status(item.state)

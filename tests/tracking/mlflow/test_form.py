@@ -128,7 +128,6 @@ def test_values_of_params(value: Any, text: str) -> None:
 
 def test_a_value_that_was_cut_is_the_same() -> None:
     assert mlflow.is_same("x" * 6000, "x" * 7000)
-    assert mlflow.is_same("x" * 500, "x" * 7000)
     assert not mlflow.is_same("x", "xx")
 
 
