@@ -1,4 +1,4 @@
-"""Runs beside each other: the params that they were started with, and the metrics that they reached."""
+"""Runs compared: the params that they were started with, and the metrics that they reached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
     tables, names = trial_params.tables(run), job_names(run, found)
     trials = trial_params.in_all(tables)
     is_search = plan.trials is not None
-    shared = {} if is_search else plan.params  # of a search, they are those of its first trial
+    shared = {} if is_search else plan.params  # a search has the params of its first trial there
     params = {job: trials.get(split_id(job)[1], shared) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
@@ -67,7 +67,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
 def _with_all(
     items: list[Tracked], trials: Mapping[str, Mapping[str, Any]], run: Run, plan: StoredPlan
 ) -> list[Tracked]:
-    """Return an item for each trial, also for one that has recorded nothing yet, and what none recorded."""
+    """Return an item for each trial, even if it has recorded nothing yet, and what else was recorded."""
     if not trials:
         return items
     there = {item.name: item for item in items}
@@ -76,14 +76,14 @@ def _with_all(
         there.get(name) or _tracked(name, plan._replace(params=params), {}, ())
         for name, params in names.items()
     ]
-    beside = [item for name, item in there.items() if name not in names]
-    return [*found, *(item for item in beside if item.metrics or item.artifacts)]
+    others = [item for name, item in there.items() if name not in names]
+    return [*found, *(item for item in others if item.metrics or item.artifacts)]
 
 
 def job_names(run: Run, found: Metrics) -> dict[str, str]:
     """Return a name for each job or element that recorded something.
 
-    The run's is that of its only job, and of what no element of its array recorded.
+    Its only job, and what no element of its array recorded, have the name of the run.
     """
     there = {key.job for key in found.series} | {job for job, _ in found.others}
     jobs = sorted(there, key=_order) or [""]

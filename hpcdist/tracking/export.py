@@ -52,9 +52,9 @@ class Name(NamedTuple):
 class Item(NamedTuple):
     """A run, or an element of its array.
 
-    ``job``: the job id, with that of the element; of several jobs the last. ``attempts``: of all these jobs,
-    and of an array those of all elements. ``params``: an element of a search has those of its trial.
-    ``artifacts``: by their paths below the outputs of the run.
+    ``job``: the id of its last job or element. ``attempts``: of all its jobs; an array has the attempts of
+    all elements. ``params``: an element of a search has the params of its trial. ``artifacts``: by their
+    paths below the outputs of the run.
     """
 
     run: Run
@@ -70,7 +70,7 @@ class Item(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the run, with that of the element: ``train-1/3``."""
+        """The name of the run, and the element: ``train-1/3``."""
         return f"{self.run.name}/{self.element}" if self.element else self.run.name
 
     @property
@@ -154,7 +154,7 @@ def _jobs(found: Iterable[Attempt], recorded: Metrics) -> dict[str, _Job]:
 
 
 def _by_element(jobs: Iterable[str]) -> dict[str, list[str]]:
-    """Return the ids of the jobs of each element; those of no element under ``""``."""
+    """Return the ids of the jobs of each element; whole jobs are under ``""``."""
     ids: dict[str, list[str]] = {}
     for job in jobs:
         ids.setdefault(split_id(job)[1], []).append(job)
@@ -162,7 +162,7 @@ def _by_element(jobs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _state(last: Sequence[str], whole: Status) -> JobState:
-    """Return the state of an element by that of its last attempt; an end that is not known is not made up."""
+    """Return the state of an element by its last attempt; an end that is not known is not made up."""
     ended = [state for state in JobState if state.value in last and state.is_final]
     if ended:
         return ended[0]
@@ -312,7 +312,7 @@ _README: Final = """\
 What the run {name} kept, and what it was made from. Written by hpcdist {version}.
 
 outputs/          the artifacts and models that its program recorded
-tracking/         those that Polyaxon's client keeps in a folder of its own
+tracking/         artifacts that Polyaxon's client keeps in its folder
 run.json          its job, its times, its end, params, tags, models with the metrics that they reached
 metrics.csv       every value of every metric
 experiment.yml    the experiment file, as it was submitted
@@ -464,7 +464,7 @@ def _as_json(value: object) -> str:
 # --- Event files of TensorBoard, by its own writer, without TensorFlow
 #
 # A run has a folder, as has each rank above 0 and each element below it: TensorBoard draws these as curves of
-# one plot. The file has a name of its own, and is written as a whole: what else is there is left alone.
+# one plot. No other program writes a file of that name; it is written as a whole, and no other is touched.
 
 _NEEDS: Final = "--tensorboard needs the package tensorboard"
 _HINT: Final = "install it with `pip install 'hpcdist[tensorboard]'`"
@@ -480,7 +480,7 @@ class _Scalar(NamedTuple):
 def write_tensorboard(found: Sequence[Item], folder: Path) -> Iterator[tuple[Item, Path, int]]:
     """Write the event files of a run and its elements; yield each with its folder and its number of values.
 
-    Values are floats of 32 bits there. One without a time has that of the start.
+    Values are floats of 32 bits there. One without a time has the time of the start.
 
     Raises:
         ConfigError: if TensorBoard is not installed.

@@ -94,7 +94,7 @@ def unread(path: Path, error: OSError) -> str:
     return f"{error.filename or path} was not read: {error.strerror}"
 
 
-class Reader:
+class EntryReader:
     """Reads a file that may still be written to; a line that is not complete yet is left for later."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -221,7 +221,7 @@ def entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
             yield from _polyaxon(file.path, losses)
             return
         with untrusted.open_regular(file.path) as stream:
-            reader = Reader(stream)
+            reader = EntryReader(stream)
             yield from reader.new()
             losses.damaged += reader.damaged
     except OSError as error:
@@ -378,7 +378,7 @@ _ENDS: Final = (1 << 14, 1 << 20)
 """The bytes that are read at an end of a file: fewer, then more."""
 
 
-class Progress(NamedTuple):
+class AttemptProgress(NamedTuple):
     """How far an attempt got; what is not known is None.
 
     ``number``: its HPCDIST_ATTEMPT. ``step``: the last step that its first rank recorded. ``lost_steps``:
@@ -413,11 +413,11 @@ class StepRange(NamedTuple):
         return max(0.0, self.last - follower.begins_after) if follower.first <= self.last else 0.0
 
 
-def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[Progress]:
+def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[AttemptProgress]:
     """Return how far these attempts of a run got; they are in the order of their starts."""
     numbers = {(each.job, each.name): each for each in attempt_files.read(directory)}
     followers: dict[str, StepRange | None] = {}
-    found: list[Progress] = []
+    found: list[AttemptProgress] = []
     for attempt in reversed(attempts):
         element = split_id(attempt.job)[1]
         own = numbers.get((attempt.job, attempt.name))
@@ -425,7 +425,7 @@ def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[Progr
         follower = followers.get(element)
         lost = steps.done_again_by(follower) if steps and follower else None
         since = _lost_seconds(directory, attempt, own, is_last=element not in followers) if own else None
-        found.append(Progress(own and own.number, steps and steps.last, lost, since))
+        found.append(AttemptProgress(own and own.number, steps and steps.last, lost, since))
         followers[element] = steps or follower
     return found[::-1]
 
@@ -439,7 +439,7 @@ def _lost_seconds(directory: RunDirectory, attempt: Attempt, own: Numbered, *, i
 
 
 def _newest(directory: RunDirectory, attempt: Attempt) -> float | None:
-    """Return when a file of the checkpoints was changed last; None if there is none, or too many to look."""
+    """Return when a file of the checkpoints was changed last; None for no files, or too many."""
     top = directory.path / "checkpoints" / split_id(attempt.job)[1]
     times = [*islice(_times(top), _MOST_FILES + 1)]
     return max(times, default=None) if len(times) <= _MOST_FILES else None

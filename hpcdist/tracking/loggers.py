@@ -40,7 +40,7 @@ _LONGEST_LINE: Final = 1 << 20
 _RANK: Final = re.compile(r"(?:^|/)mlruns-([0-9]{1,9})/")
 
 
-class Log(NamedTuple):
+class LoggerFile(NamedTuple):
     """What one file has, as if this rank had recorded it; files come in the order of their times."""
 
     job: str
@@ -48,7 +48,7 @@ class Log(NamedTuple):
     rank: int = 0
 
 
-def read(directory: RunDirectory, losses: Losses) -> Iterator[Log]:
+def read(directory: RunDirectory, losses: Losses) -> Iterator[LoggerFile]:
     """Yield the numbers of these files; what could not be read is added to ``losses``."""
     boards: dict[str, list[Path]] = {}
     for file, job, outputs in _places(directory, _may_have_metrics):
@@ -59,17 +59,17 @@ def read(directory: RunDirectory, losses: Losses) -> Iterator[Log]:
             if file.name == META:
                 yield from _mlflow_logs(file, job, outputs)
             elif reader := _READERS.get(file.name):
-                yield Log(job, _rows(file, reader, losses))
+                yield LoggerFile(job, _rows(file, reader, losses))
             else:
                 yield from _of_trace(file, job, losses)
     try:
         for job, several in boards.items():
-            yield from (Log(job, entries) for entries in read_tensorboard(several, directory.outputs))
+            yield from (LoggerFile(job, entries) for entries in read_tensorboard(several, directory.outputs))
     except ImportError as error:
         losses.unread.append(f"{MISSING} ({error})")
 
 
-def mlflow_runs(directory: RunDirectory) -> Iterator[Log]:
+def mlflow_runs(directory: RunDirectory) -> Iterator[LoggerFile]:
     """Yield the runs of MLflow, which alone may have more than metrics: models, params and tags.
 
     Raises:
@@ -79,11 +79,11 @@ def mlflow_runs(directory: RunDirectory) -> Iterator[Log]:
         yield from _mlflow_logs(*place)
 
 
-def _mlflow_logs(file: Path, job: str, outputs: Path) -> Iterator[Log]:
+def _mlflow_logs(file: Path, job: str, outputs: Path) -> Iterator[LoggerFile]:
     """Yield the runs of an experiment of MLflow."""
     of_rank = _RANK.search(str(file.relative_to(outputs)))
     rank = int(of_rank[1]) if of_rank else 0
-    yield from (Log(job, entries, rank) for entries in read_mlflow(file.parent, outputs))
+    yield from (LoggerFile(job, entries, rank) for entries in read_mlflow(file.parent, outputs))
 
 
 def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
@@ -113,19 +113,19 @@ def _may_have_metrics(name: str) -> bool:
     return is_other or is_board(name) or traces.is_packed(name)
 
 
-def _of_trace(file: Path, job: str, losses: Losses) -> Iterator[Log]:
+def _of_trace(file: Path, job: str, losses: Losses) -> Iterator[LoggerFile]:
     """Yield what a timeline of Horovod or a trace of PyTorch has; ``losses`` says where one is cut short."""
     with untrusted.open_regular(file) as stream:
         written_at = os.fstat(stream.fileno()).st_mtime
         if metrics := traces.horovod(stream):
             if stream.read(1):
                 losses.unread.append(f"{file} was read to its first {traces.MOST_TIMELINE >> 20} MiB")
-            yield Log(job, [Entry(at=written_at, metrics=metrics)])
+            yield LoggerFile(job, [Entry(at=written_at, metrics=metrics)])
             return
         stream.seek(0)
         if profile := traces.pytorch(stream):
             entry = Entry(at=written_at, step=profile.step, metrics=profile.metrics)
-            yield Log(job, [entry], profile.rank)
+            yield LoggerFile(job, [entry], profile.rank)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ _STATUS: Final = {
 }
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """A value of a metric; ``at`` in milliseconds since 1970."""
 
     key: str
@@ -103,15 +103,15 @@ def _part(name: str) -> str:
 
 
 def metric_key(name: Name) -> str:
-    """Return the name of a metric; those of ranks above 0 are a group of their own."""
+    """Return the name of a metric; ranks above 0 have a group each."""
     return key(f"rank-{name.rank}/{name.metric}" if name.rank else name.metric)
 
 
-def points(item: Item) -> Iterator[Point]:
-    """Yield the values; one without a time has that of the start."""
+def points(item: Item) -> Iterator[MetricPoint]:
+    """Yield the values; one without a time has the time of the start."""
     keys = {name: metric_key(name) for name in item.series}
     for name, step, at, value in item.points():
-        yield Point(keys[name], value, round((at or item.begin) * 1000), export.whole(step))
+        yield MetricPoint(keys[name], value, round((at or item.begin) * 1000), export.whole(step))
 
 
 def param_text(value: Any) -> str:
@@ -223,7 +223,7 @@ class Store:
             count += len(found.files)
         return count, odd
 
-    def _send_file(self, file: outputs.File) -> None:
+    def _send_file(self, file: outputs.KeptFile) -> None:
         """Send a file under the name that MLflow takes; its client has no argument for that."""
         target = self._path(file.path)
         with tempfile.TemporaryDirectory() as folder:
@@ -232,9 +232,9 @@ class Store:
             self._client.log_artifact(self._run_id, str(place), "/".join(target.parts[:-1]))
 
     def _path(self, path: str) -> PurePath:
-        """Return where a file of the outputs, or beside them, is in MLflow; an element's are its own."""
-        beside = PurePath(path.removeprefix("../"))
-        own = beside if path.startswith("../") else beside.relative_to(self._item.element or ".")
+        """Return where a file of the outputs or of Polyaxon's folder is in MLflow, without its element."""
+        own = PurePath(path.removeprefix("../"))
+        own = own if path.startswith("../") else own.relative_to(self._item.element or ".")
         return PurePath(file_path(str(own)))
 
     def _register(self, odd: Mapping[str, str]) -> int:
@@ -278,7 +278,7 @@ def _identity(artifact: Artifact) -> str:
 def check_reachable(uri: str, place: str) -> None:
     """Refuse to write files of a server into a folder of this machine.
 
-    A server without ``--serve-artifacts`` names a folder of its own, and MLflow's client would write there.
+    A server without ``--serve-artifacts`` names a folder on its machine, and MLflow's client writes there.
 
     Raises:
         ServiceError: if it is not here, or no place at all.
@@ -315,7 +315,7 @@ class Sent(NamedTuple):
 class Server:
     """A server, and the points that it is known to have.
 
-    ``experiment``: the name of the experiment there, else that of each run's own.
+    ``experiment``: the name of the experiment there; empty: the name of each run's experiment.
     """
 
     def __init__(self, uri: str, experiment: str = "") -> None:
@@ -357,7 +357,7 @@ class Server:
         return Sent(run.info.run_id, points, new, count, models), problems
 
     def _run(self, item: Item, parent: str) -> Any:
-        """Return the run of an item, which is made if there is none."""
+        """Return the run of an item, which is made unless it is there."""
         number = self._experiment_id(self._experiment or item.run.record.name)
         tags = _tags(item, parent)
         query = f"tags.`{TAG}` = '{item.key}'"
@@ -393,12 +393,12 @@ class Server:
         new = (Metric(*point) for point in points(item) if self._is_new(run, point))
         return self._log(run.info.run_id, "metrics", new, _METRICS)
 
-    def _is_new(self, run: Any, point: Point) -> bool:
+    def _is_new(self, run: Any, point: MetricPoint) -> bool:
         """Return whether MLflow does not have a point; it then counts as one that it has."""
         place = run.info.run_id, point.key
         if place not in self._known:
             history = self._client.get_metric_history(*place) if point.key in run.data.metrics else ()
-            self._known[place] = {Point(m.key, m.value, m.timestamp, m.step).stored for m in history}
+            self._known[place] = {MetricPoint(m.key, m.value, m.timestamp, m.step).stored for m in history}
         known = self._known[place]
         is_new = point.stored not in known
         known.add(point.stored)

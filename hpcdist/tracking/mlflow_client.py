@@ -48,7 +48,7 @@ def connect(uri: str) -> Bounded:
     """Return a client of MLflow, which has not called the server yet.
 
     Raises:
-        ConfigError: if the URI has a password or is none of MLflow's, or MLflow is not installed.
+        ConfigError: if the URI has a password, or MLflow does not take it or is not installed.
     """
     if without_credentials(uri) != uri:
         raise ConfigError(Problem("the URI of --mlflow has a name, a password or a query", hint=_LOGIN))
@@ -95,7 +95,7 @@ def _memory(size: int) -> Iterator[None]:
 class Bounded:
     """MLflow's client, whose calls have bounds in time and memory, and raise MLflow's errors and ours alone.
 
-    ``seconds``: of one call; of a file that is sent it has what that takes besides.
+    ``seconds``: of one call; one that sends a file has more by its size.
     """
 
     def __init__(self, client: Any, uri: str, seconds: float = _SECONDS) -> None:

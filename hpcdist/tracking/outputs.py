@@ -79,7 +79,7 @@ def place(job: str, artifact: Artifact) -> str | None:
 
 
 def top(directory: RunDirectory, path: str) -> Path:
-    """Return the folder out of which no link of this artifact may lead."""
+    """Return the folder that no link of this artifact may leave."""
     folder = directory.outputs
     return folder / _NEXT_TO if _NEXT_TO in Path(path).parents else folder
 
@@ -119,7 +119,7 @@ def real(path: Path) -> Path:
 
 
 def _hash(path: Path, within: Path) -> str:
-    """Return the SHA-256 of a file; of a folder, that of its list, as `hpcdist_tracking` computes them."""
+    """Return the SHA-256 of a file, or of the list of a folder, as `hpcdist_tracking` computes them."""
     if not path.is_dir():
         return _hash_of_file(path, within)
     digest = hashlib.sha256()
@@ -149,17 +149,17 @@ _WHY: Final = {
 }
 
 
-class File(NamedTuple):
+class KeptFile(NamedTuple):
     """A regular file; ``path`` is below the outputs."""
 
     path: str
     place: Path
 
 
-class Kept(NamedTuple):
+class KeptArtifact(NamedTuple):
     """What there is of an artifact; ``odd``: paths with what is odd about them, as the end of a sentence."""
 
-    files: tuple[File, ...]
+    files: tuple[KeptFile, ...]
     odd: tuple[tuple[str, str], ...]
 
 
@@ -168,8 +168,8 @@ def in_run(path: str) -> str:
     return os.path.normpath(Path("outputs", path))
 
 
-def kept(directory: RunDirectory, path: str, artifact: Artifact) -> Kept:
-    """Return the files of an artifact, of which all are read once."""
+def kept(directory: RunDirectory, path: str, artifact: Artifact) -> KeptArtifact:
+    """Return the files of an artifact, after reading all once."""
     recorded = Output(path, artifact.kind, artifact.bytes, artifact.sha256)
     why = _WHY.get(check(directory, recorded))
     odd = [(path, why)] if why else []
@@ -177,10 +177,10 @@ def kept(directory: RunDirectory, path: str, artifact: Artifact) -> Kept:
     for file in sorted(_below(directory.outputs / path)):
         name = str(file.relative_to(directory.outputs))
         if untrusted.is_regular(file) and within in real(file).parents:
-            files.append(File(name, file))
+            files.append(KeptFile(name, file))
         else:
             odd.append((name, "is a link or no regular file, and is left out"))
-    return Kept((*files,), (*odd,))
+    return KeptArtifact((*files,), (*odd,))
 
 
 def _below(place: Path) -> Iterator[Path]:

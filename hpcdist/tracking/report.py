@@ -26,9 +26,9 @@ from hpcdist.tracking.report_data import (
     MOST_ITEMS,
     MOST_RUNS,
     Limits,
+    RunFiles,
     RunView,
     Share,
-    Source,
     Supply,
     at_most,
     duration,
@@ -40,7 +40,7 @@ from hpcdist.tracking.report_data import (
     template_text,
     visible,
 )
-from hpcdist.tracking.report_plots import Curve, Plot, Search, plots
+from hpcdist.tracking.report_plots import Curve, Plot, SearchView, plots
 from hpcdist.tracking.series import Metrics
 
 Cut = Callable[[object], str]
@@ -73,7 +73,7 @@ class Collected(NamedTuple):
     view: RunView
     tracked: Sequence[Tracked]
     curves: Sequence[Curve]
-    search: Search | None = None
+    search: SearchView | None = None
 
 
 class Content(NamedTuple):
@@ -90,7 +90,7 @@ class Content(NamedTuple):
     metrics: Share[str]
     same: Share[tuple[str, Any]]
     plots: Share[Plot]
-    searches: Sequence[Search]
+    searches: Sequence[SearchView]
     studies: Sequence[StudyView]
     models: Share[Tracked]
     secrets: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ def content(
     share = Limits.of(len(reports))
     for report in reports:
         first_item = sum(len(one.tracked) for one in found)
-        found.append(_collect(Source(report, now, supply), first_item, share))
+        found.append(_collect(RunFiles(report, now, supply), first_item, share))
     tracked = [item for one in found for item in one.tracked]
     differing = comparison.differing(tracked) if len(tracked) > 1 else []
     same = (
@@ -136,7 +136,7 @@ def content(
     )
 
 
-def _collect(source: Source, first_item: int, share: Limits) -> Collected:
+def _collect(source: RunFiles, first_item: int, share: Limits) -> Collected:
     """Return what is shown of one run; ``first_item`` is the number of its first element in the report."""
     run, stored = source.run, source.stored
     found = series.read(run.directory, stored)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 MOST_RUNS: Final = 500
 MOST_ITEMS: Final = 1000
-"""Runs, of which each element of an array is one."""
+"""Runs and elements of arrays."""
 
 MOST_SERIES: Final = 2000
 MOST_PLOTS: Final = 300
@@ -55,7 +55,7 @@ _CHARACTERS: Final = 2_400_000
 _CHARACTERS_OF_A_RUN: Final = 200_000
 
 OVERHEAD: Final = 60
-"""Characters of markup that a line of a table has beside its text."""
+"""Characters of markup that a line of a table has in addition to its text."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Card(NamedTuple):
     more: int = 0
 
 
-class Map(NamedTuple):
+class NodeMap(NamedTuple):
     """The drawn nodes, the roles by their numbers, and how many nodes there are and how many left out."""
 
     cards: Sequence[Card]
@@ -203,7 +203,7 @@ class Map(NamedTuple):
     left_out: int = 0
 
 
-def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> Map:
+def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, most: int) -> NodeMap:
     """Return the map with at most so many tasks, or one node; ``failed`` is the rank that failed first."""
     roles = [*dict.fromkeys(row.role for row in placement.rows)]
     cards = [*map(_bounded, islice(_cards(placement, hosts, failed, roles), _MOST))]
@@ -211,7 +211,7 @@ def node_map(placement: Placement, hosts: Sequence[str], failed: int | None, mos
     cards = [card for card, count in zip(cards, tasks, strict=True) if count <= max(most, tasks[0])]
     left_out = placement.nodes - sum(card.more or 1 for card in cards)
     counts = [(role, str(placement.replicas(role))) for role in roles]
-    return Map(cards, counts, [*_groups(placement)], left_out)
+    return NodeMap(cards, counts, [*_groups(placement)], left_out)
 
 
 def _bounded(card: Card) -> Card:
@@ -268,18 +268,18 @@ _INVALID: Final = (
 )
 
 
-class Line(NamedTuple):
+class OriginLine(NamedTuple):
     """A value of the script and its origin."""
 
     text: str
     origin: str
 
 
-class Section(NamedTuple):
+class OriginSection(NamedTuple):
     """Lines that belong together, as `hpcdist explain` prints them."""
 
     name: str
-    lines: Sequence[Line]
+    lines: Sequence[OriginLine]
 
 
 def stored_plan(directory: RunDirectory) -> Plan | None:
@@ -292,7 +292,7 @@ def stored_plan(directory: RunDirectory) -> Plan | None:
     return None if is_large else plan
 
 
-def sections(plan: Plan, characters: int) -> Share[Section]:
+def sections(plan: Plan, characters: int) -> Share[OriginSection]:
     """Return what its script holds; ``left_out`` counts lines."""
     try:
         found = [*explained.lines(plan)]
@@ -307,9 +307,9 @@ def _size(line: explained.Line) -> int:
     return min(len(value), LONGEST) + min(len(str(origin)), LONGEST)
 
 
-def _grouped(lines: Iterable[explained.Line]) -> Iterator[Section]:
+def _grouped(lines: Iterable[explained.Line]) -> Iterator[OriginSection]:
     for name, members in groupby(lines, key=lambda line: line[0]):
-        yield Section(name, [Line(value, str(origin)) for _, value, origin in members])
+        yield OriginSection(name, [OriginLine(value, str(origin)) for _, value, origin in members])
 
 
 # --- The attempts of a run as bars over the time
@@ -411,7 +411,7 @@ _FAILED: Final = frozenset(state for state in JobState if state.is_final) - {Job
 _OVER: Final = frozenset({state.ENDED, *(each.value for each in JobState if each.is_final)})
 
 
-class Log(NamedTuple):
+class OutputEnd(NamedTuple):
     """The last lines of a file of output."""
 
     name: str
@@ -434,11 +434,11 @@ class RunView(NamedTuple):
     failure: str
     findings: Mapping[str, str]
     timeline: Timeline | None
-    map: Map | None
+    map: NodeMap | None
     code: CodeState | None
-    plan: Share[Section] | None
+    plan: Share[OriginSection] | None
     outputs: Share[Output]
-    logs: Share[Log]
+    logs: Share[OutputEnd]
 
 
 class Supplement(NamedTuple):
@@ -453,7 +453,7 @@ Supply = Callable[[Run, Sequence[Attempt], float], Supplement]
 """Returns it for a run with these attempts at a time."""
 
 
-class Source:
+class RunFiles:
     """The files of a run that several parts of the report need, each read once."""
 
     def __init__(self, report: Report, now: float, supply: Supply) -> None:
@@ -474,7 +474,7 @@ class Source:
         return status.state.value, status.reason
 
 
-def view(source: Source, found: Metrics, share: Limits) -> RunView:
+def view(source: RunFiles, found: Metrics, share: Limits) -> RunView:
     """Return what is shown of one run."""
     run, directory, plan = source.run, source.directory, source.plan
     failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""
@@ -500,7 +500,7 @@ def view(source: Source, found: Metrics, share: Limits) -> RunView:
     )
 
 
-def _facts(source: Source) -> dict[str, str]:
+def _facts(source: RunFiles) -> dict[str, str]:
     run, record, plan = source.run, source.run.record, source.plan
     hours = attempts.gpu_hours(run, source.stored, source.events, source.now)
     found: dict[str, Any] = {
@@ -519,7 +519,7 @@ def _facts(source: Source) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
 
 
-def _times(source: Source) -> dict[str, str | None]:
+def _times(source: RunFiles) -> dict[str, str | None]:
     found, is_over = source.attempts, source.report.is_over or source.state[0] in _OVER
     started = [one.started for one in found if one.started is not None]
     if not started:
@@ -552,15 +552,15 @@ def duration(seconds: float) -> str:
     return str(Walltime(max(0, round(seconds))))
 
 
-def _logs(run: Run, characters: int) -> Share[Log]:
-    """Return the end of the output; of the elements of an array, that of the first files."""
+def _logs(run: Run, characters: int) -> Share[OutputEnd]:
+    """Return the end of the output; an array has the first files."""
     files = at_most(logs.files(run.directory), _LOGS)
     return Share([*_ends(files.items, characters // max(1, len(files.items)))], files.left_out)
 
 
-def _ends(files: Sequence[Path], characters: int) -> Iterator[Log]:
+def _ends(files: Sequence[Path], characters: int) -> Iterator[OutputEnd]:
     for file in files:
         with suppress(OSError):
             lines = [terminal_line(line) for line in logs.tail(file, _LOG_LINES)]
             share = first(reversed(lines), characters, lambda line: min(len(line), LONGEST))
-            yield Log(file.name, Share([*reversed(share.items)], share.left_out))
+            yield OutputEnd(file.name, Share([*reversed(share.items)], share.left_out))

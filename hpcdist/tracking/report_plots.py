@@ -257,7 +257,7 @@ class TrialSpan(NamedTuple):
     gpus: float
 
 
-class Search(NamedTuple):
+class SearchView(NamedTuple):
     """The trials that are shown, and what they come to.
 
     ``metric``: its name, empty if the search has none; ``reached``: its last value in each trial, None
@@ -306,7 +306,7 @@ class Search(NamedTuple):
 
 def search(
     run: Run, attempts: Sequence[Attempt], tracked: Iterable[Tracked], now: float, most: int
-) -> Search | None:
+) -> SearchView | None:
     """Return the search of a run with these attempts, with at most so many trials; None for other runs."""
     stored, known = run.directory.plan(), trial_params.of(run)
     if not known:
@@ -323,7 +323,7 @@ def search(
     has_gpus = any(bar.gpus for bar in bars)
     is_maximized = (stored.order or "").startswith("-")
     shown = [column._replace(values=column.values[:most]) for column in columns]
-    return Search(
+    return SearchView(
         name=run.name,
         metric=metric,
         is_maximized=is_maximized,

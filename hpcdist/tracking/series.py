@@ -112,7 +112,7 @@ def _mean(values: list[float]) -> float:
 
 
 def extremes(values: array[float], most: int) -> list[int]:
-    """Return the places of at most so many values (at least five), whose curve looks like that of all.
+    """Return the places of at most so many values (at least five), whose curve looks like the whole one.
 
     They are in order the first and the last, and of equal shares between them the lowest and the highest
     finite one, and one that is not finite if there is any: a gap stays a gap.
@@ -308,9 +308,9 @@ def read(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, mo
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt resumes where the one before it had got to, mostly from a checkpoint: from its first step on
-    its values hold, and those of earlier attempts are left out; so where a step goes back in one file. Values
-    without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``: series
-    that are read.
+    its values hold, and values of earlier attempts are left out; so where a step goes back in one file.
+    Values without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``:
+    series that are read.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.

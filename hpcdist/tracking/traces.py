@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
-# --- Horovod's timeline: the time in which tensors were negotiated, and that of each operation
+# --- Horovod's timeline: the time in which tensors were negotiated, and the time of each operation
 #
 # ``HOROVOD_TIMELINE`` is a trace in JSON, without its last bracket while the job runs or if it was killed
 # (``horovod/common/timeline.cc`` 0.28): each tensor is a ``pid``, whose activities begin (B) and end (E),
@@ -19,7 +19,7 @@ import msgspec
 # ``MEMCPY_IN_FUSION_BUFFER``...
 
 MOST_TIMELINE: Final = 1 << 26
-"""What is read of a file: a million activities; that of a job of days may have gigabytes."""
+"""What is read of a file: a million activities; a job of days may write gigabytes."""
 
 _FIRST: Final = b'[\n{"name": "process_name"'
 _PIECE: Final = 1 << 20

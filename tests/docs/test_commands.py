@@ -108,6 +108,7 @@ ELSEWHERE: Final = {
         "tests/remotes/test_over_ssh.py",
         "has another machine",
     ),
+    "hpcdist outputs": ("tests/cli/test_outputs.py", "names runs"),
     "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
     "hpcdist outputs train-1 --get 'model*' --get plots": (
         "tests/remotes/test_outputs.py",

@@ -11,7 +11,7 @@ import pytest
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.state import Attempt
-from hpcdist.tracking.files import Progress, progress
+from hpcdist.tracking.files import AttemptProgress, progress
 
 
 @pytest.fixture
@@ -51,14 +51,18 @@ def test_steps_that_were_done_again_are_lost(run: RunDirectory) -> None:
     record(run, "0.0", range(100))
     record(run, "1.0", range(80, 150))
     record(run, "1.1", range(150, 160))
-    assert progress(run, found) == [Progress(0, 99, 20), Progress(1, 149, 0), Progress(2, 159)]
+    assert progress(run, found) == [
+        AttemptProgress(0, 99, 20),
+        AttemptProgress(1, 149, 0),
+        AttemptProgress(2, 159),
+    ]
 
 
 def test_a_program_that_records_each_tenth_step_loses_whole_intervals(run: RunDirectory) -> None:
     found = begin(run, "0.0", "1.0")
     record(run, "0.0", range(10, 101, 10))
     record(run, "1.0", range(90, 121, 10))
-    assert progress(run, found) == [Progress(0, 100, 20), Progress(1, 120)]
+    assert progress(run, found) == [AttemptProgress(0, 100, 20), AttemptProgress(1, 120)]
 
 
 def test_a_step_that_was_recorded_at_the_signal_is_not_lost(run: RunDirectory) -> None:
@@ -66,7 +70,7 @@ def test_a_step_that_was_recorded_at_the_signal_is_not_lost(run: RunDirectory) -
     found = begin(run, "0.0", "1.0")
     record(run, "0.0", [22, 44, 59])
     record(run, "1.0", [66, 88])
-    assert progress(run, found) == [Progress(0, 59, 0), Progress(1, 88)]
+    assert progress(run, found) == [AttemptProgress(0, 59, 0), AttemptProgress(1, 88)]
 
 
 def test_what_recorded_nothing_lost_an_unknown_number_of_steps(run: RunDirectory) -> None:
@@ -74,7 +78,7 @@ def test_what_recorded_nothing_lost_an_unknown_number_of_steps(run: RunDirectory
     record(run, "0.0", range(6))
     record(run, "1.0", [None, None])
     record(run, "2.0", [3])
-    assert progress(run, found) == [Progress(0, 5, 3), Progress(1), Progress(2, 3)]
+    assert progress(run, found) == [AttemptProgress(0, 5, 3), AttemptProgress(1), AttemptProgress(2, 3)]
 
 
 def test_steps_are_those_of_the_first_rank_and_damaged_lines_have_none(run: RunDirectory) -> None:
@@ -82,7 +86,7 @@ def test_steps_are_those_of_the_first_rank_and_damaged_lines_have_none(run: RunD
     record(run, "0.0", [999], rank=1)
     with record(run, "0.0", [1, 2]).open("a") as file:
         file.write('[1]\n{"step": 5}\n{"step": true, "metrics": 1}\n{"step": 7, "metr')
-    assert progress(run, [found]) == [Progress(0, 2)]
+    assert progress(run, [found]) == [AttemptProgress(0, 2)]
 
 
 def test_only_the_ends_of_long_files_are_read(run: RunDirectory) -> None:
@@ -91,7 +95,7 @@ def test_only_the_ends_of_long_files_are_read(run: RunDirectory) -> None:
     middle = b"\0" * (1 << 21)
     file.write_bytes(file.read_bytes()[:200_000] + middle + file.read_bytes()[200_000:])
     record(run, "1.0", range(4000, 4100))
-    assert progress(run, found) == [Progress(0, 4999, 1000), Progress(1, 4099)]
+    assert progress(run, found) == [AttemptProgress(0, 4999, 1000), AttemptProgress(1, 4099)]
 
 
 def test_time_since_the_last_checkpoint(run: RunDirectory) -> None:
@@ -102,11 +106,15 @@ def test_time_since_the_last_checkpoint(run: RunDirectory) -> None:
     for name, at in (("old", 3), ("deep/new", 27)):
         (run.path / "checkpoints" / name).touch()
         os.utime(run.path / "checkpoints" / name, (at, at))
-    expected = [Progress(0, None, None, 6.0), Progress(1, None, None, 10.0), Progress(2, None, None, 3.0)]
+    expected = [
+        AttemptProgress(0, None, None, 6.0),
+        AttemptProgress(1, None, None, 10.0),
+        AttemptProgress(2, None, None, 3.0),
+    ]
     assert progress(run, found) == expected
     completed = found[2]._replace(state="completed")
-    assert progress(run, [*found[:2], completed]) == [*expected[:2], Progress(2)]
-    assert progress(run, [found[0]._replace(ended=None)]) == [Progress(0)]
+    assert progress(run, [*found[:2], completed]) == [*expected[:2], AttemptProgress(2)]
+    assert progress(run, [found[0]._replace(ended=None)]) == [AttemptProgress(0)]
 
 
 def test_elements_of_an_array_are_followed_by_their_own_attempts(run: RunDirectory) -> None:
@@ -115,9 +123,13 @@ def test_elements_of_an_array_are_followed_by_their_own_attempts(run: RunDirecto
         (run.path / "attempts" / element / "0").write_text(f"7_{element} 0.0\n")
         (run.path / "attempts" / element / "0.saved").write_text(f"{place + 8}\n")
     found = [attempt("0.0", 0, "7_1"), attempt("0.0", 1, "7_2"), attempt("1.0", 20, "7_1")]
-    assert progress(run, found) == [Progress(0, None, None, 2.0), Progress(0), Progress()]
+    assert progress(run, found) == [
+        AttemptProgress(0, None, None, 2.0),
+        AttemptProgress(0),
+        AttemptProgress(),
+    ]
 
 
 def test_runs_of_earlier_versions_have_no_numbers(run: RunDirectory) -> None:
     (run.path / "attempts" / "0").write_text("7\n")
-    assert progress(run, [attempt("0.0", 0)]) == [Progress()]
+    assert progress(run, [attempt("0.0", 0)]) == [AttemptProgress()]

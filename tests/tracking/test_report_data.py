@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.runs.state import Attempt
 from hpcdist.tracking import report_data
-from hpcdist.tracking.report_data import Bar, Card, Chip, Map, Share, Timeline
+from hpcdist.tracking.report_data import Bar, Card, Chip, NodeMap, Share, Timeline
 
 # --- Text
 
@@ -85,7 +85,7 @@ def placed(count: int, per_node: int = 1) -> Placement:
 
 
 def test_each_node_is_a_card_with_its_tasks() -> None:
-    assert report_data.node_map(placed(2, 2), ["n1", "n2"], 2, 400) == Map(
+    assert report_data.node_map(placed(2, 2), ["n1", "n2"], 2, 400) == NodeMap(
         cards=[
             Card(0, "n1", (Chip(0, "master", 0, 2, (0,)),)),
             Card(1, "n2", (Chip(1, "worker 0", 1, 2, (0,)), Chip(2, "worker 1", 1, 2, (1,), failed=True))),

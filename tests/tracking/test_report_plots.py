@@ -21,7 +21,7 @@ from hpcdist.tracking.report_plots import (
     Curve,
     CurveSummary,
     Plot,
-    Search,
+    SearchView,
     TrialSpan,
     epsilon_squared,
     importance,
@@ -173,7 +173,7 @@ def test_values_of_any_kind_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 TRIALS = [{"lr": lr, "opt": opt, "n": 1} for lr in (0.001, 0.1) for opt in ("sgd", "adam")]
 
 
-def found(report: Report) -> Search:
+def found(report: Report) -> SearchView:
     [one] = report_content([report], NOW).searches
     return one
 
@@ -207,7 +207,7 @@ def test_other_runs_have_no_search(tmp_path: Path) -> None:
     assert report_content([made.run(tmp_path, "train", {"loss": [1.0]})], NOW).searches == []
 
 
-def search(report: Report, most: int) -> Search | None:
+def search(report: Report, most: int) -> SearchView | None:
     items = comparison.tracked(report.run, report.run.directory.plan())
     return report_plots.search(report.run, attempts.read(report, NOW), items, NOW, most)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
-from hpcdist.tracking.files import Entry, Reader
+from hpcdist.tracking.files import Entry, EntryReader
 from hpcdist.tracking.series import Key, Metrics, Points, extremes, in_line, means
 
 AT: Final = 1.8e9
@@ -157,7 +157,7 @@ def test_a_file_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
     wrote(tmp_path, "7/0.0/rank-0", *logged(range(3), 1))
     file = tmp_path / "tracking/7/0.0/rank-0.node.1.jsonl"
     with file.open("rb") as stream, file.open("ab", buffering=0) as more:
-        reader = Reader(stream)
+        reader = EntryReader(stream)
         for step, _ in enumerate(reader.new()):
             more.write(b"".join(text.encode() for text in logged([3 + step], 1)))
         assert step == 2

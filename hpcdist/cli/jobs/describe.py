@@ -25,13 +25,13 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import files
-from hpcdist.tracking.files import Progress
+from hpcdist.tracking.files import AttemptProgress
 from hpcdist.usage.used import hours, hours_text, of_run
 
 # --- The attempts of a run as `describe` shows them: a line each, and for JSON
 
-Line = tuple[Attempt, Progress]
-_Cell = Callable[[Attempt, Progress], object]
+Line = tuple[Attempt, AttemptProgress]
+_Cell = Callable[[Attempt, AttemptProgress], object]
 
 _COLUMNS: Final[dict[str, _Cell]] = {
     "attempt": lambda attempt, progress: attempt.name if progress.number is None else progress.number,
@@ -70,7 +70,7 @@ def as_data(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [_data(*line) for line in lines]
 
 
-def _data(attempt: Attempt, progress: Progress) -> dict[str, Any]:
+def _data(attempt: Attempt, progress: AttemptProgress) -> dict[str, Any]:
     times = {"queued_at": attempt.queued, "started_at": attempt.started, "ended_at": attempt.ended}
     return {
         "job_id": attempt.job,
@@ -100,7 +100,7 @@ def _count(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:g}"
 
 
-def _lost(progress: Progress) -> str | None:
+def _lost(progress: AttemptProgress) -> str | None:
     """Return the work that was lost: in steps, or else the time since the last checkpoint."""
     if progress.lost_steps is not None:
         return f"{_count(progress.lost_steps)} step{'s' * (progress.lost_steps != 1)}"

@@ -26,7 +26,7 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
-from hpcdist.tracking.files import Entry, Losses, Reader
+from hpcdist.tracking.files import Entry, EntryReader, Losses
 from hpcdist.tracking.series import Key, Points
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -54,7 +54,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Show the metrics of a run.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array. Of a pipeline, those of all its operations are shown.
+    array. A pipeline shows the metrics of all its operations.
     NAME is the name of a metric or a pattern such as 'val/*'; without NAME, all are shown.
     """
     if json + as_csv + following > 1:
@@ -81,7 +81,7 @@ def _read(run: Run, names: Sequence[str], element: str) -> Mapping[Key, Points]:
     """Return the series of these names, of an element of an array its own.
 
     Raises:
-        ConfigError: if a name is that of no metric.
+        ConfigError: if no metric has a name.
     """
     metrics = series.read(run.directory, run.directory.plan())
     print_problems(map(warning, metrics.warnings))
@@ -185,14 +185,14 @@ def _new_lines(
     names: Sequence[str],
 ) -> Iterator[str]:
     """Yield a line for each entry, and for new ones as they are recorded, until the job ends."""
-    readers: dict[Path, Reader] = {}
+    readers: dict[Path, EntryReader] = {}
     with ExitStack() as streams:
 
         def lines(over: bool) -> Iterator[str]:
             del over
             for file in (file for file in files.recorded(directory, Losses()) if not file.is_polyaxon):
                 if file.path not in readers:
-                    readers[file.path] = Reader(streams.enter_context(untrusted.open_regular(file.path)))
+                    readers[file.path] = EntryReader(streams.enter_context(untrusted.open_regular(file.path)))
                 yield from filter(
                     None, (_line(entry, file.rank, names) for entry in readers[file.path].new())
                 )

@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """List the files of a run's outputs, with the recorded hashes.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array. Of a pipeline, those of all its operations are listed. With --models, JOB may also be a pattern
+    array. A pipeline lists the outputs of all its operations. With --models, JOB may also be a pattern
     such as 'train-*'; several may be named, and without JOB, the models of all runs are listed.
     """
     _check_usage(jobs, by, models=models, needs_files=bool(check or patterns))

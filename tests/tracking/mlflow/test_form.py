@@ -18,7 +18,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking import export, mlflow
 from hpcdist.tracking.export import Item, Name
-from hpcdist.tracking.mlflow import Point
+from hpcdist.tracking.mlflow import MetricPoint
 from hpcdist.tracking.series import Points
 from tests.tracking.made import AT, COMPLETED, made
 
@@ -98,7 +98,7 @@ def test_any_other_path_is_changed_and_marked(name: str, begin: str, end: str) -
 def test_points(item: Item) -> None:
     arrays = (array("d", [0.5, 7]), array("d", [1, math.inf]), array("d", [AT + 0.0625, 0]))
     item = item._replace(series={Name("m", 0): Points(*arrays), Name("m", 3): Points(*arrays)})
-    first, second = Point("m", 1.0, AT * 1000 + 62, 0), Point("m", math.inf, AT * 1000, 7)
+    first, second = MetricPoint("m", 1.0, AT * 1000 + 62, 0), MetricPoint("m", math.inf, AT * 1000, 7)
     other = "rank-3/m"
     assert [*mlflow.points(item)] == [first, second, first._replace(key=other), second._replace(key=other)]
 
@@ -106,7 +106,7 @@ def test_points(item: Item) -> None:
 def test_what_mlflow_keeps_of_a_point() -> None:
     values = (math.nan, math.inf, -math.inf, 1.5)
     most = sys.float_info.max
-    assert [Point("m", value, 1, 2).stored for value in values] == [
+    assert [MetricPoint("m", value, 1, 2).stored for value in values] == [
         *(("nan", 1, 2), (most, 1, 2), (-most, 1, 2), (1.5, 1, 2))
     ]
 
