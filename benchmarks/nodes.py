@@ -8,13 +8,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.nodes import known, slowness
-from hpcdist.report import page
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
+from hpcdist.tracking import report as report_page
 from tests.nodes import records
 
 RUNS = 10_000
@@ -79,6 +80,6 @@ def report_of(directory: RunDirectory) -> tuple[float, int]:
     began = int(records.BEGAN)
     (directory.path / "events").write_text(f"started 12 {began} 0\nended 12 {began + STEPS} 0\n")
     begun = time.process_time()
-    shown = page.content([Report(Run(directory, record), ended)], time.time())
-    text = page.html(shown, page.library()).encode()
+    shown = report_content([Report(Run(directory, record), ended)], time.time())
+    text = report_page.html(shown, report_page.library()).encode()
     return time.process_time() - begun, len(text)

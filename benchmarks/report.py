@@ -8,12 +8,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpcdist.report import page
+from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import rundir
 from hpcdist.runs.record import Record
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
+from hpcdist.tracking import report as report_page
 
 RUNS = 100
 POINTS = 10_000
@@ -45,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         reports = [made(Path(name) / "runs", number) for number in range(RUNS)]
         begun = time.perf_counter()
-        text = page.html(page.content(reports, time.time()), page.library()).encode()
+        text = report_page.html(report_content(reports, time.time()), report_page.library()).encode()
         seconds = time.perf_counter() - begun
     what = f"report {RUNS} runs of 2 metrics of {POINTS:,} points"
     print(f"{what}: {seconds:.1f} s, {len(text) / 1e6:.1f} MB   goal <= 10 s, 10 MB", flush=True)

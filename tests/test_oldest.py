@@ -21,8 +21,8 @@ TESTS: Final = (
     "tests/test_units.py",
     "tests/hydra_plugins",
     "tests/scaling/test_plot.py",
-    "tests/report/test_page.py",
-    "tests/export/test_tensorboard.py",
+    "tests/tracking/test_report_page.py",
+    "tests/tracking/test_export_tensorboard.py",
     "tests/searches/test_adaptive.py",
     "tests/api/test_values.py",
 )

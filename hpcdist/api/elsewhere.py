@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError
 from hpcdist.nodes import suspects
@@ -11,7 +11,6 @@ from hpcdist.remotes import fetching, here, machines
 from hpcdist.remotes.channel import Channel
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
-from hpcdist.tracking.outputs import Output
 
 _BELOW = 3
 """How far above here the method is that was called, which a warning names."""
@@ -34,16 +33,15 @@ def pull(run: Run) -> None:
         warnings.warn(str(error), stacklevel=_BELOW)
 
 
-def outputs_there(run: Run) -> list[Output]:
-    """Return the outputs that are on its remote alone; without an answer none, and a warning."""
+def outputs_there(run: Run) -> Mapping[str, int]:
+    """Return the bytes of the outputs that are on its remote alone; without an answer none, and a warning."""
     if not run.record.remote:
-        return []
+        return {}
     try:
-        left = fetching.missing(run, fetching.listing(_channel(run), run))
+        return fetching.missing(run, fetching.listing(_channel(run), run))
     except (ConfigError, SchedulerError) as error:
         warnings.warn(str(error), stacklevel=_BELOW)
-        return []
-    return [Output(path, "there", size) for path, size in left.items()]
+        return {}
 
 
 def fetch(run: Run, patterns: Sequence[str]) -> None:

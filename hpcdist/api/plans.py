@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpcdist.api import showing
+from hpcdist.api import values
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.runs import Run
 from hpcdist.errors import Problem
@@ -110,10 +110,10 @@ class Plan:
         return f"<Plan {self.name}: {self.summary}>"
 
     def __rich__(self) -> Table:
-        return showing.table(self._rows())
+        return values.table(self._rows())
 
     def _repr_html_(self) -> str:
-        return showing.html(self._rows()) + showing.folded("job script", self.render())
+        return values.html(self._rows()) + values.folded("job script", self.render())
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         yield "plan", self.name

@@ -36,7 +36,7 @@ class Metrics:
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Series:
-        """Return the series of this metric: that of the lowest rank, of the first trial that recorded it.
+        """Return the series of this metric: of the lowest rank, of the first trial that recorded it.
 
         Raises:
             ConfigError: if none has this name.

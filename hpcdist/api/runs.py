@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcdist.api import called, elsewhere, further, results, showing, waiting
+from hpcdist.api import called, elsewhere, further, results, values, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import all_of, count, texts
 from hpcdist.errors import ConfigError, Problem
@@ -168,10 +168,8 @@ class Run:
             OSError: if the run's files cannot be read.
         """
         elsewhere.pull(self._run)
-        own = outputs.outputs(self._run.directory)
-        there = {output.path: output for output in elsewhere.outputs_there(self._run)}
-        known = [output._replace(bytes=there.pop(output.path, output).bytes) for output in own]
-        return tuple(sorted([*known, *there.values()]))
+        remote = elsewhere.outputs_there(self._run)
+        return tuple(outputs.outputs(self._run.directory, remote=remote))
 
     def fetch(self, *patterns: str) -> None:
         """Bring the outputs of a run of a remote here that match, as `hpcdist outputs --get`.
@@ -256,10 +254,10 @@ class Run:
         return f"<Run {self.name}: {dict(self._rows())['state']}>"
 
     def __rich__(self) -> Table:
-        return showing.table(self._rows())
+        return values.table(self._rows())
 
     def _repr_html_(self) -> str:
-        return showing.html(self._rows())
+        return values.html(self._rows())
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Yield what is recorded of it: a cell of a notebook does not wait for a batch system."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.tracking import files, polyaxon
+from hpcdist.tracking import files
 from hpcdist.tracking.files import Losses
 
 
@@ -31,13 +31,9 @@ def read(directory: RunDirectory) -> Steps:
     with suppress(OSError):
         for file in files.recorded(directory, losses):
             own = found.setdefault("/".join(file.path.parts[-3:-1]), [])
-            with suppress(OSError):
-                entries = (
-                    polyaxon.entries(file.path, losses) if file.is_polyaxon else files.entries(file, losses)
-                )
-                own += [
-                    Step(entry.at, entry.step, next(iter(entry.metrics)))
-                    for entry in entries
-                    if entry.metrics and isinstance(entry.step, float) and math.isfinite(entry.step)
-                ]
+            own += [
+                Step(entry.at, entry.step, next(iter(entry.metrics)))
+                for entry in files.entries(file, losses)
+                if entry.metrics and isinstance(entry.step, float) and math.isfinite(entry.step)
+            ]
     return {name: sorted(steps) for name, steps in found.items()}

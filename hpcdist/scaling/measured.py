@@ -13,7 +13,7 @@ from hpcdist.runs.states import Report
 from hpcdist.scaling.study import Member, Ranks
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking import series
-from hpcdist.tracking.points import Points
+from hpcdist.tracking.series import Points
 
 LEAST: Final = 1e-30
 MOST: Final = 1e30

@@ -1,4 +1,4 @@
-"""Runs beside each other: the params that they were started with, and the metrics that they reached."""
+"""Runs compared: the params that they were started with, and the metrics that they reached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpcdist.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
-from hpcdist.tracking import files, polyaxon, series, trial_params
+from hpcdist.tracking import files, series, trial_params
 from hpcdist.tracking.files import Artifact, Entry, Losses, unread
 from hpcdist.tracking.series import Metrics
 
@@ -54,7 +54,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
     tables, names = trial_params.tables(run), job_names(run, found)
     trials = trial_params.in_all(tables)
     is_search = plan.trials is not None
-    shared = {} if is_search else plan.params  # of a search, they are those of its first trial
+    shared = {} if is_search else plan.params  # a search has the params of its first trial there
     params = {job: trials.get(split_id(job)[1], shared) for job in names}
     items = [
         _tracked(name, plan._replace(params=params[job]), metrics.get(job, {}), others.get(job, ()))
@@ -67,7 +67,7 @@ def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
 def _with_all(
     items: list[Tracked], trials: Mapping[str, Mapping[str, Any]], run: Run, plan: StoredPlan
 ) -> list[Tracked]:
-    """Return an item for each trial, also for one that has recorded nothing yet, and what none recorded."""
+    """Return an item for each trial, even if it has recorded nothing yet, and what else was recorded."""
     if not trials:
         return items
     there = {item.name: item for item in items}
@@ -76,14 +76,14 @@ def _with_all(
         there.get(name) or _tracked(name, plan._replace(params=params), {}, ())
         for name, params in names.items()
     ]
-    beside = [item for name, item in there.items() if name not in names]
-    return [*found, *(item for item in beside if item.metrics or item.artifacts)]
+    others = [item for name, item in there.items() if name not in names]
+    return [*found, *(item for item in others if item.metrics or item.artifacts)]
 
 
 def job_names(run: Run, found: Metrics) -> dict[str, str]:
     """Return a name for each job or element that recorded something.
 
-    The run's is that of its only job, and of what no element of its array recorded.
+    Its only job, and what no element of its array recorded, have the name of the run.
     """
     there = {key.job for key in found.series} | {job for job, _ in found.others}
     jobs = sorted(there, key=_order) or [""]
@@ -99,14 +99,18 @@ def _order(job: str) -> tuple[str, int]:
     return first, int(element) if element else -1
 
 
-def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Iterable[Entry]) -> Tracked:
-    params, tags, artifacts = dict(plan.params), dict.fromkeys(plan.tags), dict[str, Artifact]()
+def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Sequence[Entry]) -> Tracked:
+    artifacts = {entry.artifact.path: entry.artifact for entry in others if entry.artifact}
+    return Tracked(name, *labels(plan, others), metrics, (*artifacts.values(),))
+
+
+def labels(plan: StoredPlan, others: Iterable[Entry]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the params and the tags of a plan, and those that its program recorded."""
+    params, tags = dict(plan.params), dict.fromkeys(plan.tags)
     for entry in others:
         params |= entry.params
         tags |= dict.fromkeys(entry.tags)
-        if entry.artifact:
-            artifacts[entry.artifact.path] = entry.artifact
-    return Tracked(name, params, (*tags,), metrics, (*artifacts.values(),))
+    return params, (*tags,)
 
 
 def differing(items: Sequence[Tracked]) -> list[str]:
@@ -152,7 +156,7 @@ def models(items: Iterable[Tracked]) -> Iterator[Tracked]:
     for item in items:
         for artifact in item.artifacts:
             if artifact.kind == "model":
-                yield item._replace(metrics=series.numbers(artifact.metrics), artifacts=(artifact,))
+                yield item._replace(metrics=files.numbers(artifact.metrics), artifacts=(artifact,))
 
 
 def model_of(run: Run) -> str:
@@ -162,9 +166,8 @@ def model_of(run: Run) -> str:
         OSError: if its files cannot be read.
     """
     found = series.read_others(run.directory)
-    folders = (file.path for file in files.recorded(run.directory, Losses()) if file.is_polyaxon)
     is_model = any(entry.artifact and entry.artifact.kind == "model" for _, entry in found.others)
-    if is_model or any(map(polyaxon.has_model, folders)):
+    if is_model or any(map(files.has_model, files.recorded(run.directory, Losses()))):
         return "recorded a model"
     if found.unread:
         return f"may have recorded a model: {found.unread[0]}"

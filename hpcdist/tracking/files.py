@@ -1,12 +1,19 @@
-"""The files that the processes of a run recorded: ``tracking/JOB_ID/RESTART.TRY/rank-N.HOST.PID.jsonl``."""
+"""The files that the processes of a run record: ``tracking/JOB_ID/RESTART.TRY/rank-N.HOST.PID.jsonl``.
+
+Polyaxon's own client has a folder ``polyaxon-N`` there. How far each attempt got is read from the ends.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -14,16 +21,20 @@ import msgspec
 
 from hpcdist.errors import ConfigError
 from hpcdist.host import untrusted
-from hpcdist.runs import rundir
+from hpcdist.runs import attempt_files, rundir
+from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import JOB_ID
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.schedulers.job import split_id
+from hpcdist.runs.state import Attempt
+from hpcdist.schedulers.job import JobState, split_id
 
-# --- The lines of a file that a process recorded: one of JSON for each call of `hpcdist_tracking`
+# --- The lines of a file: one of JSON for each call of `hpcdist_tracking`
 
 _PIECE: Final = 1 << 22
 _LONGEST: Final = 1 << 24
-"""Bytes of a line; what is longer is damaged, and must not fill the memory."""
+"""Bytes of a line; a longer one is damaged, and must not fill the memory."""
+
+_NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -55,6 +66,17 @@ _INVALID: Final = (
 )  # the first is a ValueError from msgspec 0.21 on
 
 
+def number(value: float | str) -> float | None:
+    """Return a value of a metric as a number; None if it is another text."""
+    return value if type(value) is float else _NOT_FINITE.get(str(value))
+
+
+def numbers(metrics: Mapping[str, float | str]) -> dict[str, float]:
+    """Return the metrics of an entry as numbers, without other texts."""
+    found = ((name, number(value)) for name, value in metrics.items())
+    return {name: value for name, value in found if value is not None}
+
+
 class Losses:
     """What could not be read: ``damaged`` lines, and a sentence for each of the ``unread`` files."""
 
@@ -62,14 +84,18 @@ class Losses:
         self.damaged = 0
         self.unread: list[str] = []
 
+    def add(self, path: Path, error: OSError) -> None:
+        """Add a file or folder that could not be read."""
+        self.unread.append(unread(path, error))
+
 
 def unread(path: Path, error: OSError) -> str:
     """Return the sentence of a file or folder that cannot be read."""
     return f"{error.filename or path} was not read: {error.strerror}"
 
 
-class Reader:
-    """Reads a file that may still be written to; what is not yet written to its end is left for later."""
+class EntryReader:
+    """Reads a file that may still be written to; a line that is not complete yet is left for later."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -108,7 +134,7 @@ class Reader:
                 self.damaged += 1
 
 
-# --- The files that the processes of a run recorded
+# --- Which files there are
 
 FOLDER: Final = "tracking"
 _JOB: Final = re.compile(JOB_ID)
@@ -116,14 +142,14 @@ _ATTEMPT: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 _FILE: Final = re.compile(r"rank-([0-9]{1,9})\..{1,200}\.jsonl|polyaxon-([0-9]{1,9})")
 
 
-First = Callable[[str], tuple[str, int]]
-"""From the id of a job or element to that in the run's first job, and its job's number."""
+FirstJob = Callable[[str], tuple[str, int]]
+"""From the id of a job or element to the id in the run's first job, and the number of its job."""
 
 
 class Recorded(NamedTuple):
-    """What one process recorded: a file, or the folder of Polyaxon's client (`hpcdist.tracking.polyaxon`).
+    """What one process recorded: a file, or the folder of Polyaxon's client.
 
-    ``job`` is the job or the element of an array; of a later job of the run the first one with this element.
+    ``job``: the job or the element of an array; of a later job of the run the first one with this element.
     ``attempt``: which job of the run it was, how often the batch system had started that before, and the
     script its program. They sort by job, attempt and rank.
     """
@@ -139,22 +165,22 @@ class Recorded(NamedTuple):
         return self.path.name.startswith("polyaxon-")
 
 
-def recorded(directory: RunDirectory, losses: Losses, first: First | None = None) -> list[Recorded]:
+def recorded(directory: RunDirectory, losses: Losses, first: FirstJob | None = None) -> list[Recorded]:
     """Return what the processes of a run recorded, in this order; names that no process writes are ignored.
 
-    Folders that cannot be read are added to ``losses``. ``first``: what `first_of` returned, if it is known.
+    Folders that cannot be read are added to ``losses``. ``first``: what `first_job` returned, if it is known.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     with directory.opened():
-        return sorted(_in(directory.path / FOLDER, first or first_of(directory), losses))
+        return sorted(_in(directory.path / FOLDER, first or first_job(directory), losses))
 
 
-def first_of(directory: RunDirectory) -> First:
-    """Return a function from the id of a job or element to that in the run's first job, and its job's number.
+def first_job(directory: RunDirectory) -> FirstJob:
+    """Return a function from the id of a job or element to the id in the run's first job, and its number.
 
-    Later jobs of a run go on with what earlier ones began.
+    Later jobs of a run continue what earlier ones began.
     """
     with suppress(ConfigError):
         jobs = rundir.read(directory).jobs
@@ -169,7 +195,7 @@ def _first(numbers: Mapping[str, int], first: str, job: str) -> tuple[str, int]:
     return (f"{first}_{element}" if element else first, number) if number else (job, 0)
 
 
-def _in(folder: Path, first: First, losses: Losses) -> Iterator[Recorded]:
+def _in(folder: Path, first: FirstJob, losses: Losses) -> Iterator[Recorded]:
     for job in _names(folder, _JOB, losses):
         name, number = first(job[0])
         for attempt in _names(folder / job[0], _ATTEMPT, losses):
@@ -185,25 +211,278 @@ def _names(folder: Path, name: re.Pattern[str], losses: Losses) -> Iterator[re.M
     except FileNotFoundError:
         return
     except OSError as error:
-        losses.unread.append(unread(folder, error))
+        losses.add(folder, error)
 
 
 def entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
-    """Yield the entries of a file.
+    """Yield what one process recorded; what cannot be read is added to ``losses``."""
+    try:
+        if file.is_polyaxon:
+            yield from _polyaxon(file.path, losses)
+            return
+        with untrusted.open_regular(file.path) as stream:
+            reader = EntryReader(stream)
+            yield from reader.new()
+            losses.damaged += reader.damaged
+    except OSError as error:
+        losses.add(file.path, error)
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder; links to folders are not followed."""
+    return (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+
+
+def size(path: Path) -> int | None:
+    """Return the bytes of a file, or of the files of a folder; None if it is not there."""
+    with suppress(OSError, ValueError):
+        if path.is_dir():
+            return sum(file.stat().st_size for file in below(path))
+        return path.stat().st_size
+    return None
+
+
+# --- What the client of Polyaxon 1 and 2 records without a server: ``polyaxon-N/runs/UUID/`` (traceml 1.5)
+
+_MOST_BYTES: Final = 1 << 26
+_LONGEST_EVENT: Final = 1 << 16
+
+
+def _polyaxon(folder: Path, losses: Losses) -> Iterator[Entry]:
+    """Yield a line of each metric as an entry, then params, tags and models, without what is damaged.
+
+    The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params,
+    tags and models without a step come at the end of the program.
 
     Raises:
-        OSError: as `opened` does.
+        OSError: if a folder cannot be read.
     """
-    with opened(file) as stream:
-        reader = Reader(stream)
-        yield from reader.new()
-        losses.damaged += reader.damaged
+    for run in _sorted(folder / "runs"):
+        for file in _sorted(run / "events" / "metric"):
+            if file.suffix == ".plx":
+                yield from _values(file, losses)
+        yield from _properties(run / "run.plx.json")
+        yield from _models(run, folder, losses)
 
 
-def opened(file: Recorded) -> BinaryIO:
-    """Open a file for reading.
+def _sorted(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
-    Raises:
-        OSError: if it cannot be read, or is no regular file.
+
+def _values(file: Path, losses: Losses) -> Iterator[Entry]:
+    for line in _events(file, losses):
+        entry = _value(file.stem, line)
+        if entry:
+            yield entry
+        else:
+            losses.damaged += line.endswith(b"\n")
+
+
+def _value(name: str, line: bytes) -> Entry | None:
+    with suppress(ValueError, OverflowError):
+        step, at, value = line.decode().strip("\n").split("|")
+        return Entry(
+            at=datetime.fromisoformat(at).timestamp(),
+            step=float(step) if step else None,
+            metrics={name: float(value)},
+        )
+    return None
+
+
+def _events(file: Path, losses: Losses) -> Iterator[bytes]:
+    """Yield the lines of a file of events, which has a line of their names first."""
+    try:
+        with untrusted.open_regular(file) as stream:
+            stream.readline(_LONGEST_EVENT)
+            while line := stream.readline(_LONGEST_EVENT):
+                yield line
+    except OSError as error:
+        losses.add(file, error)
+
+
+def _models(run: Path, folder: Path, losses: Losses) -> Iterator[Entry]:
+    """Yield the models, each with its path relative to the outputs of its job, which are next to them."""
+    outputs = folder.parents[3] / "outputs"
+    if "_" in folder.parents[1].name:  # an element of an array
+        outputs /= "element"
+    for path, summary in _model_paths(run, losses):
+        place = Path(os.path.normpath(run / path))
+        kept = os.path.relpath(place, outputs) if run in place.parents else str(place)
+        yield Entry(at=0.0, artifact=Artifact("model", kept, "", size(place) or 0, _floats(summary)))
+
+
+def _model_paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path and the summary of each model; a model at a step is a line of a file."""
+    for each in filter(_is_model, _listed(run / "lineages.plx.json")):
+        summary = each.get("summary") if isinstance(each.get("summary"), dict) else {}
+        if isinstance(each.get("path"), str) and not summary.get("is_event"):
+            yield each["path"], summary
+    for file in _sorted(run / "events" / "model"):
+        for line in _events(file, losses):
+            with suppress(ValueError, RecursionError):
+                data = json.loads(line.split(b"|", 2)[-1])
+                if isinstance(data, dict) and isinstance(data.get("path"), str):
+                    yield data["path"], {}
+
+
+def _floats(summary: Mapping[str, Any]) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    for name, value in summary.items():
+        with suppress(OverflowError):
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[name] = float(value)
+    return found
+
+
+def has_model(file: Recorded) -> bool:
+    """Return whether Polyaxon's client logged a model: at a step, which is an event, or without one."""
+    return file.is_polyaxon and any(
+        any((run / "events" / "model").glob("*")) or any(map(_is_model, _listed(run / "lineages.plx.json")))
+        for run in _sorted(file.path / "runs")
+    )
+
+
+def _listed(file: Path) -> list[Any]:
+    data = _json(file)
+    return data if isinstance(data, list) else []
+
+
+def _is_model(lineage: Any) -> bool:
+    return isinstance(lineage, dict) and lineage.get("kind") == "model"
+
+
+def _json(file: Path) -> Any:
+    with suppress(OSError, ValueError, RecursionError):
+        return json.loads(untrusted.read(file, _MOST_BYTES))
+    return None
+
+
+def _properties(file: Path) -> Iterator[Entry]:
+    data = _json(file)
+    if isinstance(data, dict):
+        params, tags = data.get("inputs"), data.get("tags")
+        yield Entry(
+            at=0.0,
+            params=params if isinstance(params, dict) else {},
+            tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        )
+
+
+# --- How far each attempt got, and what the next one did again
+#
+# Only the beginning and the end of each file are read, so that a hundred attempts with long records take no
+# longer than their listing.
+
+_MOST_FILES: Final = 10_000
+_ENDS: Final = (1 << 14, 1 << 20)
+"""The bytes that are read at an end of a file: fewer, then more."""
+
+
+class AttemptProgress(NamedTuple):
+    """How far an attempt got; what is not known is None.
+
+    ``number``: its HPCDIST_ATTEMPT. ``step``: the last step that its first rank recorded. ``lost_steps``:
+    how many of its steps were done again, as the next attempt that recorded any resumed from an earlier one.
+    ``lost_seconds``: from the last change of a file of the checkpoints to its end, if it did not complete.
     """
-    return untrusted.open_regular(file.path)
+
+    number: int | None = None
+    step: float | None = None
+    lost_steps: float | None = None
+    lost_seconds: float | None = None
+
+
+class StepRange(NamedTuple):
+    """The first two different steps of an attempt, and its last one."""
+
+    first: float
+    second: float | None
+    last: float
+
+    @property
+    def begins_after(self) -> float:
+        """The step from which the attempt resumed: one interval of its record before its first one."""
+        ahead = self.second is not None and self.second > self.first
+        return self.first - (self.second - self.first if ahead and self.second else 1)
+
+    def done_again_by(self, follower: StepRange) -> float:
+        """Return how many of these steps the next attempt did again; 0 where it recorded later ones alone.
+
+        A program that saves at a signal may record a step then that lies between two of its intervals.
+        """
+        return max(0.0, self.last - follower.begins_after) if follower.first <= self.last else 0.0
+
+
+def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[AttemptProgress]:
+    """Return how far these attempts of a run got; they are in the order of their starts."""
+    numbers = {(each.job, each.name): each for each in attempt_files.read(directory)}
+    followers: dict[str, StepRange | None] = {}
+    found: list[AttemptProgress] = []
+    for attempt in reversed(attempts):
+        element = split_id(attempt.job)[1]
+        own = numbers.get((attempt.job, attempt.name))
+        steps = _steps(directory.path / FOLDER / attempt.job / attempt.name)
+        follower = followers.get(element)
+        lost = steps.done_again_by(follower) if steps and follower else None
+        since = _lost_seconds(directory, attempt, own, is_last=element not in followers) if own else None
+        found.append(AttemptProgress(own and own.number, steps and steps.last, lost, since))
+        followers[element] = steps or follower
+    return found[::-1]
+
+
+def _lost_seconds(directory: RunDirectory, attempt: Attempt, own: Numbered, *, is_last: bool) -> float | None:
+    """Return the seconds from the last checkpoint, or from the start where that is later, to the end."""
+    if attempt.state == JobState.COMPLETED.value or attempt.started is None or attempt.ended is None:
+        return None
+    saved = _newest(directory, attempt) if is_last else attempt_files.saved(directory, own)
+    return None if saved is None else max(0.0, attempt.ended - max(saved, attempt.started))
+
+
+def _newest(directory: RunDirectory, attempt: Attempt) -> float | None:
+    """Return when a file of the checkpoints was changed last; None for no files, or too many."""
+    top = directory.path / "checkpoints" / split_id(attempt.job)[1]
+    times = [*islice(_times(top), _MOST_FILES + 1)]
+    return max(times, default=None) if len(times) <= _MOST_FILES else None
+
+
+def _times(folder: Path) -> Iterator[float]:
+    with suppress(OSError), os.scandir(folder) as found:
+        for each in found:
+            if each.is_dir(follow_symlinks=False):
+                yield from _times(Path(each.path))
+            elif each.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # programs remove old checkpoints
+                    yield each.stat(follow_symlinks=False).st_mtime
+
+
+def _steps(folder: Path) -> StepRange | None:
+    """Return the steps that the first rank of an attempt recorded."""
+    ranks: dict[int, list[Path]] = {}
+    for name in _names(folder, _FILE, Losses()):
+        if name[1]:
+            ranks.setdefault(int(name[1]), []).append(folder / name[0])
+    files = ranks[min(ranks)] if ranks else []
+    found = [steps for file in sorted(files) if (steps := _steps_of(file))]
+    return found[0]._replace(last=max(each.last for each in found)) if found else None
+
+
+def _steps_of(file: Path) -> StepRange | None:
+    for length in _ENDS:
+        with suppress(OSError), untrusted.open_regular(file) as stream:
+            head = _steps_in(stream.read(length).split(b"\n"))  # no more lines are parsed than needed
+            first = next(head, None)
+            second = next((step for step in head if step != first), None)
+            stream.seek(max(0, stream.seek(0, 2) - length))
+            last = next(_steps_in(reversed(stream.read(length).split(b"\n"))), None)
+            if first is not None and last is not None:
+                return StepRange(first, second, last)
+    return None
+
+
+def _steps_in(lines: Iterable[bytes]) -> Iterator[float]:
+    """Yield the steps of these lines; one that is cut or damaged has none."""
+    for line in lines:
+        with suppress(*_INVALID):
+            entry = _decoder.decode(line)
+            if entry.metrics and isinstance(entry.step, float) and math.isfinite(entry.step):
+                yield entry.step

@@ -6,27 +6,28 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.host import untrusted
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
-from hpcdist.tracking import series
-from hpcdist.tracking.files import FOLDER, Artifact
+from hpcdist.tracking import files, series
+from hpcdist.tracking.files import FOLDER, Artifact, Entry
 from hpcdist.tracking.series import Metrics
 
-_BESIDE: Final = Path("..", FOLDER)
+_NEXT_TO: Final = Path("..", FOLDER)
 _PIECE: Final = 1 << 20
 
 
 class Output(NamedTuple):
     """A file below the outputs, or a folder that was recorded as one artifact.
 
-    ``kind``: ``artifact`` or ``model`` as recorded, else ``file`` or ``link``. ``bytes`` is None where it is
-    no longer there. ``sha256`` is the recorded hash, empty without one.
+    ``kind``: ``artifact`` or ``model`` as recorded, else ``file`` or ``link``; ``there``: only on its
+    remote. ``bytes`` is None where it is no longer there. ``sha256`` is the recorded hash, empty without one.
     """
 
     path: str
@@ -35,68 +36,65 @@ class Output(NamedTuple):
     sha256: str = ""
 
 
-def outputs(directory: RunDirectory, known: Metrics | None = None) -> list[Output]:
+def outputs(
+    directory: RunDirectory, known: Metrics | None = None, remote: Mapping[str, int] = MappingProxyType({})
+) -> list[Output]:
     """Return what was recorded and all other files, by their paths; links are not followed.
 
-    ``known``: what the run recorded, if that was read before.
+    ``known``: what the run recorded, if that was read before. ``remote``: the bytes of files that are only on
+    its remote, or different there.
 
     Raises:
         OSError: if the run's files cannot be read.
     """
     folder = directory.outputs
-    recorded = _recorded(known or series.read_others(directory))
+    recorded = artifacts((known or series.read_others(directory)).others)
     found = [
-        Output(path, artifact.kind, _size(folder / path), artifact.sha256)
+        Output(path, artifact.kind, files.size(folder / path), artifact.sha256)
         for path, artifact in recorded.items()
     ]
-    return sorted([*found, *_others(folder, recorded.keys())])
+    here = {output.path: output for output in (*found, *_others(folder, recorded.keys()))}
+    for path, size in remote.items():
+        here[path] = here.get(path, Output(path, "there", size))._replace(bytes=size)
+    return sorted(here.values())
 
 
-def _recorded(recorded: Metrics) -> dict[str, Artifact]:
-    """Return the last artifact of each path; each element of an array has a folder of its own."""
-    found: dict[str, Artifact] = {}
-    for job, entry in recorded.others:
-        if entry.artifact and (path := place(job, entry.artifact)):
-            found[path] = entry.artifact
-    return found
+def artifacts(entries: Iterable[tuple[str, Entry]]) -> dict[str, Artifact]:
+    """Return the last artifact of each path of these jobs; each element of an array has its own folder."""
+    return {
+        path: entry.artifact
+        for job, entry in entries
+        if entry.artifact and (path := place(job, entry.artifact))
+    }
 
 
 def place(job: str, artifact: Artifact) -> str | None:
     """Return the path of what a job or an element recorded, below the outputs; None if it is outside.
 
-    A model of Polyaxon's own client is beside them: its path begins with ``../tracking``.
+    A model of Polyaxon's own client is next to them: its path begins with ``../tracking``.
     """
     path = Path(os.path.normpath(Path(split_id(job)[1], artifact.path)))
-    is_outside = path.parts[:1] in {(), ("..",)} and path.parts[:2] != _BESIDE.parts
+    is_outside = path.parts[:1] in {(), ("..",)} and path.parts[:2] != _NEXT_TO.parts
     return None if is_outside or path.is_absolute() or "\0" in str(path) else str(path)
 
 
 def top(directory: RunDirectory, path: str) -> Path:
-    """Return the folder out of which no link of this artifact may lead."""
+    """Return the folder that no link of this artifact may leave."""
     folder = directory.outputs
-    return folder / _BESIDE if _BESIDE in Path(path).parents else folder
+    return folder / _NEXT_TO if _NEXT_TO in Path(path).parents else folder
 
 
 def _others(folder: Path, recorded: Iterable[str]) -> Iterator[Output]:
     """Yield the files that were not recorded, also not with a folder."""
     known = {folder / path for path in recorded}
-    for place, folders, files in () if folder.is_symlink() else os.walk(folder):
+    for place, folders, names in () if folder.is_symlink() else os.walk(folder):
         folders[:] = [name for name in folders if Path(place, name) not in known]
-        for path in (Path(place, name) for name in (*files, *folders)):
+        for path in (Path(place, name) for name in (*names, *folders)):
             with suppress(FileNotFoundError):
                 mode = path.lstat().st_mode
                 if path not in known and not stat.S_ISDIR(mode):
                     kind = "link" if stat.S_ISLNK(mode) else "file" if stat.S_ISREG(mode) else "special"
                     yield Output(str(path.relative_to(folder)), kind, path.lstat().st_size)
-
-
-def _size(path: Path) -> int | None:
-    """Return the bytes of a file, or of the files of a folder; None if it is not there."""
-    with suppress(OSError):
-        if path.is_dir():
-            return sum((path / file).stat().st_size for file in _files(path))
-        return path.stat().st_size
-    return None
 
 
 def check(directory: RunDirectory, output: Output) -> str:
@@ -121,19 +119,14 @@ def real(path: Path) -> Path:
 
 
 def _hash(path: Path, within: Path) -> str:
-    """Return the SHA-256 of a file; of a folder, that of its list, as `hpcdist_tracking` computes them."""
+    """Return the SHA-256 of a file, or of the list of a folder, as `hpcdist_tracking` computes them."""
     if not path.is_dir():
         return _hash_of_file(path, within)
     digest = hashlib.sha256()
-    for file in sorted(_files(path)):
+    for file in sorted(str(each.relative_to(path)) for each in files.below(path)):
         line = f"{_hash_of_file(path / file, within)}  {file}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        yield from (str(Path(place, name).relative_to(folder)) for name in names)
 
 
 def _hash_of_file(path: Path, within: Path) -> str:
@@ -145,3 +138,55 @@ def _hash_of_file(path: Path, within: Path) -> str:
         while piece := stream.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
+
+
+# --- The files of artifacts and models, as they now lie in the outputs; links are not followed
+
+_WHY: Final = {
+    "missing": "is no longer there",
+    "changed": "has changed since it was recorded",
+    "unreadable": "cannot be read, or has a link out of the outputs",
+}
+
+
+class KeptFile(NamedTuple):
+    """A regular file; ``path`` is below the outputs."""
+
+    path: str
+    place: Path
+
+
+class KeptArtifact(NamedTuple):
+    """What there is of an artifact; ``odd``: paths with what is odd about them, as the end of a sentence."""
+
+    files: tuple[KeptFile, ...]
+    odd: tuple[tuple[str, str], ...]
+
+
+def in_run(path: str) -> str:
+    """Return the path of a file of the outputs as seen from the directory of the run."""
+    return os.path.normpath(Path("outputs", path))
+
+
+def kept(directory: RunDirectory, path: str, artifact: Artifact) -> KeptArtifact:
+    """Return the files of an artifact, after reading all once."""
+    recorded = Output(path, artifact.kind, artifact.bytes, artifact.sha256)
+    why = _WHY.get(check(directory, recorded))
+    odd = [(path, why)] if why else []
+    within, files = real(top(directory, path)), []
+    for file in sorted(_below(directory.outputs / path)):
+        name = str(file.relative_to(directory.outputs))
+        if untrusted.is_regular(file) and within in real(file).parents:
+            files.append(KeptFile(name, file))
+        else:
+            odd.append((name, "is a link or no regular file, and is left out"))
+    return KeptArtifact((*files,), (*odd,))
+
+
+def _below(place: Path) -> Iterator[Path]:
+    if place.is_dir() and not place.is_symlink():
+        for folder, folders, names in os.walk(place):
+            yield from (Path(folder, name) for name in names)
+            yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
+    elif os.path.lexists(place):
+        yield place

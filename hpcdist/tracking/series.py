@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from operator import le
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -15,9 +17,130 @@ from hpcdist.host import alarm
 from hpcdist.runs import events, logs, packed
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import files, polyaxon, written
-from hpcdist.tracking.files import Entry, Losses, Recorded, unread
-from hpcdist.tracking.points import Points, add, in_line
+from hpcdist.tracking import files, loggers
+from hpcdist.tracking.files import Entry, Losses, Recorded
+
+# --- The points of one series, in three arrays: 24 bytes each
+
+
+class Points(NamedTuple):
+    """Values by their steps, with the time in seconds since 1970: three arrays of one length, never empty."""
+
+    steps: array[float]
+    values: array[float]
+    times: array[float]
+
+
+def add(found: dict[str, Points], name: str, point: tuple[float, float, float]) -> None:
+    """Add step, value and time to the points of this metric."""
+    points = found.get(name)
+    if points is None:
+        points = found[name] = Points(array("d"), array("d"), array("d"))
+    points.steps.append(point[0])
+    points.values.append(point[1])
+    points.times.append(point[2])
+
+
+def in_line(points: Points, start: float) -> Points:
+    """Return these points with steps that never go back; one without a step follows the one before it.
+
+    Where a step goes back, as it does when a training is restored in its own process, its value and those
+    after it hold, and the values of its and of later steps before it are left out. ``start``: the step of the
+    first point if that has none.
+    """
+    if not all(map(math.isfinite, points.steps)):
+        points = points._replace(steps=array("d", _numbered(points.steps, start)))
+    if all(map(le, points.steps, islice(points.steps, 1, None))):
+        return points
+    kept = Points(array("d"), array("d"), array("d"))
+    for point in zip(*points, strict=True):
+        if kept.steps and point[0] < kept.steps[-1]:
+            first = bisect_left(kept.steps, point[0])
+            for column in kept:
+                del column[first:]
+        for column, value in zip(kept, point, strict=True):
+            column.append(value)
+    return kept
+
+
+def _numbered(steps: Iterable[float], start: float) -> Iterator[float]:
+    for step in steps:
+        number = step if math.isfinite(step) else start
+        yield number
+        start = number + 1
+
+
+def continued(earlier: Points | None, new: Points) -> Points:
+    """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
+    new = in_line(new, earlier.steps[-1] + 1 if earlier else 0.0)
+    if earlier is None:
+        return new
+    kept = bisect_left(earlier.steps, new.steps[0])
+    return Points(*(old[:kept] + more for old, more in zip(earlier, new, strict=True)))
+
+
+class Summary(NamedTuple):
+    """Number of values, last one, extremes; ``low`` and ``high`` are finite, None without a finite value."""
+
+    values: int
+    last: float
+    step: float
+    low: float | None
+    high: float | None
+
+
+def summary(points: Points) -> Summary:
+    """Return the summary of a series."""
+    low, high = (
+        choose(filter(math.isfinite, points.values), default=None)  # a list of them would fill the memory
+        for choose in (min, max)
+    )
+    return Summary(len(points.values), points.values[-1], points.steps[-1], low, high)
+
+
+# --- Fewer points of a long series
+
+
+def means(values: Sequence[float], most: int) -> list[float]:
+    """Return at most so many values for a sparkline: means of the finite ones of equal shares, else NaN."""
+    shares = (values[start:end] for start, end in _shares(len(values), most))
+    return [_mean([value for value in share if math.isfinite(value)]) for share in shares]
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def extremes(values: array[float], most: int) -> list[int]:
+    """Return the places of at most so many values (at least five), whose curve looks like the whole one.
+
+    They are in order the first and the last, and of equal shares between them the lowest and the highest
+    finite one, and one that is not finite if there is any: a gap stays a gap.
+    """
+    count = len(values)
+    if count <= most:
+        return [*range(count)]
+    kept = {0, count - 1}
+    for start, end in _shares(count - 2, (most - 2) // 3):
+        kept.update(_ends(values, range(start + 1, end + 1)))
+    return sorted(kept)
+
+
+def _ends(values: array[float], places: range) -> Iterator[int]:
+    share = values[places.start : places.stop]
+    finite = share if math.isfinite(sum(share)) else array("d", filter(math.isfinite, share))
+    if finite:
+        yield places.start + share.index(min(finite))
+        yield places.start + share.index(max(finite))
+    if len(finite) < len(share):
+        yield next(place for place in places if not math.isfinite(values[place]))
+
+
+def _shares(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield where each of at most so many equal shares begins and ends."""
+    number = min(most, count)
+    return pairwise(share * count // number for share in range(number + 1)) if number > 0 else iter(())
+
 
 # --- Metrics that the experiment's ``tracking`` finds in the output of a run
 
@@ -34,43 +157,48 @@ _ELEMENT: Final = re.compile(r"job-([0-9]+)\.(?:(?:output|error)\.)?out")
 Otherwise = TypeVar("Otherwise", float, None)
 
 
-class Found(NamedTuple):
-    """What one rank printed in the output of a job or of an element of an array, over all its attempts."""
+class Key(NamedTuple):
+    """What one series is of: a job or an element of an array, a metric, and the rank that recorded it."""
 
     job: str
+    name: str
     rank: int
-    series: dict[str, Points]
 
 
-def found(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS) -> Iterator[Found]:
-    """Yield the metrics in the output; none if the experiment has no ``tracking``.
+Part = tuple[Key, tuple[int, ...], float, Points]
+"""The points that one process recorded: of what, in which attempt, from which time on."""
 
-    ``seconds``: what a thousand lines may take.
 
-    Raises:
-        OSError: if the output cannot be read.
-        ConfigError: if an expression takes too long.
-    """
+def _printed(directory: RunDirectory, plan: StoredPlan, seconds: float, losses: Losses) -> Iterator[Part]:
+    """Yield the metrics in the output, over all attempts; none if the experiment has no ``tracking``."""
     search = _Search(plan)
-    if search.metrics:
-        started = packed.of_programs(directory)
+    if not search.metrics:
+        return
+    started = packed.of_programs(directory)
+    try:
         for file in logs.files(directory):
             element = _ELEMENT.fullmatch(file.name)
             job = events.last_started(started, element[1] if element else "")
             lines = logs.with_ranks(logs.lines(file), labelled=plan.labelled)
-            yield from search.found(job, _in_time(lines, file, seconds))
+            for rank, found in search.found(_in_time(lines, file, seconds)).items():
+                for name, points in found.items():
+                    yield Key(job, name, rank), (0, 0), 0.0, points
+    except ConfigError as error:
+        losses.unread.append(str(error))
+    except OSError as error:
+        losses.add(directory.logs, error)
 
 
 class _Search:
-    """The expressions, of which those that are none (of a plan that was edited) are left out."""
+    """The valid expressions of a plan, which may have been edited."""
 
     def __init__(self, plan: StoredPlan) -> None:
         compiled = {name: _compiled(text) for name, text in plan.metric_patterns.items()}
         self.metrics = {name: pattern for name, pattern in compiled.items() if pattern}
         self._step = _compiled(plan.step_pattern or "")
 
-    def found(self, job: str, lines: Iterable[tuple[int, str]]) -> Iterator[Found]:
-        """Yield what each rank printed."""
+    def found(self, lines: Iterable[tuple[int, str]]) -> dict[int, dict[str, Points]]:
+        """Return what each rank printed."""
         found: dict[int, dict[str, Points]] = {}
         steps: dict[int, float] = {}
         for rank, line in lines:
@@ -80,8 +208,7 @@ class _Search:
                 value = _number(pattern, line, None)
                 if value is not None:
                     add(found.setdefault(rank, {}), name, (step, value, 0.0))
-        for rank, series in found.items():
-            yield Found(job, rank, series)
+        return found
 
 
 def _compiled(text: str) -> re.Pattern[str] | None:
@@ -112,19 +239,7 @@ def _late(file: Path) -> ConfigError:
     return ConfigError(Problem(f"the expressions of `tracking` take too long on {file}", hint=hint))
 
 
-# --- The values of each metric over the steps of a training, in one line over all attempts
-
-__all__ = ["Key", "Metrics", "Points", "Summary", "continued", "numbers", "read", "read_others", "summary"]
-
-_NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-class Key(NamedTuple):
-    """What one series is of: a job or an element of an array, a metric, and the rank that recorded it."""
-
-    job: str
-    name: str
-    rank: int
+# --- All series of a run
 
 
 class Metrics(NamedTuple):
@@ -148,23 +263,38 @@ class Metrics(NamedTuple):
         return (f"{self.damaged} damaged {lines} skipped", *self.unread)
 
 
-Part = tuple[Key, tuple[int, ...], float, Points]
-"""The points that one process recorded: of what, in which attempt, from which time on."""
-
-
 MOST: Final = 100_000
 """Series of one run: each costs about 2 KB, however few points it has."""
 
 
-class _Room:
-    """Which series there is room for: those that come first, whichever attempts they go on in."""
+class _Collector:
+    """Collects entries without metrics in ``others``, and the first ``most`` series, over all attempts."""
 
     def __init__(self, most: int) -> None:
         self._most, self._keys = most, set[Key]()
+        self.others: list[tuple[str, Entry]] = []
         self.remarks: tuple[str, ...] = ()
 
-    def has(self, key: Key) -> bool:
-        """Return whether a series is one of those."""
+    def parts(self, file: Recorded, entries: Iterable[Entry]) -> Iterator[Part]:
+        """Yield the points of each metric of a process."""
+        for name, points in self._by_name(file, entries).items():
+            yield Key(file.job, name, file.rank), file.attempt, points.times[0], points
+
+    def _by_name(self, file: Recorded, entries: Iterable[Entry]) -> dict[str, Points]:
+        found: dict[str, Points] = {}
+        for entry in entries:
+            if not entry.metrics:
+                self.others.append((file.job, entry))
+            at, step = entry.at, entry.step
+            if type(step) is not float:
+                step = math.nan
+            for name, value in entry.metrics.items():
+                number = files.number(value)
+                if number is not None and (name in found or self._has(Key(file.job, name, file.rank))):
+                    add(found, name, (step, number, at))
+        return found
+
+    def _has(self, key: Key) -> bool:
         if key not in self._keys:
             if len(self._keys) >= self._most:
                 kept = "those that came first are kept"
@@ -177,138 +307,50 @@ class _Room:
 def read(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, most: int = MOST) -> Metrics:
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
-    An attempt goes on where the one before it had got to, mostly from a checkpoint: from its first step on
-    its values hold, and those of earlier attempts are left out; so where a step goes back in one file. Values
-    without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``: series
-    that are read.
+    An attempt resumes where the one before it had got to, mostly from a checkpoint: from its first step on
+    its values hold, and values of earlier attempts are left out; so where a step goes back in one file.
+    Values without a step are counted. ``seconds``: what a thousand lines of the output may take; ``most``:
+    series that are read.
 
     Raises:
         OSError: if the run directory cannot be opened, or belongs to another user.
     """
     parts: list[Part] = []
-    others: list[tuple[str, Entry]] = []
-    losses, first, room = Losses(), files.first_of(directory), _Room(most)
+    losses, first, collector = Losses(), files.first_job(directory), _Collector(most)
     for file in files.recorded(directory, losses, first):
-        parts += _parts(file, _entries(file, losses), others, room)
-    for more in (
-        _written(directory, others, losses.unread, room),
-        _printed(found(directory, plan, seconds), directory, losses),
-    ):
+        parts += collector.parts(file, files.entries(file, losses))
+    for more in (_of_loggers(directory, collector, losses), _printed(directory, plan, seconds, losses)):
         known = {key for key, *_ in parts}
         named = (_named(part, first) for part in more)
         parts += [part for part in named if part[0] not in known]
     series: dict[Key, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = continued(series.get(key), points)
-    return Metrics(series, others, losses.damaged, (*losses.unread, *room.remarks))
+    return Metrics(series, collector.others, losses.damaged, (*losses.unread, *collector.remarks))
 
 
 def _named(part: Part, first: Callable[[str], tuple[str, int]]) -> Part:
-    """Return the points as those of the run's first job that has such an element."""
+    """Return the points under the name of the run's first job that has such an element."""
     (job, name, rank), attempt, *_ = part
     own, number = first(job)
     return Key(own, name, rank), (number, *attempt), part[2], part[3]
 
 
+def _of_loggers(directory: RunDirectory, collector: _Collector, losses: Losses) -> Iterator[Part]:
+    for number, each in enumerate(loggers.read(directory, losses)):
+        yield from collector.parts(Recorded(each.job, (0, number), each.rank, directory.path), each.entries)
+
+
 def read_others(directory: RunDirectory) -> Metrics:
-    """Return what a run recorded beside metrics, which are left out; ``unread`` is of its processes alone.
+    """Return what a run recorded apart from metrics; ``unread`` is of its processes alone.
 
     Raises:
         OSError: as `read` does.
     """
     losses = Losses()
-    recorded = ((file.job, _entries(file, losses)) for file in files.recorded(directory, losses))
-    others = ((each.job, each.entries) for each in written.with_others(directory))
+    recorded = ((file.job, files.entries(file, losses)) for file in files.recorded(directory, losses))
+    others = ((each.job, each.entries) for each in loggers.mlflow_runs(directory))
     found = [
         (job, entry) for job, entries in chain(recorded, others) for entry in entries if not entry.metrics
     ]
     return Metrics({}, found, losses.damaged, (*losses.unread,))
-
-
-def _entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
-    """Yield what one process recorded; a file that cannot be read costs what is in it."""
-    try:
-        yield from polyaxon.entries(file.path, losses) if file.is_polyaxon else files.entries(file, losses)
-    except OSError as error:
-        losses.unread.append(unread(file.path, error))
-
-
-def _written(
-    directory: RunDirectory, others: list[tuple[str, Entry]], unread: list[str], room: _Room
-) -> Iterator[Part]:
-    for number, each in enumerate(written.found(directory, unread)):
-        file = Recorded(each.job, (0, number), each.rank, directory.path)
-        yield from _parts(file, each.entries, others, room)
-
-
-def _printed(found: Iterator[Found], directory: RunDirectory, losses: Losses) -> Iterator[Part]:
-    try:
-        for each in found:
-            for name, points in each.series.items():
-                yield Key(each.job, name, each.rank), (0, 0), 0.0, points
-    except ConfigError as error:
-        losses.unread.append(str(error))
-    except OSError as error:
-        losses.unread.append(unread(directory.logs, error))
-
-
-def _parts(
-    file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]], room: _Room
-) -> Iterator[Part]:
-    for name, points in _by_name(file, entries, others, room).items():
-        yield Key(file.job, name, file.rank), file.attempt, points.times[0], points
-
-
-def _by_name(
-    file: Recorded, entries: Iterable[Entry], others: list[tuple[str, Entry]], room: _Room
-) -> dict[str, Points]:
-    """Return the points of each metric with room; append the entries without metrics to ``others``."""
-    found: dict[str, Points] = {}
-    for entry in entries:
-        if not entry.metrics:
-            others.append((file.job, entry))
-        at, step = entry.at, entry.step
-        if type(step) is not float:
-            step = math.nan
-        for name, value in entry.metrics.items():
-            number = value if type(value) is float else _NOT_FINITE.get(str(value))
-            if number is not None and (name in found or room.has(Key(file.job, name, file.rank))):
-                add(found, name, (step, number, at))
-    return found
-
-
-def numbers(metrics: Mapping[str, float | str]) -> dict[str, float]:
-    """Return the values of an entry as numbers; what is none is left out."""
-    found = (
-        (name, value if isinstance(value, float) else _NOT_FINITE.get(value))
-        for name, value in metrics.items()
-    )
-    return {name: value for name, value in found if value is not None}
-
-
-def continued(earlier: Points | None, new: Points) -> Points:
-    """Return the points of earlier attempts that the new one does not repeat, then the new ones."""
-    new = in_line(new, earlier.steps[-1] + 1 if earlier else 0.0)
-    if earlier is None:
-        return new
-    kept = bisect_left(earlier.steps, new.steps[0])
-    return Points(*(old[:kept] + more for old, more in zip(earlier, new, strict=True)))
-
-
-class Summary(NamedTuple):
-    """What a series comes to; ``low`` and ``high`` are of its finite values, None if it has none."""
-
-    values: int
-    last: float
-    step: float
-    low: float | None
-    high: float | None
-
-
-def summary(points: Points) -> Summary:
-    """Return what a series comes to."""
-    low, high = (
-        choose(filter(math.isfinite, points.values), default=None)  # a list of them would fill the memory
-        for choose in (min, max)
-    )
-    return Summary(len(points.values), points.values[-1], points.steps[-1], low, high)

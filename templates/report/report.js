@@ -9,23 +9,15 @@
   const MOST_IN_LEGEND = 12;
   const UNIFIED = 8;
   const FEW = 30;
-  const PRINTED = 640; // pixels, which fit on A4 and on letter paper
+  const LONGEST = 48;
   const root = getComputedStyle(document.documentElement);
   const colours = Array.from({ length: COLOURS }, (_, n) => root.getPropertyValue(`--c${n}`).trim());
   const boxes = [...controls.querySelectorAll("input[data-item]")];
   const plots = [...document.querySelectorAll(".plot[data-plot]")];
   const hidden = new Set(); // numbers of items
-  const near = new Set(); // plots that can be seen, or almost
-  const stale = new Set(plots);
-  let printing = false;
 
-  // Plotly reads <b>, <a href> and the like in texts.
-  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const short = (text) => plain(text.length > 48 ? `${text.slice(0, 47)}…` : text);
-
-  function timeUnit(traces) {
-    const longest = Math.max(0, ...traces.map((trace) => (trace.t ? Math.max(...trace.t.filter(Number.isFinite), 0) : 0)));
-    return [[259200, 86400, "days"], [10800, 3600, "hours"], [300, 60, "minutes"]].find(([from]) => longest > from) || [0, 1, "seconds"];
+  function longestTime(traces) {
+    return Math.max(0, ...traces.map((trace) => (trace.t ? Math.max(...trace.t.filter(Number.isFinite), 0) : 0)));
   }
 
   // A value between two gaps has no line.
@@ -42,7 +34,7 @@
     const marks = markers(trace.y);
     return {
       type: "scatter",
-      name: short(trace.label),
+      name: short(trace.label, LONGEST),
       x,
       y: byTime && !trace.t ? [] : trace.y,
       mode: marks ? "lines+markers" : "lines",
@@ -54,49 +46,34 @@
     };
   }
 
-  function draw(div) {
-    const plot = data.plots[Number(div.dataset.plot)];
+  const plotOf = (div) => data.plots[Number(div.dataset.plot)];
+
+  function figureOf(div, printing) {
+    const plot = plotOf(div);
     const byTime = controls.elements.axis.value === "t";
-    const [, unit, name] = timeUnit(plot.traces);
+    const [unit, name] = timeUnit(longestTime(plot.traces));
     const untimed = byTime && plot.traces.every((trace) => !trace.t);
     const legend = plot.traces.length > 1 && plot.traces.length <= MOST_IN_LEGEND;
     const inARow = Math.max(1, Math.floor((printing ? PRINTED : div.clientWidth) / 230));
     const below = legend ? 8 + 21 * Math.ceil(plot.traces.length / inARow) : 0;
-    const layout = {
-      height: 310 + below,
-      width: printing ? PRINTED : undefined,
-      autosize: !printing,
-      margin: { l: 64, r: 12, t: 30, b: 48 + below },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 13 },
-      xaxis: { spikethickness: 1, spikecolor: "#8b949e", title: { text: byTime ? `${name} since the first value` : "step" }, automargin: true, zeroline: false },
-      yaxis: { type: document.getElementById("log").checked ? "log" : "linear", automargin: true, exponentformat: "power", zeroline: false },
-      showlegend: legend,
-      legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", itemwidth: 40 },
-      hovermode: plot.traces.length > UNIFIED ? "closest" : "x unified",
-      hoverlabel: { bgcolor: "#1c2128", bordercolor: "#8b949e", font: { color: "#ffffff" }, namelength: -1 },
-      annotations: untimed ? [{ text: "No times were recorded for this metric.", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }] : [],
-      uirevision: `${byTime}`,
+    return {
+      traces: plot.traces.map((trace, index) => traceOf(trace, index, plot.traces, byTime, unit)),
+      layout: {
+        height: 310 + below,
+        margin: { l: 64, r: 12, t: 30, b: 48 + below },
+        xaxis: { spikethickness: 1, spikecolor: "#8b949e", title: { text: byTime ? `${name} since the first value` : "step" }, automargin: true, zeroline: false },
+        yaxis: { type: document.getElementById("log").checked ? "log" : "linear", automargin: true, exponentformat: "power", zeroline: false },
+        showlegend: legend,
+        legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", itemwidth: 40 },
+        hovermode: plot.traces.length > UNIFIED ? "closest" : "x unified",
+        annotations: untimed ? [{ text: "No times were recorded for this metric.", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }] : [],
+        uirevision: `${byTime}`,
+      },
     };
-    const config = {
-      responsive: true,
-      displaylogo: false,
-      typesetMath: false,
-      // By name: among the usual ones is one that sends the data to a server of Plotly.
-      modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
-      plotlyServerURL: "",
-      toImageButtonOptions: { filename: "metric", scale: 2 },
-    };
-    const traces = plot.traces.map((trace, index) => traceOf(trace, index, plot.traces, byTime, unit));
-    stale.delete(div);
-    const isNew = !div.classList.contains("js-plotly-plot");
-    Plotly.react(div, traces, layout, config);
-    if (isNew) listen(div, plot);
-    for (const svg of div.querySelectorAll("svg.main-svg")) svg.setAttribute("aria-hidden", "true");
   }
 
-  function listen(div, plot) {
+  function listen(div) {
+    const plot = plotOf(div);
     div.on("plotly_legendclick", (event) => {
       const { item } = plot.traces[event.curveNumber];
       show([item], hidden.has(item));
@@ -121,15 +98,13 @@
   }
 
   function refresh() {
-    for (const div of plots) stale.add(div);
-    for (const div of near) draw(div);
+    redraw();
     const status = document.getElementById("shown");
     if (status) status.textContent = `${boxes.filter((box) => box.checked).length} of ${boxes.length} are shown`;
   }
 
   controls.hidden = false;
   document.getElementById("scriptless").remove();
-  for (const div of plots) div.hidden = false;
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("change", (event) => {
     if (event.target.dataset.item) show([Number(event.target.dataset.item)], event.target.checked);
@@ -138,20 +113,16 @@
   document.getElementById("all")?.addEventListener("click", () => show(boxes.keys(), true));
   document.getElementById("none")?.addEventListener("click", () => show(boxes.keys(), false));
 
-  watchNear(plots, near, stale, draw);
+  const redraw = showPlots(plots, "metric", figureOf, listen);
   refresh();
 
   let opened = [];
   addEventListener("beforeprint", () => {
-    printing = true;
     opened = [...document.querySelectorAll("details:not([open])")];
     for (const each of opened) each.open = true;
-    for (const div of plots) draw(div);
   });
   addEventListener("afterprint", () => {
-    printing = false;
     for (const each of opened) each.open = false;
-    for (const div of plots) draw(div);
   });
 
   // A link to a run opens its details.

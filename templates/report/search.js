@@ -4,19 +4,15 @@
   const figures = [...document.querySelectorAll(".plot[data-search]")];
   if (!figures.length) return;
 
-  const PRINTED = 640; // pixels, which fit on A4 and on letter paper
+  const LONGEST = 32;
   const MOST_NAMES = 12;
   const SCALE = ["#3178c6", "#4f8bbb", "#7899a4", "#a29a7d", "#c58a4d", "#cf6f0c"]; // from the worst to the best
   const NO_VALUE = "#8b949e";
   const STATES = { completed: "--c2", running: "--c0", failed: "--c3", timeout: "--c3", out_of_memory: "--c3", node_fail: "--c3", vanished: "--c3" };
   const root = getComputedStyle(document.documentElement);
-  const near = new Set();
-  const stale = new Set(figures);
-  let printing = false;
 
-  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const short = (text, most = 32) => plain(text.length > most ? `${text.slice(0, most - 1)}…` : text);
-  const shown = (value) => (typeof value === "number" ? String(Number(value.toPrecision(5))) : short(String(value ?? "-")));
+  const name = (text) => short(text, LONGEST);
+  const shown = (value) => (typeof value === "number" ? String(Number(value.toPrecision(5))) : name(String(value ?? "-")));
 
   // Where each value stands on an axis from 0 to 1, and the texts beside it.
   function axisOf(column) {
@@ -44,7 +40,7 @@
 
   function title(search, place) {
     const value = search.reached[place];
-    return `trial ${search.trials[place]}${value === null ? "" : `: ${short(search.metric)} ${shown(value)}`}`;
+    return `trial ${search.trials[place]}${value === null ? "" : `: ${name(search.metric)} ${shown(value)}`}`;
   }
 
   function parallel(search) {
@@ -57,7 +53,7 @@
         columns.forEach((column, number) => {
           trace.x.push(number);
           trace.y.push(axes[number].at(column.values[place]));
-          trace.text.push(`${title(search, place)}<br>${short(column.name)}: ${shown(column.values[place])}`);
+          trace.text.push(`${title(search, place)}<br>${name(column.name)}: ${shown(column.values[place])}`);
         });
         trace.x.push(null);
         trace.y.push(null);
@@ -92,32 +88,32 @@
       traces: [{
         type: "scatter",
         mode: "markers",
-        x: places.map((place) => (column.numeric ? column.values[place] : short(column.values[place]))),
+        x: places.map((place) => (column.numeric ? column.values[place] : name(column.values[place]))),
         y: places.map((place) => search.reached[place]),
-        text: places.map((place) => `${title(search, place)}<br>${short(column.name)}: ${shown(column.values[place])}`),
+        text: places.map((place) => `${title(search, place)}<br>${name(column.name)}: ${shown(column.values[place])}`),
         marker: { size: 7, opacity: 0.8, color: places.map((place) => SCALE[binOf(search, place)]) },
         hovertemplate: "%{text}<extra></extra>",
       }],
       layout: {
         margin: { l: 64, r: 12, t: 12, b: 48 },
-        xaxis: { type: column.log ? "log" : column.numeric ? "linear" : "category", title: { text: short(column.name) }, automargin: true, zeroline: false },
-        yaxis: { title: { text: short(search.metric) }, automargin: true, exponentformat: "power", zeroline: false },
+        xaxis: { type: column.log ? "log" : column.numeric ? "linear" : "category", title: { text: name(column.name) }, automargin: true, zeroline: false },
+        yaxis: { title: { text: name(search.metric) }, automargin: true, exponentformat: "power", zeroline: false },
       },
     };
   }
 
   function overTime(search) {
     const longest = Math.max(1, ...search.bars.map((bar) => bar[3]));
-    const [, unit, name] = [[259200, 86400, "days"], [10800, 3600, "hours"], [300, 60, "minutes"]].find(([from]) => longest > from) || [0, 1, "seconds"];
+    const [unit, units] = timeUnit(longest);
     const traces = [...new Set(search.bars.map((bar) => bar[1]))].map((state) => {
       const own = search.bars.filter((bar) => bar[1] === state);
       return {
         type: "scatter",
         mode: "lines+markers",
-        name: short(state.replaceAll("_", " ")),
+        name: name(state.replaceAll("_", " ")),
         x: own.flatMap((bar) => [bar[2] / unit, bar[3] / unit, null]),
         y: own.flatMap((bar) => [bar[0], bar[0], null]),
-        text: own.flatMap((bar) => Array(3).fill(`trial ${bar[0]}: ${short(state)}, ${shown((bar[3] - bar[2]) / unit)} ${name}`)),
+        text: own.flatMap((bar) => Array(3).fill(`trial ${bar[0]}: ${name(state)}, ${shown((bar[3] - bar[2]) / unit)} ${units}`)),
         line: { color: root.getPropertyValue(STATES[state] || "--c9").trim(), width: Math.max(1, Math.min(8, 240 / search.trials.length)) },
         marker: { size: 3 },
         hovertemplate: "%{text}<extra></extra>",
@@ -131,7 +127,7 @@
         margin: { l: 64, r: 12, t: 12, b: 48 },
         showlegend: true,
         legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-        xaxis: { title: { text: `${name} since the first trial began` }, zeroline: false, automargin: true },
+        xaxis: { title: { text: `${units} since the first trial began` }, zeroline: false, automargin: true },
         yaxis: { domain: [0.36, 1], title: { text: "trial" }, autorange: "reversed", zeroline: false },
         yaxis2: { domain: [0, 0.28], title: { text: search.use.name }, rangemode: "tozero", zeroline: false },
       },
@@ -140,42 +136,8 @@
 
   const KINDS = { parallel, against, time: overTime };
 
-  function draw(div) {
+  showPlots(figures, "search", (div) => {
     const { traces, layout } = KINDS[div.dataset.kind](searches[Number(div.dataset.search)], Number(div.dataset.column));
-    const common = {
-      height: 320,
-      width: printing ? PRINTED : undefined,
-      autosize: !printing,
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 13 },
-      showlegend: false,
-      hovermode: "closest",
-      hoverlabel: { bgcolor: "#1c2128", bordercolor: "#8b949e", font: { color: "#ffffff" }, namelength: -1 },
-    };
-    const config = {
-      responsive: true,
-      displaylogo: false,
-      typesetMath: false,
-      // By name: among the usual ones is one that sends the data to a server of Plotly.
-      modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
-      plotlyServerURL: "",
-      toImageButtonOptions: { filename: "search", scale: 2 },
-    };
-    stale.delete(div);
-    Plotly.react(div, traces, { ...common, ...layout }, config);
-    for (const svg of div.querySelectorAll("svg.main-svg")) svg.setAttribute("aria-hidden", "true");
-  }
-
-  for (const div of figures) div.hidden = false;
-  watchNear(figures, near, stale, draw);
-
-  addEventListener("beforeprint", () => {
-    printing = true;
-    for (const div of figures) draw(div);
-  });
-  addEventListener("afterprint", () => {
-    printing = false;
-    for (const div of figures) draw(div);
+    return { traces, layout: { height: 320, showlegend: false, hovermode: "closest", ...layout } };
   });
 })();

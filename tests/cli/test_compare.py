@@ -1,4 +1,4 @@
-"""``hpcdist compare`` and ``models`` of runs of one experiment with several params."""
+"""``hpcdist compare`` and ``outputs --models`` of runs of one experiment with several params."""
 
 from __future__ import annotations
 
@@ -79,22 +79,22 @@ def test_runs_beside_each_other(runs: Path, hpcdist: Hpcdist) -> None:
 
 
 def test_models(runs: Path, hpcdist: Hpcdist) -> None:
-    shown = hpcdist("models", "--sort", "-accuracy", "--runs-dir", str(runs))
+    shown = hpcdist("outputs", "--models", "--sort", "-accuracy", "--runs-dir", str(runs))
     assert [line.split() for line in shown.out.splitlines()] == [
         ["run", "model", "bytes", "sha256", "accuracy"],
         ["train-1", "model", "3", "14be4b45f18e", "0.9"],
         ["train-3", "model", "3", "44896b093657", "0.8"],
         ["train-2", "model", "3", "f3e360d89952", "0.6"],
     ]
-    [data] = json.loads(hpcdist("models", "train-2", "--json", "--runs-dir", str(runs)).out)
+    [data] = json.loads(hpcdist("outputs", "--models", "train-2", "--json", "--runs-dir", str(runs)).out)
     assert (data["run"], data["path"], data["metrics"]) == ("train-2", "model", {"accuracy": 0.6})
 
 
-@pytest.mark.parametrize("verb", ["compare", "models"])
-def test_nothing_to_show(verb: str, hpcdist: Hpcdist, folder: Path) -> None:
-    shown = hpcdist(verb)
+@pytest.mark.parametrize("words", [("compare",), ("outputs", "--models")], ids=" ".join)
+def test_nothing_to_show(words: tuple[str, ...], hpcdist: Hpcdist, folder: Path) -> None:
+    shown = hpcdist(*words)
     assert (shown.code, shown.out, shown.err) == (0, "", f"note: nothing was found in {folder}/runs\n")
-    assert hpcdist(verb, "--json").out == "[]\n"
+    assert hpcdist(*words, "--json").out == "[]\n"
 
 
 @pytest.mark.parametrize("words", [("none-1",), ("none-*",), ("--sort", "accuracy")], ids=" ".join)

@@ -47,11 +47,8 @@ KINDS: Final[Mapping[str, Callable[[Path], object]]] = {
 VERBS: Final = (
     ("compare",),
     ("compare", "--json"),
-    ("models",),
-    (
-        "status",
-        "--offline",
-    ),
+    ("outputs", "--models"),
+    ("status", "--offline"),
     ("status", "--offline", "-l"),
     ("status", "--offline", "--json"),
 )

@@ -1,4 +1,4 @@
-"""``hpcdist export`` of real local jobs to files; `tests/export` has what a server of MLflow gets."""
+"""``hpcdist export`` of real local jobs to files; `tests/tracking` has what a server of MLflow gets."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_metrics_of_a_program_as_it_stands(folder: Path, hpcdist: Hpcdist, file:
     [found] = json.loads(hpcdist("metrics", run.name, "--json", "--runs-dir", "runs").out)
     assert (found["name"], found["values"], found["last"]) == ("loss", 3, 1 / 3)
     if file == AZURE:
-        [model] = json.loads(hpcdist("models", "--json", "--runs-dir", "runs").out)
+        [model] = json.loads(hpcdist("outputs", "--models", "--json", "--runs-dir", "runs").out)
         assert (model["path"], model["bytes"]) == ("model.pkl", 7)
         log = "".join(path.read_text() for path in (run / "logs").iterdir())
         assert f"file:{run}/outputs/mlruns-0\n" in log

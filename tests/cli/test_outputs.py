@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import Wording
+
 from .conftest import Hpcdist, run_real
 
 PROGRAM = """
@@ -112,3 +114,14 @@ def test_no_outputs(outputs: Path, hpcdist: Hpcdist) -> None:
     shown = hpcdist("outputs", "train-1")
     assert (shown.code, shown.out, shown.err) == (0, "", f"note: train-1 has no outputs in {outputs}\n")
     assert hpcdist("outputs", "train-1", "--json").out == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("a-1", "a-2"), ("a-1", "--sort", "loss"), ("--models", "--check"), ("--models", "--get", "*")],
+    ids=" ".join,
+)
+def test_options_that_do_not_fit(hpcdist: Hpcdist, words: tuple[str, ...], wording: Wording) -> None:
+    shown = hpcdist("outputs", *words)
+    assert (shown.code, shown.out) == (2, "")
+    wording(shown.err.splitlines()[-1])

@@ -108,6 +108,7 @@ ELSEWHERE: Final = {
         "tests/remotes/test_over_ssh.py",
         "has another machine",
     ),
+    "hpcdist outputs": ("tests/cli/test_outputs.py", "names runs"),
     "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
     "hpcdist outputs train-1 --get 'model*' --get plots": (
         "tests/remotes/test_outputs.py",
@@ -147,7 +148,7 @@ ELSEWHERE: Final = {
     "spack env activate .": ("tests/test_spack.py", "there is no Spack here"),
     "make test": (".ci/run", "runs this"),
     "hpcdist compare --only-differing --sort -accuracy": ("tests/cli/test_compare.py", "sorts by its metric"),
-    "hpcdist models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
+    "hpcdist outputs --models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
     "hpcdist report": ("tests/cli/test_report.py", "has runs to show"),
     "hpcdist report 'train-*' -o train.html": ("tests/cli/test_report.py", "has runs of this name"),
     "pip install '.[plot]'": ("pyproject.toml", "the extra is part of what tests need"),

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from hpcdist.cli import main
 from tests.docs.pages import block, keeps_block
-from tests.export.mlflow.servers import served
+from tests.tracking.mlflow.servers import served
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,8 @@ def test_a_program_records_and_its_metrics_are_shown() -> None:
     assert CliRunner().invoke(main, ["submit", "train.yml", "--wait"]).exit_code == 0
     shown = CliRunner().invoke(main, ["metrics", "train-1"]).stdout
     keeps_block("metrics", f"$ hpcdist metrics train-1\n{shown}")
-    keeps_block("models", f"$ hpcdist models\n{CliRunner().invoke(main, ['models']).stdout}")
+    shown = CliRunner().invoke(main, ["outputs", "--models"]).stdout
+    keeps_block("models", f"$ hpcdist outputs --models\n{shown}")
     assert Path("runs/train-1/outputs/model.pt").read_text() == "weights"
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hpcdist.runs import shareable
 from hpcdist.runs.shareable import MASK, Masked
 from tests.docs.pages import CHECKOUT
-from tests.export.made import made
+from tests.tracking.made import made
 
 KEY = "sesame-open-12345"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hpcdist.runs.states import Report
 from hpcdist.scaling.study import FILE, Member, Study
 from hpcdist.schedulers.job import Status
-from tests.report import made
+from tests.tracking import made_reports as made
 
 STUDY = Study("t0", "d0", "train", (1, 2, 4), 2, "weak")
 

@@ -13,10 +13,10 @@ from hpcdist.scaling import plot, results
 from hpcdist.scaling.plot import Dot, Drawing, Line, Text
 from hpcdist.scaling.results import Result
 from hpcdist.scaling.study import Member
-from tests.report.made import HOSTILE
 from tests.scaling import made
 from tests.scaling.made import STUDY
 from tests.scaling.test_results import SPEEDS
+from tests.tracking.made_reports import HOSTILE
 
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 

@@ -15,10 +15,10 @@ from hpcdist.runs.states import Report
 from hpcdist.scaling import plot, results, study
 from hpcdist.scaling.results import Size, Spread
 from hpcdist.scaling.study import Found, Member, Ranks
-from tests.report import made as others
-from tests.report.made import COMPLETED, FAILED
 from tests.scaling import made
 from tests.scaling.made import STUDY
+from tests.tracking import made_reports as others
+from tests.tracking.made_reports import COMPLETED, FAILED
 from tests.wording import Wording
 
 SPEEDS = {(1, 1): 90.0, (1, 2): 110.0, (2, 1): 180.0, (2, 2): 200.0, (4, 1): 300.0, (4, 2): 300.0}

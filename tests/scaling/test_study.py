@@ -12,9 +12,9 @@ from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import Phase, Run, save
 from hpcdist.scaling import study
 from hpcdist.scaling.study import FILE, Member
-from tests.report import made as others
 from tests.scaling import made
 from tests.scaling.made import STUDY
+from tests.tracking import made_reports as others
 
 
 def test_all_sizes_come_once_before_any_is_repeated() -> None:

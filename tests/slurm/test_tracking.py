@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.report.test_page import Read
 from tests.slurm.cluster import CHECKOUT
 from tests.slurm.process import until
 from tests.slurm.test_shapes import needs, shape
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
+from tests.tracking.test_report_page import Read
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("examples")]
 
@@ -75,7 +75,7 @@ VIEWS: Final[tuple[Callable[[User, str, str, str], Numbers], ...]] = (
 
 IN_MLFLOW: Final = """
 import json, pathlib, subprocess, sys
-from tests.export.mlflow.servers import served
+from tests.tracking.mlflow.servers import served
 
 folder = pathlib.Path("mlflow")
 folder.mkdir()

@@ -15,7 +15,7 @@ from hpcdist.tracking import comparison, series
 from hpcdist.tracking.series import Key, Metrics
 from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import run as run_of
-from tests.tracking.test_written import curves, write
+from tests.tracking.test_loggers import curves, write
 
 TREE: Final = {
     "mlruns/0/meta.yaml": "",

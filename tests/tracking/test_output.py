@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
 from hpcdist.tracking.series import Key
@@ -101,10 +101,8 @@ def test_a_plan_without_expressions_that_work(tmp_path: Path, tracking: object) 
 
 def test_an_expression_that_takes_for_ever(tmp_path: Path) -> None:
     directory = run(tmp_path, {"metrics": {"a": "(?:x+x+)+(y)"}}, "x" * 40 + "\n")
-    with pytest.raises(ConfigError, match=r"the expressions of `tracking` take too long on .*/job.out"):
-        [*series.found(directory, directory.plan(), seconds=0.2)]
     wrote(tmp_path, "9/0.0/rank-0", line(step=5, metrics={"loss": 0.5}))
     found = series.read(directory, directory.plan(), seconds=0.2)
     assert [*found.series] == [Key("9", "loss", 0)]
     [why] = found.unread
-    assert why.startswith("the expressions of `tracking` take too long on ")
+    assert re.fullmatch(r"the expressions of `tracking` take too long on .*/job.out; .*", why)

@@ -1,4 +1,4 @@
-"""The values of metrics over several attempts, ranks and elements, from files that may be damaged."""
+"""Series over attempts, their points, and fewer points of long ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
-from hpcdist.tracking.files import Entry, Reader
-from hpcdist.tracking.series import Key, Metrics, Points
+from hpcdist.tracking.files import Entry, EntryReader
+from hpcdist.tracking.series import Key, Metrics, Points, extremes, in_line, means
 
 AT: Final = 1.8e9
 
@@ -157,7 +157,7 @@ def test_a_file_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
     wrote(tmp_path, "7/0.0/rank-0", *logged(range(3), 1))
     file = tmp_path / "tracking/7/0.0/rank-0.node.1.jsonl"
     with file.open("rb") as stream, file.open("ab", buffering=0) as more:
-        reader = Reader(stream)
+        reader = EntryReader(stream)
         for step, _ in enumerate(reader.new()):
             more.write(b"".join(text.encode() for text in logged([3 + step], 1)))
         assert step == 2
@@ -209,3 +209,83 @@ def test_of_a_run_with_more_names_than_there_is_room_for_the_first_are_kept(tmp_
         Key("7", "a", 1): [1],
     }
     assert found.warnings == ("it recorded more than 3 series of metrics: those that came first are kept",)
+
+
+# --- Points of one series in one line
+
+STEPS = st.integers(-3, 12).map(float) | st.just(math.nan) | st.just(math.inf)
+
+
+def points(steps: list[float]) -> Points:
+    """Return points whose values are their numbers."""
+    return Points(*(array("d", column) for column in (steps, range(len(steps)), range(len(steps)))))
+
+
+def test_where_a_step_goes_back_the_later_values_hold() -> None:
+    line = in_line(points([1, 2, 3, 2, 1, 1, 5]), 0)
+    assert [*zip(line.steps, line.values, strict=True)] == [(1, 4), (1, 5), (5, 6)]
+
+
+def test_what_has_no_step_follows_the_one_before_it() -> None:
+    assert [*in_line(points([math.nan, math.nan, 7, math.inf]), 3).steps] == [3, 4, 7, 8]
+
+
+@given(st.lists(STEPS, min_size=1, max_size=60))
+def test_a_point_is_left_out_only_for_a_later_one(steps: list[float]) -> None:
+    line = in_line(points(steps), 0)
+    kept = [int(value) for value in line.values]
+    assert [*line.steps] == sorted(line.steps)
+    assert kept == sorted(kept)
+    assert kept[-1] == len(steps) - 1
+    assert in_line(line, 0) == line
+    whole = [step for step in steps if math.isfinite(step)]
+    if len(whole) == len(steps):
+        for number in {*range(len(steps))} - {*kept}:
+            assert any(step <= steps[number] for step in steps[number + 1 :])
+
+
+# --- Fewer points
+
+NAN: Final = math.nan
+VALUES: Final = st.lists(
+    st.floats(-1e308, 1e308) | st.sampled_from([NAN, math.inf, -math.inf]), min_size=1, max_size=200
+)
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.just(NAN), min_size=1, max_size=100), st.integers(1, 30))
+def test_means_are_of_equal_shares(values: list[float], most: int) -> None:
+    thin = means(values, most)
+    assert len(thin) == min(most, len(values))
+    finite = [value for value in values if math.isfinite(value)]
+    assert all(math.isnan(value) or min(finite) - 1e-6 <= value <= max(finite) + 1e-6 for value in thin)
+    if len(values) <= most:
+        assert all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(thin, values, strict=True))
+
+
+@given(VALUES, st.integers(5, 60))
+def test_extremes_stay(values: list[float], most: int) -> None:
+    """The first, the last, the lowest, the highest, and that there is a gap."""
+    places = extremes(array("d", values), most)
+    assert places == sorted({*places})
+    assert len(places) <= most
+    assert (places[0], places[-1]) == (0, len(values) - 1)
+    kept = [values[place] for place in places]
+    finite = [value for value in values if math.isfinite(value)]
+    kept_finite = [value for value in kept if math.isfinite(value)]
+    assert (min(kept_finite, default=0), max(kept_finite, default=0)) == (
+        min(finite, default=0),
+        max(finite, default=0),
+    )
+    assert (len(finite) < len(values)) == (len(kept_finite) < len(kept))
+
+
+@pytest.mark.parametrize(
+    ("values", "places"),
+    [
+        ([0, 9, 1, 2, 3, 4, -5, 5, 6, 0], [0, 1, 2, 6, 8, 9]),  # two shares of four between first and last
+        ([0, 1, NAN, 3, 1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 5, 9]),
+        ([1, 2, 3], [0, 1, 2]),
+    ],
+)
+def test_the_lowest_and_the_highest_of_each_share(values: list[float], places: list[int]) -> None:
+    assert extremes(array("d", values), 8) == places

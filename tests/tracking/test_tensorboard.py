@@ -22,12 +22,12 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from hpcdist.runs.record import encode
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
-from hpcdist.tracking import series, written
+from hpcdist.tracking import loggers, series
 from hpcdist.tracking.series import Key
 from tests.calls import calls
 from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import RECORD
-from tests.tracking.test_written import curves, write
+from tests.tracking.test_loggers import curves, write
 
 Values = Mapping[int, float]
 
@@ -176,7 +176,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(tmp_path: Path, verb:
     assert ("accuracy" in done.stdout, done.stderr) == (True, "")
     wrote(tmp_path / "train-1", "logs", loss=FIRST)
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    sentence = f"warning: {written.MISSING} (No module named 'tensorboard')\n"
+    sentence = f"warning: {loggers.MISSING} (No module named 'tensorboard')\n"
     assert ("accuracy" in done.stdout, done.stderr) == (True, sentence)
 
 

@@ -2,12 +2,11 @@
 
 submit rehearse status describe logs resume restart cancel wait rm    one verb each
 shell exec_ debug    a shell in an allocation; a command beside a running job; the stacks of its ranks
-metrics compare models outputs sweep scale report export    verbs of what runs recorded
+metrics compare outputs sweep scale report export    verbs of what runs recorded
 index    what `status --offline` shows
-runs element follow comparing    shared: finding runs and their trials; output
+runs element follow    shared: finding runs and their trials; output
 pipeline operations    several runs that depend on each other; a verb for each of them
 spans used    times and sizes; what jobs cost; slow ranks and first failures
 rehearsed    the report of a rehearsal
-fetched    outputs of runs on remotes
 scale_study    a scaling study: its runs, its plan and result, its plot
 """

@@ -24,17 +24,17 @@ from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
-from hpcdist.tracking import reached
-from hpcdist.tracking.reached import Reached
+from hpcdist.tracking import files
+from hpcdist.tracking.files import AttemptProgress
 from hpcdist.usage.used import hours, hours_text, of_run
 
 # --- The attempts of a run as `describe` shows them: a line each, and for JSON
 
-Line = tuple[Attempt, Reached]
-_Cell = Callable[[Attempt, Reached], object]
+Line = tuple[Attempt, AttemptProgress]
+_Cell = Callable[[Attempt, AttemptProgress], object]
 
 _COLUMNS: Final[dict[str, _Cell]] = {
-    "attempt": lambda attempt, reached: attempt.name if reached.number is None else reached.number,
+    "attempt": lambda attempt, progress: attempt.name if progress.number is None else progress.number,
     "job": lambda attempt, _: attempt.job,
     "state": lambda attempt, _: attempt.state,
     "exit": lambda attempt, _: attempt.exit_code,
@@ -45,8 +45,8 @@ _COLUMNS: Final[dict[str, _Cell]] = {
     "elapsed": lambda attempt, _: _known(attempt.elapsed, spans.clock),
     "GPU-hours": lambda attempt, _: hours_text(attempt.gpu_seconds),
     "memory": lambda attempt, _: _known(attempt.max_memory, spans.size),
-    "step": lambda _, reached: _known(reached.step, _count),
-    "lost": lambda _, reached: _lost(reached),
+    "step": lambda _, progress: _known(progress.step, _count),
+    "lost": lambda _, progress: _lost(progress),
     "hosts": lambda attempt, _: hostlist.compress(attempt.hosts or ()) or None,
 }
 _SOMETIMES: Final = frozenset({"why", "step", "lost"})
@@ -70,7 +70,7 @@ def as_data(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [_data(*line) for line in lines]
 
 
-def _data(attempt: Attempt, reached: Reached) -> dict[str, Any]:
+def _data(attempt: Attempt, progress: AttemptProgress) -> dict[str, Any]:
     times = {"queued_at": attempt.queued, "started_at": attempt.started, "ended_at": attempt.ended}
     return {
         "job_id": attempt.job,
@@ -84,7 +84,7 @@ def _data(attempt: Attempt, reached: Reached) -> dict[str, Any]:
         "why": attempt.why or None,
         "gpu_hours": hours(attempt.gpu_seconds),
         "max_memory": attempt.max_memory,
-        **reached._asdict(),
+        **progress._asdict(),
     }
 
 
@@ -100,11 +100,11 @@ def _count(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:g}"
 
 
-def _lost(reached: Reached) -> str | None:
+def _lost(progress: AttemptProgress) -> str | None:
     """Return the work that was lost: in steps, or else the time since the last checkpoint."""
-    if reached.lost_steps is not None:
-        return f"{_count(reached.lost_steps)} step{'s' * (reached.lost_steps != 1)}"
-    return _known(reached.lost_seconds, spans.clock)
+    if progress.lost_steps is not None:
+        return f"{_count(progress.lost_steps)} step{'s' * (progress.lost_steps != 1)}"
+    return _known(progress.lost_seconds, spans.clock)
 
 
 # --- Which task failed first and which ranks are slow, as sentences and for JSON
@@ -154,7 +154,7 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     run, element = finding.find_element(runs_dir, jobs)
     [report] = states.status([run], services)
     details, found = _of_element(report, element, services) if element else _of_run(report, services)
-    lines = [*zip(found, reached.read(run.directory, found), strict=True)]
+    lines = [*zip(found, files.progress(run.directory, found), strict=True)]
     use = of_run(run.directory, found, time.time())
     begun = [Numbered(far.number or 0, one.job, one.name) for one, far in lines if one.started is not None]
     nodes = of_attempts(run.directory, begun, use.nodes)

@@ -13,7 +13,7 @@ import click
 
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.comparing import runs_named
+from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, ServiceError
@@ -24,19 +24,11 @@ from hpcdist.runs.states import Report, status
 from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 
 if TYPE_CHECKING:
-    from hpcdist.export.items import Item
-    from hpcdist.export.mlflow.server import Server
+    from hpcdist.tracking.export import Item
+    from hpcdist.tracking.mlflow import Server
 
 _STDOUT: Final = Path("-")
 _file = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
-
-
-class _Files(NamedTuple):
-    """The destinations that are files."""
-
-    tensorboard: Path | None
-    csv: Path | None
-    output: Path | None
 
 
 @click.command("export")
@@ -67,7 +59,7 @@ class _Files(NamedTuple):
     help="Write a tar archive of models and artifacts, and of what they were made from; - is stdout.",
 )
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="With --mlflow: go on until the jobs have ended."
+    "-f", "--follow", "following", is_flag=True, help="With --mlflow: continue until the jobs have ended."
 )
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
@@ -86,8 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     JOB is the name of a run or a pattern such as 'train-*', its directory or its job id. The batch system is
     queried as `status` does.
     """
-    files = _Files(tensorboard, csv, output)
-    if not (uri or any(files)):
+    if not (uri or tensorboard or csv or output):
         raise click.UsageError("give a destination: --mlflow, --tensorboard, --csv or --output.")
     if following and not uri:
         raise click.UsageError("--follow goes with --mlflow.")
@@ -101,7 +92,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     services = runs.services()
     reports = _follow(found, services, export) if following else status(found, services)
     accounting.keep((report.run for report in reports), services)
-    results = [*export.to_files(reports, files), *export.to_mlflow(reports)]
+    results = [*export.to_files(reports, output, csv, tensorboard), *export.to_mlflow(reports)]
     if json:
         show.as_json([result._asdict() for result in results])
     elif not on_stdout:
@@ -130,7 +121,7 @@ def _follow(found: Sequence[Run], services: Services, export: _Export) -> list[R
                 export.print(problem._replace(severity="warning") for problem in error.problems)
             pauses.pause([report.run for report in live])
     except KeyboardInterrupt:
-        note("the jobs keep running; the same command goes on where it was")
+        note("the jobs keep running; the same command continues where it was")
         raise
 
 
@@ -152,7 +143,11 @@ class _Export:
     def __init__(self, uri: str | None) -> None:
         self.code = 0
         self._printed: set[Problem] = set()
-        self._server = _connect(uri) if uri else None
+        self._server: Server | None = None
+        if uri:
+            from hpcdist.tracking.mlflow import Server
+
+            self._server = Server(uri, os.environ.get("MLFLOW_EXPERIMENT_NAME", ""))
 
     def print(self, problems: Iterable[Problem]) -> None:
         """Print the problems that were not printed before."""
@@ -161,12 +156,12 @@ class _Export:
         print_problems(new)
 
     def to_mlflow(self, reports: Sequence[Report]) -> Iterator[_Result]:
-        """Send runs to the server, if there is one; one that it refuses is an error, and the others go on.
+        """Send runs to the server, if there is one; one that it refuses is an error, and the others are sent.
 
         Raises:
             NoAnswer: if it does not answer.
         """
-        from hpcdist.export.mlflow.client import NoAnswer
+        from hpcdist.tracking.mlflow_client import NoAnswer
 
         server = self._server
         if server is None:
@@ -186,41 +181,37 @@ class _Export:
             counts = {name: count for name, count in sent._asdict().items() if name != "run_id"}
             yield _Result(item.name, f"run {sent.run_id} of {server.uri}", counts)
 
-    def to_files(self, reports: Sequence[Report], files: _Files) -> Iterator[_Result]:
+    def to_files(
+        self, reports: Sequence[Report], archive: Path | None, csv: Path | None, tensorboard: Path | None
+    ) -> Iterator[_Result]:
         """Write these files.
 
         Raises:
             OSError: if one cannot be read or written.
         """
-        from hpcdist.export import archive, table, tensorboard
+        from hpcdist.tracking import export
 
-        if files.output:
-            kept = archive.save(self._read(reports), files.output, self.print)
-            yield _Result("archive", str(files.output), {"files": kept})
-        if files.csv:
-            points = table.save(chain.from_iterable(self._read(reports)), files.csv)
-            yield _Result("table", str(files.csv), {"points": points})
-        if files.tensorboard:
+        if archive:
+            kept = export.save_archive(self._read(reports), archive, self.print)
+            yield _Result("archive", str(archive), {"files": kept})
+        if csv:
+            points = export.save_table(chain.from_iterable(self._read(reports)), csv)
+            yield _Result("table", str(csv), {"points": points})
+        if tensorboard:
             for found in self._read(reports):
-                for item, folder, points in tensorboard.write(found, files.tensorboard):
+                for item, folder, points in export.write_tensorboard(found, tensorboard):
                     yield _Result(item.name, str(folder), {"points": points})
 
     def _read(self, reports: Iterable[Report]) -> Iterator[list[Item]]:
-        """Yield each run with its elements; one that cannot be read is an error, and the others go on."""
-        from hpcdist.export import items
+        """Yield each run with its elements; one that cannot be read is an error, and the others are read."""
+        from hpcdist.tracking import export
 
         for report in reports:
             try:
-                found, problems = items.read(report, time.time())
+                found, problems = export.read(report, time.time())
             except OSError as error:
                 self.print([Problem(f"what {report.run.name} recorded cannot be read: {error.strerror}")])
                 self.code = ConfigError.exit_code
             else:
                 self.print(problems)
                 yield found
-
-
-def _connect(uri: str) -> Server:
-    from hpcdist.export.mlflow.server import Server
-
-    return Server(uri, os.environ.get("MLFLOW_EXPERIMENT_NAME", ""))

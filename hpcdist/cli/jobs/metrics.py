@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,12 +20,13 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
+from hpcdist.host import untrusted
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
-from hpcdist.tracking import files, series, thinning
-from hpcdist.tracking.files import Entry, Losses, Reader
+from hpcdist.tracking import files, series
+from hpcdist.tracking.files import Entry, EntryReader, Losses
 from hpcdist.tracking.series import Key, Points
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -54,7 +54,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     """Show the metrics of a run.
 
     JOB is the name of a run, its directory or its job id; RUN/3 is trial 3 of a search, or element 3 of an
-    array. Of a pipeline, those of all its operations are shown.
+    array. A pipeline shows the metrics of all its operations.
     NAME is the name of a metric or a pattern such as 'val/*'; without NAME, all are shown.
     """
     if json + as_csv + following > 1:
@@ -81,7 +81,7 @@ def _read(run: Run, names: Sequence[str], element: str) -> Mapping[Key, Points]:
     """Return the series of these names, of an element of an array its own.
 
     Raises:
-        ConfigError: if a name is that of no metric.
+        ConfigError: if no metric has a name.
     """
     metrics = series.read(run.directory, run.directory.plan())
     print_problems(map(warning, metrics.warnings))
@@ -134,7 +134,7 @@ def _cells(points: Points) -> tuple[str, ...]:
 
 def _trend(points: Points) -> str:
     """Return a curve of the values; empty where the terminal cannot show it."""
-    values = thinning.means(points.values, _WIDTH)
+    values = series.means(points.values, _WIDTH)
     finite = [value for value in values if math.isfinite(value)]
     if not finite or not _can_show(_BARS):
         return ""
@@ -162,19 +162,14 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
 
 
 def _print_csv(found: Mapping[Key, Points]) -> None:
-    from hpcdist.export.table import moment
+    from hpcdist.tracking.export import moment
 
-    click.echo("job,metric,rank,step,value,time")
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(("job", "metric", "rank", "step", "value", "time"))
     for key, points in found.items():
         names = (key.job, printable(key.name), key.rank)
         for step, value, time in zip(*points, strict=True):
-            click.echo(_csv_line((*names, f"{step:.15g}", repr(value), moment(time))))
-
-
-def _csv_line(cells: Sequence[object]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+            lines.writerow((*names, f"{step:.15g}", repr(value), moment(time)))
 
 
 def _follow(run: Run, names: Sequence[str]) -> Report:
@@ -190,14 +185,14 @@ def _new_lines(
     names: Sequence[str],
 ) -> Iterator[str]:
     """Yield a line for each entry, and for new ones as they are recorded, until the job ends."""
-    readers: dict[Path, Reader] = {}
+    readers: dict[Path, EntryReader] = {}
     with ExitStack() as streams:
 
         def lines(over: bool) -> Iterator[str]:
             del over
             for file in (file for file in files.recorded(directory, Losses()) if not file.is_polyaxon):
                 if file.path not in readers:
-                    readers[file.path] = Reader(streams.enter_context(files.opened(file)))
+                    readers[file.path] = EntryReader(streams.enter_context(untrusted.open_regular(file.path)))
                 yield from filter(
                     None, (_line(entry, file.rank, names) for entry in readers[file.path].new())
                 )

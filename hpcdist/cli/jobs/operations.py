@@ -28,5 +28,8 @@ def each(ctx: click.Context, verb: click.Command, runs_dir: Path, job: str, *sin
         raise click.UsageError(f"{option} is for one run: name an operation, {whole[0].record.operation}.")
     for run in whole:
         click.echo(f"==> {run.record.operation} <==")
-        ctx.invoke(verb, **(ctx.params | {"jobs": str(run.directory.path)}))
+        path = str(run.directory.path)
+        ctx.invoke(
+            verb, **(ctx.params | {"jobs": (path,) if isinstance(ctx.params["jobs"], tuple) else path})
+        )
     return bool(whole)

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.comparing import runs_named
+from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
 from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host import untrusted
-from hpcdist.report import page
+from hpcdist.nodes.failures import of_attempts
 from hpcdist.runs import accounting, states
+from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.rundir import Run
+from hpcdist.runs.state import Attempt
+from hpcdist.runs.states import Report
+from hpcdist.scaling import plot, results, study
+from hpcdist.scaling.results import Result
+from hpcdist.scaling.study import Found, Member, Study
+from hpcdist.tracking import report
+from hpcdist.tracking.report import Content, Cut, StudyView
+from hpcdist.tracking.report_data import Supplement
+from hpcdist.usage import samples, used
+from hpcdist.usage.used import Used
+
+_MOST_LOST: Final = 20
+"""How many sentences about what is missing from a study a page has."""
 
 
 @click.command("report")
@@ -40,15 +57,15 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     """
     if str(output) == "-":
         raise click.UsageError("a report is a file; name it with -o, such as -o report.html.")
-    library = page.library()
+    library = report.library()
     found = [*runs_named(runs_dir, jobs)]
     if not found:
         raise ConfigError(Problem(f"there are no runs in {runs_dir}"))
     services = runs.services()
     reports = states.status(found, services)
     accounting.keep((report.run for report in reports), services)
-    shown = page.content(reports, time.time())
-    text = page.html(shown, library).encode()
+    shown = content(reports, time.time())
+    text = report.html(shown, library).encode()
     write(output, text)
     note(f"{output} shows {shown.title} ({bytes_text(len(text))}); open it in a browser")
 
@@ -64,3 +81,66 @@ def write(output: Path, text: bytes) -> None:
             untrusted.write(folder, output.name, text)
     except OSError as error:
         raise ConfigError(Problem(f"{output} cannot be written: {error.strerror}")) from error
+
+
+def content(reports: Sequence[Report], now: float) -> Content:
+    """Return what a page about these runs shows, with their usage, failed nodes and scaling studies.
+
+    Raises:
+        ConfigError: if they are too many.
+        OSError: if what one recorded cannot be read.
+    """
+    return report.content(reports, now, _supplement, [*_studies(reports)])
+
+
+def _supplement(run: Run, attempts: Sequence[Attempt], now: float) -> Supplement:
+    usage = used.of_run(run.directory, attempts, now)
+    begun = [Numbered(0, one.job, one.name) for one in attempts if one.started is not None]
+    return Supplement(
+        facts=_facts(usage),
+        advice=[f"{found.text}; write {found.write}" for found in usage.advice],
+        findings=of_attempts(run.directory, begun, usage.nodes).sentences(attempts),
+    )
+
+
+def _facts(found: Used) -> dict[str, str | None]:
+    """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
+    whole, use = used.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
+    charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
+    return {
+        "GPU-hours charged": used.hours_text(charged),
+        "CPU-hours": used.hours_text(whole.cpu_seconds),
+        "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
+        "GPU use": None if use is None else f"{use:.0f}%",
+    }
+
+
+def _studies(reports: Iterable[Report]) -> Iterator[StudyView]:
+    """Yield the scaling studies of these runs, in the order of their first runs."""
+    by_token: dict[str, list[tuple[Report, Member]]] = {}
+    for one in reports:
+        if member := study.of(one.run):
+            by_token.setdefault(member.study.token, []).append((one, member))
+    for pairs in by_token.values():
+        of = pairs[0][1].study
+        try:
+            result = results.result(of, _each_once(pairs, of))
+        except ConfigError as error:
+            yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
+            continue
+        if result.sizes:
+            rows = [*map(results.row, result.sizes)]
+            lines = [*results.lines(result), *result.lost[:_MOST_LOST]]
+            yield StudyView(results.title(result), results.heads(result), rows, lines, partial(_svg, result))
+
+
+def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:
+    """Return one run of each size and repetition, as a study does."""
+    reports = {one.run.directory: one for one, _ in pairs}
+    chosen = study.of_study([Found(one.run, member) for one, member in pairs], of)
+    return [(reports[one.run.directory], one.member) for one in chosen]
+
+
+def _svg(result: Result, cut: Cut) -> str:
+    drawing = plot.drawing(result._replace(metric=cut(result.metric)))
+    return plot.write_svg(drawing) if drawing else ""

@@ -178,7 +178,7 @@ def show_best(jobs: str, runs_dir: Path, json: bool, by: str | None, most: int) 
 
     JOB is the name of a run, its directory or its job id.
     """
-    from hpcdist.cli.jobs.comparing import as_data, print_table  # they read files of many forms
+    from hpcdist.cli.jobs.compare import as_data, print_table  # they read files of many forms
     from hpcdist.tracking import comparison
 
     run = finding.find(runs_dir, jobs)
