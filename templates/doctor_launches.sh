@@ -1,5 +1,5 @@
-# The launches of the doctor: the first one checks the tasks, and each line of `launches` is one more, with its number, a
-# seed, and the variables in which it differs. MPI starts only once in a task, and reads its variables as it starts.
+# The launches of the doctor: the first one checks the tasks, and each line of `launches` is one more, with its number
+# and the variables in which it differs. MPI starts only once in a task, and reads its variables as it starts.
 launch_part() { # a launcher takes the place of its shell
   "$@" 9<&- &
   part=$!
@@ -9,7 +9,7 @@ launch_part() { # a launcher takes the place of its shell
 }
 launch_again() {
   local setting
-  for setting in "HPCDIST_LAUNCH=$1" "HPCDIST_SEED=$2" "${@:3}"; do
+  for setting in "HPCDIST_LAUNCH=$1" "${@:2}"; do
     export "${setting?}"
     case $(declare -p exports 2>/dev/null) in # what mpirun passes on
     "declare -a "*) exports+=(-x "${setting%%=*}") ;;

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcdist.api import elsewhere
+from hpcdist.checks.nodes import without_suspects
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import planning
-from hpcdist.nodes import suspects
 from hpcdist.remotes import submitting
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
@@ -35,7 +35,7 @@ def submitted_anew(run: Run, runs_dir: Path, changes: anew.Changes, *, copies: b
     options = anew.options(run, changes)._replace(remote=run.record.remote or None)
     awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=run.record.remote)
     made = planning.plan_experiment(options, awaiting=awaiting)
-    made = suspects.avoided(made, runs_dir, saves=True, remote=run.record.remote)
+    made = without_suspects(made, runs_dir, run.record.remote)
     request = anew.Anew(run, options, made, copies, changes.update).request(runs_dir, services.runner)
     if run.record.remote:
         begins_with = run.record.there if copies else ""

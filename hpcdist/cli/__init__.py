@@ -42,8 +42,6 @@ VERBS = {
     "check": Verb("experiment.check", "Check an experiment for problems."),
     "import": Verb("experiment.import_", "Convert a job file of another tool into an experiment."),
     "doctor": Verb("site.doctor", "Check this machine for problems."),
-    "nodes": Verb("site.nodes", "List the nodes that failed or were slow in your runs."),
-    "lint-env": Verb("site.lint_env", "Check the NCCL and MPI variables of this shell."),
     "list": Verb("jobs.list", "List runs without querying the batch system."),
     "status": Verb("jobs.status", "Show the state of jobs."),
     "describe": Verb("jobs.describe", "Show the details of a job."),

@@ -53,7 +53,7 @@ class Batch(Model, frozen=True):
     ``%u`` the user), whose folder is made. ``error``: the same for standard error, which then is apart.
     ``mail``: an address or the name of a user, or keys. ``directives``: further directives, in the
     scheduler's syntax. ``exclude_nodes``: names of nodes that the job must not get (not PBS).
-    ``exclude_bad_nodes``: nor suspect ones (`hpcdist nodes`); by default as in ``environment.restart``, and
+    ``exclude_bad_nodes``: nor suspect ones (`doctor --nodes`); by default as in ``environment.restart``, and
     without that false. ``gpu_visibility``: whether a task sees its own GPUs or all GPUs of the job on its
     node; the default depends on the framework. ``container``: if false, the image of ``build`` is not used
     (``--no-container``). ``modules``: the modules that the job loads, in order, after those of the site;

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hpcdist.checks import usage
+from hpcdist.checks.failures import first_failure
+from hpcdist.checks.usage import Used
 from hpcdist.errors import HpcdistError, bytes_text
-from hpcdist.nodes.failures import of_attempts
 from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
@@ -36,8 +38,6 @@ from hpcdist.tracking.comparison import Tracked
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Metrics
 from hpcdist.units import Walltime
-from hpcdist.usage import samples, used
-from hpcdist.usage.used import Used
 
 # --- The placement of a run as a map: a card a node, with the tasks on it and their GPUs
 
@@ -296,7 +296,7 @@ class Log(NamedTuple):
 class RunView(NamedTuple):
     """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out.
 
-    ``findings``: the first failure and slow nodes, sentences by their titles.
+    ``first_failure``: a sentence; empty if no task failed by itself.
     """
 
     name: str
@@ -307,7 +307,7 @@ class RunView(NamedTuple):
     warnings: Share[str]
     advice: Sequence[str]
     failure: str
-    findings: Mapping[str, str]
+    first_failure: str
     timeline: Timeline | None
     map: Map | None
     code: CodeState | None
@@ -366,9 +366,9 @@ class _Source:
         self.events = self.directory.events()
         self.plan = stored_plan(self.directory)
         self.attempts = attempts.read(report, now)
-        self.used = used.of_run(self.directory, self.attempts, now)
+        self.used = usage.of_run(self.directory, self.attempts, now)
         begun = [Numbered(0, one.job, one.name) for one in self.attempts if one.started is not None]
-        self.findings = of_attempts(self.directory, begun, self.used.nodes)
+        self.first_failure = first_failure(self.directory, begun)
 
     @cached_property
     def state(self) -> tuple[str, str]:
@@ -394,7 +394,7 @@ def _view(source: _Source, found: Metrics, share: Limits) -> RunView:
         warnings=limits.first(warnings, share.others),
         advice=[f"{found.text}; write {found.write}" for found in source.used.advice],
         failure=failure,
-        findings=source.findings.sentences(source.attempts),
+        first_failure=source.first_failure.text if source.first_failure else "",
         timeline=timeline(source.attempts, source.now),
         map=drawn(plan.placement, hosts, int(failed[1]) if failed else None, share.tasks) if plan else None,
         code=code_state(directory, share.others),
@@ -427,11 +427,11 @@ def _facts(source: _Source) -> dict[str, str]:
 
 def _used(found: Used) -> dict[str, str | None]:
     """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
-    whole, use = used.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
+    whole, use = usage.total(found.costs), usage.mean((node.use, node.seconds) for node in found.nodes)
     charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
     return {
-        "GPU-hours charged": used.hours_text(charged),
-        "CPU-hours": used.hours_text(whole.cpu_seconds),
+        "GPU-hours charged": usage.hours_text(charged),
+        "CPU-hours": usage.hours_text(whole.cpu_seconds),
         "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
         "GPU use": None if use is None else f"{use:.0f}%",
     }

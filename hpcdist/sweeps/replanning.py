@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hpcdist.checks.nodes import without_suspects
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment.model import Replicas
@@ -16,7 +17,6 @@ from hpcdist.experiment.replica import blocks
 from hpcdist.experiment.search.model import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.nodes import suspects
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited, rundir
 from hpcdist.runs.rundir import Run
@@ -58,7 +58,7 @@ def _plan(run: Run, options: ExperimentOptions, awaiting: Awaiting | None = None
     Its warnings are about those alone: `submit` has printed the others.
     """
     made = planning.plan_experiment(options, awaiting=awaiting or _awaiting(run))
-    return suspects.avoided(made._replace(problems=()), run.directory.path.parent)
+    return without_suspects(made._replace(problems=()), run.directory.path.parent)
 
 
 def _awaiting(run: Run) -> Awaiting:

@@ -11,11 +11,11 @@ from typing import Final
 import click
 import pytest
 
+from hpcdist.checks.finding import Finding
+from hpcdist.checks.host import CHECK_NODES
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
-from hpcdist.cli.site.doctor import CheckJobOptions, run_check_job, sizes
-from hpcdist.doctor.devices import CHECK_NODES
-from hpcdist.doctor.finding import Finding
+from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, sizes
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import local
@@ -95,7 +95,7 @@ def test_no_such_site(hpcdist: Hpcdist, wording: Wording) -> None:
 
 
 def test_job_options_need_job(hpcdist: Hpcdist, wording: Wording) -> None:
-    result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--gpus", "2")
     assert (result.code, result.out) == (2, "")
     wording(result.err)
 
@@ -109,7 +109,7 @@ def test_a_job_on_this_machine(
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -E -S "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
+    options = ("--job", "3", "--site", "local", "--set", "batch.launcher=processes", "--json")
     result_of = real("doctor", *options)
     found = {f"{item['group']}: {item['name']}": item for item in json.loads(result_of.out)}
     shown = {

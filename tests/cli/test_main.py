@@ -45,8 +45,6 @@ Verbs:
   check       Check an experiment for problems.
   import      Convert a job file of another tool into an experiment.
   doctor      Check this machine for problems.
-  nodes       List the nodes that failed or were slow in your runs.
-  lint-env    Check the NCCL and MPI variables of this shell.
   list        List runs without querying the batch system.
   status      Show the state of jobs.
   describe    Show the details of a job.

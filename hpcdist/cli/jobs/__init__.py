@@ -6,7 +6,7 @@ metrics compare models outputs sweep scale report export    verbs of what runs r
 runs element follow comparing    shared: finding runs and their trials; output
 anew    shared by restart and copy
 pipeline operations    several runs that depend on each other; a verb for each of them
-spans used    times and sizes; what jobs cost; slow ranks and first failures
+spans used    times and sizes; what jobs cost
 rehearsed    the report of a rehearsal
 fetched    outputs of runs on remotes
 scale_study    a scaling study: its runs, its plan and result, its plot

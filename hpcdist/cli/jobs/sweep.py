@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
+from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line, printable
@@ -22,7 +23,6 @@ from hpcdist.sweeps import looking, trials
 from hpcdist.sweeps.looking import Look
 from hpcdist.sweeps.trials import Params, Trial
 from hpcdist.tracking import trial_params
-from hpcdist.usage.used import hours, hours_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
