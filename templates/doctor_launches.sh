@@ -1,5 +1,5 @@
-# The launches of the doctor: the first one checks the tasks, and each line of `launches` is one more, with its number
-# and the variables in which it differs. MPI starts only once in a task, and reads its variables as it starts.
+# The launches of the doctor: the first one checks the tasks; one runs nccl-tests or the OSU benchmarks where they are
+# installed; and each line of `launches` is one more, with its number and the variables in which it differs. MPI starts only once in a task, and reads its variables as it starts.
 launch_part() { # a launcher takes the place of its shell
   "$@" 9<&- &
   part=$!
@@ -19,5 +19,6 @@ launch_again() {
   launch
 }
 launch_part launch || exit
+if [[ $(type -P all_reduce_perf osu_allreduce) ]]; then launch_part launch_again tool; fi
 while IFS=$'\t' read -r -a words <&9; do launch_part launch_again "${words[@]}"; done 9<"$HPCDIST_RUN_DIR/launches"
 exit 0

@@ -34,6 +34,7 @@ SPIN, PAUSE = 0.0005, 0.00002
 """Seconds in which MPI is asked all the time whether it is done, and of the pauses after that: without them
 tasks that wait take the CPU from those that exchange data, where there are fewer CPUs than tasks."""
 _GB = 1e9
+_OF_RANK_0 = ("pairs", "wrong", "versions", "variables")
 
 
 class Match(NamedTuple):
@@ -396,10 +397,13 @@ def main() -> None:
         try:
             for result in results(library(), is_first=not launch):
                 found = {"library": name, **result}
-                write(found)
+                if rank == 0:
+                    write(found)
         except Exception as error:  # noqa: BLE001 - whatever a library raises is the finding
             found = {**found, "error": f"{type(error).__name__}: {error}"}
-            write(found)
+        if rank:
+            found = {key: value for key, value in found.items() if key not in _OF_RANK_0}
+        write(found)
         done.append(found)
 
 

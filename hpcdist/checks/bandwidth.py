@@ -6,10 +6,10 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpcdist import __version__
-from hpcdist.checks.finding import AllReduce, Finding, Launch, Task, read_file
+from hpcdist.checks.finding import MAX_BYTES, AllReduce, Finding, Launch, Task, read_file
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.host import resources
 from hpcdist.runs.rundir import RunDirectory
@@ -145,7 +145,7 @@ def site_entries(directory: RunDirectory, day: str) -> list[Measured]:
             date=day,
             nodes=len(task.nodes) if task else 0,
             pair=_rounded(usual_of(one)),
-            all_reduce=None if slow_nodes(one) or slow_links(one) else _rounded(one.bus_bandwidth),
+            all_reduce=None if slow_nodes(one) or slow_links(one) else _rounded(_all_reduce(directory, one)),
             versions={"hpcdist": __version__, **one.versions},
         )
         for one in measured_by(task)
@@ -153,8 +153,58 @@ def site_entries(directory: RunDirectory, day: str) -> list[Measured]:
     ]
 
 
+def _all_reduce(directory: RunDirectory, one: AllReduce) -> float:
+    """Return the bandwidth on the bus by a benchmark for this network, else by the library."""
+    tool = tool_result(directory, one.ranks)
+    return tool.bandwidth if tool and tool.network == one.network else one.bus_bandwidth
+
+
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
+
+
+# --- The all-reduce of nccl-tests or of the OSU benchmarks, where they are installed
+
+_NCCL_TESTS: Final = re.compile(r"^# Avg bus bandwidth\s*: *([0-9.]+)", re.MULTILINE)
+_OSU: Final = re.compile(r"^([0-9]+) +([0-9.]+) *$", re.MULTILINE)
+"""Bytes, and microseconds; the last line counts."""
+
+_LONGEST: Final = 300
+
+
+class ToolResult(NamedTuple):
+    """The all-reduce of all tasks by a benchmark: GB/s on the bus, or why there is none."""
+
+    network: str
+    title: str
+    bandwidth: float = 0.0
+    error: str = ""
+
+
+def tool_result(directory: RunDirectory, ranks: int) -> ToolResult | None:
+    """Return what the tool printed that the job has run; None if none is installed."""
+    try:
+        text = directory.read("outputs/tool.0.txt", MAX_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    if (bus := _NCCL_TESTS.search(text)) and float(bus[1]):
+        return ToolResult("nccl", "all_reduce_perf of nccl-tests", float(bus[1]))
+    if rows := _OSU.findall(text):
+        size, microseconds = map(float, rows[-1])
+        bandwidth = size * 2 * (ranks - 1) / ranks / max(microseconds, 1e-3) / 1e3
+        return ToolResult("mpi", "osu_allreduce of the OSU benchmarks", bandwidth)
+    last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
+    return ToolResult("tool", "", error=" ".join(last.split())[:_LONGEST])
+
+
+def tool_findings(directory: RunDirectory, ranks: int) -> Iterator[Finding]:
+    """Yield the finding of nccl-tests or of the OSU benchmarks, where they are installed."""
+    if one := tool_result(directory, ranks):
+        detail = f"{one.title}: on the bus {one.bandwidth:.3g} GB/s over all tasks"
+        finding = Finding(f"bandwidth: {one.network}", "all-reduce", "ok", detail)
+        hint = "build nccl-tests or the OSU benchmarks with the MPI of the site's launcher"
+        detail = f"the benchmark that is installed did not measure it: {one.error}"
+        yield finding._replace(status="note", detail=detail, hint=hint) if one.error else finding
 
 
 # --- Candidate settings of the network's libraries: their grid, their launches, the best

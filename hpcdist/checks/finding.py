@@ -143,7 +143,7 @@ class AllReduce(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     """The best time of the slowest rank."""
     pairs: tuple[Pair, ...] = ()
-    """The bandwidths between pairs of nodes."""
+    """The bandwidths between pairs of nodes; rank 0 alone has them, and what follows but the error."""
     wrong: tuple[tuple[int, int], ...] = ()
     """From and to which node data changed."""
     versions: dict[str, str] = {}

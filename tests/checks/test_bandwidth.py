@@ -23,6 +23,7 @@ from hpcdist.checks.bandwidth import (
     site_entries,
     slow_links,
     slow_nodes,
+    tool_findings,
     usual_of,
 )
 from hpcdist.checks.finding import AllReduce, Connectivity, Finding, Launch, Pair, Task, read_record
@@ -155,6 +156,46 @@ def test_a_site_file_keeps_what_is_right_and_complete(tmp_path: Path) -> None:
     bad = [measured(error="x"), measured(correct=False), measured(wrong=((0, 1),)), measured(pairs=())]
     assert site_entries(write(tmp_path, *bad, AllReduce("horovod", correct=True)), "2026-11-24") == []
     assert site_entries(RunDirectory(tmp_path / "none"), "2026-11-24") == []
+
+
+NCCL_TESTS = """\
+#  size      count   type  redop  root   time  algbw   busbw #wrong   time  algbw   busbw #wrong
+67108864  16777216  float    sum    -1  912.3  73.56  128.73      0  908.1  73.90  129.33      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 129.03
+"""
+OSU = "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n1024  3.0\n67108864   50331.648\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "detail"),
+    [
+        (NCCL_TESTS, "nccl", "all_reduce_perf of nccl-tests: on the bus 129 GB/s over all tasks"),
+        (OSU, "mpi", "osu_allreduce of the OSU benchmarks: on the bus 2 GB/s over all tasks"),
+        (
+            "This test requires at least two processes\n\n",
+            "tool",
+            "the benchmark that is installed did not measure it: This test requires at least two processes",
+        ),
+        (
+            NCCL_TESTS.replace("129.03", "0"),
+            "tool",
+            "the benchmark that is installed did not measure it: # Avg bus bandwidth : 0",
+        ),
+        ("", "tool", "the benchmark that is installed did not measure it: it printed nothing"),
+    ],
+    ids=["nccl-tests", "osu", "another MPI", "one GPU", "nothing"],
+)
+def test_installed_benchmarks_measure_the_all_reduce(
+    tmp_path: Path, text: str, group: str, detail: str
+) -> None:
+    directory = write(tmp_path, measured())
+    assert [*tool_findings(directory, 4)] == []
+    (tmp_path / "outputs" / "tool.0.txt").write_text(text)
+    [found] = tool_findings(directory, 4)
+    assert (found.group, found.detail) == (f"bandwidth: {group}", detail)
+    [kept] = site_entries(directory, "2026-11-24")
+    assert kept.all_reduce == (2.0 if group == "mpi" else 9.0)
 
 
 def test_further_launches_are_compared(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ def test_a_job_on_this_machine(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -E -S "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
+    (tmp_path / "bin" / "osu_allreduce").write_text("#!/bin/sh\necho 67108864 50331.648\n")
+    (tmp_path / "bin" / "osu_allreduce").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     options = ("--job", "3", "--site", "local", "--set", "batch.launcher=processes", "--json")
     result_of = real("doctor", *options)
@@ -124,6 +126,8 @@ def test_a_job_on_this_machine(
     }
     assert shown == dict.fromkeys(shown, "ok")
     assert found["job: records"]["detail"] == "3 of 3 tasks wrote into the run directory"
+    benchmark = "osu_allreduce of the OSU benchmarks: on the bus 1.78 GB/s over all tasks"
+    assert found["bandwidth: mpi: all-reduce"]["detail"] == benchmark
     assert found["network: clock"]["detail"] == "all tasks are on localhost, with one clock"
     assert result_of.code == (
         3 if any(item["status"] in ("warning", "error") for item in found.values()) else 0

@@ -13,6 +13,7 @@ from hpcdist.checks.bandwidth import (
     bandwidth_findings,
     launch_findings,
     launch_lines,
+    tool_findings,
     walltime,
     with_launches,
 )
@@ -99,6 +100,7 @@ def run_check_job(
     else:
         yield from _outcome(made, run, report, services)
         if report.status.state.is_final:
+            yield from tool_findings(run.directory, made.plan.placement.size)
             yield from launch_findings(run.directory, wanted.tried)
 
 
