@@ -18,7 +18,7 @@ from hpcdist.runs.rundir import RunDirectory
 #
 # A line is ``# HOST``; ``end TIME CODE RANK LOCAL_RANK`` for each task that failed by itself; ``kernel
 # TEXT``, of the time since its first task began; ``counter NAME BEFORE AFTER``; ``gpu NUMBER TEXT``; ``tool
-# TEXT``. Others, and a line that was cut short, are left out.
+# TEXT``. Other lines, and one that was cut short, are left out.
 
 _MAX_BYTES: Final = 1 << 16
 _MOST_FILES: Final = 10_000
@@ -34,8 +34,8 @@ _XID: Final = re.compile(r"NVRM: Xid[^:]*\([^)]*\): ([0-9]{1,4})")
 _HARDWARE_XIDS: Final = frozenset(
     (46, 48, 54, 56, 57, 58, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 122, 123, 136, 140, 143, 149, 154)
 )
-"""Of NVIDIA's catalogue of Xid errors those of the GPU, its memory and links; 13, 31, 43 and 45 are mostly
-of the program."""
+"""The Xid errors of NVIDIA's catalogue that are faults of the GPU, its memory or links; 13, 31, 43 and 45 are
+mostly caused by programs."""
 
 _HARDWARE: Final = re.compile(
     r"fallen off the bus|is lost|Unable to determine the device handle|No devices were found"

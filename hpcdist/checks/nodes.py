@@ -93,7 +93,7 @@ def known_nodes(runs_dir: Path, now: float, site: str | None = None) -> list[Nod
 
 
 def grouped(found: Iterable[Evidence]) -> list[Node]:
-    """Return the nodes that this evidence is against; a node known with and without its domain is one."""
+    """Return the nodes with their evidence; a node known with and without its domain is one node."""
     own = [*dict.fromkeys(found)]
     full: dict[tuple[str, str], set[str]] = {}
     for one in own:

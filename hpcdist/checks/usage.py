@@ -24,7 +24,7 @@ from hpcdist.schedulers.job import JobState
 # ``jobs/ID/gpu_usage/START.ATTEMPT.NODE`` has a line with the host and the tool, then one for each span of
 # time: the node's clock, the seconds, the samples, how busy the CPUs of its first task were in percent, and
 # for each GPU ``NUMBER:USE:USED:TOTAL``, in percent and MiB; ``-`` is unknown. A line that was cut short,
-# or that is none of these, is left out.
+# and any other line, is left out.
 
 _FILE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 _LINE: Final = re.compile(
@@ -106,7 +106,7 @@ _WAITING_GPUS: Final = 50.0
 
 
 def read_samples(directory: RunDirectory, plan: StoredPlan, jobs: Iterable[str]) -> Samples:
-    """Return what the nodes of these jobs, or elements of arrays, wrote; nothing where there is none."""
+    """Return what the nodes of these jobs, or elements of arrays, wrote."""
     files = [_files(directory, plan, job) for job in jobs]
     chosen = [*islice((file for each in files for file in _chosen(each)), _MOST_FILES)]
     found = sorted(filter(None, (_use(directory, file) for file in chosen)), key=lambda use: use[:3])
@@ -414,7 +414,7 @@ def advice(
 
 
 def _is_enough(use: NodeUse, plan: StoredPlan) -> bool:
-    """Whether a node has samples enough, and of no GPUs of other jobs beside this one's."""
+    """Whether a node has enough samples, and its GPUs are all of this job."""
     planned = next((group.gpus for group in plan.groups if 0 <= use.node - group.node < group.nodes), 0)
     return use.samples >= _FEWEST and use.seconds >= _SHORTEST and 0 < len(use.gpus) <= planned
 

@@ -94,6 +94,13 @@ def test_no_such_site(hpcdist: Hpcdist, wording: Wording) -> None:
     wording(result_of.err)
 
 
+@pytest.mark.parametrize("words", [("--job", "--nodes"), ("--env", "--nodes"), ("--job", "--env")])
+def test_only_one_kind_of_check_at_a_time(hpcdist: Hpcdist, words: tuple[str, str]) -> None:
+    result = hpcdist("doctor", *words)
+    assert (result.code, result.out) == (2, "")
+    assert f"Error: {words[0]} cannot be combined with {words[1]}.\n" in result.err
+
+
 def test_job_options_need_job(hpcdist: Hpcdist, wording: Wording) -> None:
     result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--gpus", "2")
     assert (result.code, result.out) == (2, "")

@@ -122,7 +122,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if env is not None:
         has_problem = doctor_env.print_env(site_of_env(site, site_path), env or None, json=json)
         raise click.exceptions.Exit(_FOUND if has_problem else 0)
-    tried, wanted = grid(tries), wanted_nodes(job or "1")
+    tried, wanted = grid(tries), wanted_nodes("1" if job is None else job)
     chosen = _chosen(site, site_path)
     services = runs.services()
     found = [*_login(chosen, runs_dir, services)]
