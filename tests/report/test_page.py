@@ -87,7 +87,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
         "warnings": limits.Share([]),
         "advice": [],
         "failure": "",
-        "findings": {},
+        "first_failure": "",
         "timeline": collecting.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
         "code": None,

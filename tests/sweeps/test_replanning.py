@@ -85,7 +85,7 @@ def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Pat
     found = replanning.changed(run, Changes())
     assert [line.value for line in found.plan.directives if line.flag == "--exclude"] == ["n1"]
     assert [problem.message for problem in found.problems] == [
-        f"excluded as suspect: n1 (1.00: lost 1h ago in {other.name})"
+        f"excluded as suspect: n1 (lost 1h ago in {other.name})"
     ]
 
 
