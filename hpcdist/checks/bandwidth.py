@@ -98,7 +98,7 @@ def _of_library(
         best, usual = best_of(one), usual_of(one)
         for node in sorted(best, key=best.__getitem__):
             partners = sum(node in pair[:2] for pair in one.pairs)
-            detail = f"best {best[node]:.3g} GB/s of {partners}"
+            detail = f"best {best[node]:.3g} GB/s of {partners} pair{'s' * (partners != 1)}"
             yield Finding(group, nodes[node], "ok", detail, numbers=(("best", best[node]),))
         yield from _slow(group, one, nodes)
         if before and usual:

@@ -56,7 +56,7 @@ def findings(*found: AllReduce, before: tuple[Measured, ...] = (), **changes: An
 
 
 def node(name: str, best: float, pairs: int = 3) -> Finding:
-    text = f"best {best:g} GB/s of {pairs}"
+    text = f"best {best:g} GB/s of {pairs} pairs"
     return Finding("bandwidth: mpi", name, "ok", text, numbers=(("best", best),))
 
 
