@@ -121,11 +121,11 @@ class Torch:
             self.versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
         members = {"rank": self.rank, "world_size": self.size}
         distributed.init_process_group(self.network, store=store, timeout=TIMEOUT, **members)
-        self.out, self.incoming = self._bytes(self.rank, LARGEST), self._bytes(0, LARGEST)
+        self.out, self.incoming = self._tensor(pattern(self.rank, LARGEST)), self._tensor(bytes(LARGEST))
         self.numbers: Any = None
 
-    def _bytes(self, rank: int, size: int) -> Any:
-        return self.torch.frombuffer(bytearray(pattern(rank, size)), dtype=self.torch.uint8).to(self.place)
+    def _tensor(self, data: bytes) -> Any:
+        return self.torch.frombuffer(bytearray(data), dtype=self.torch.uint8).to(self.place)
 
     def _done(self) -> None:
         if self.place != "cpu":
@@ -133,8 +133,7 @@ class Torch:
 
     def fill(self, size: int, factor: int) -> None:
         """Set the numbers that are summed: so many bytes."""
-        data = bytearray(numbers(size, factor).tobytes())
-        self.numbers = self.torch.frombuffer(data, dtype=self.torch.float32).to(self.place)
+        self.numbers = self._tensor(numbers(size, factor).tobytes()).view(self.torch.float32)
 
     def reduce(self) -> None:
         """Sum the numbers of all ranks."""
@@ -143,7 +142,8 @@ class Torch:
 
     def equals(self, size: int, factor: int) -> bool:
         """Whether the numbers are these."""
-        return bool(self.numbers.cpu().numpy().tobytes() == numbers(size, factor).tobytes())
+        expected = self._tensor(numbers(size, factor).tobytes())
+        return bool(self.torch.equal(self.numbers.view(self.torch.uint8), expected))
 
     def exchange(self, partner: int, size: int) -> None:
         """Send so many bytes to a rank while as many come from it."""
@@ -160,13 +160,20 @@ class Torch:
 
     def is_from(self, partner: int, size: int) -> bool:
         """Whether these bytes came in from this rank."""
-        return bool(self.torch.equal(self.incoming[:size], self._bytes(partner, size)))
+        return bool(self.torch.equal(self.incoming[:size], self._tensor(pattern(partner, size))))
 
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all ranks; it is a barrier, too."""
-        found: list[Any] = [None] * self.size
-        self.distributed.all_gather_object(found, value)
-        return found
+        data = json.dumps(value).encode()  # torch's own function needs numpy
+        sizes = (int.from_bytes(size, "big") for size in self._gather(len(data).to_bytes(8, "big")))
+        return [json.loads(row) for row in self._gather(data.ljust(max(sizes)))]
+
+    def _gather(self, data: bytes) -> list[bytes]:
+        """Return the bytes of all ranks, each with as many."""
+        tensor = self._tensor(data)
+        found = [self.torch.empty_like(tensor) for _ in range(self.size)]
+        self.distributed.all_gather(found, tensor)
+        return [bytes(one.tolist()) for one in found]
 
     def close(self) -> None:
         """Wait for all ranks, as the store ends with rank 0, and end."""
@@ -195,9 +202,10 @@ class Horovod(Torch):
         self.hvd.allreduce_(self.numbers, op=self.hvd.Sum)
         self._done()
 
-    def gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks; it is a barrier, too."""
-        return list(self.hvd.allgather_object(value))
+    def _gather(self, data: bytes) -> list[bytes]:
+        """Return the bytes of all ranks, each with as many."""
+        found = bytes(self.hvd.allgather(self._tensor(data)).tolist())
+        return [found[place : place + len(data)] for place in range(0, len(found), len(data))]
 
     def close(self) -> None:
         """End it."""
