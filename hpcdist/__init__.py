@@ -20,13 +20,11 @@ The rooms, from the ground up: a package imports only from the lines above its o
     runs    submit, status, logs, cancel, wait: one directory per run
     remotes    machines that are reached by ssh: runs go there, and their files come back
     tracking    metrics that runs recorded: read, compared, shown on a report page, and exported
-    usage    what jobs used of what they had, and advice from it
-    nodes    which nodes failed or were slow, over all runs of a user
+    checks    what could keep jobs from running well, what they used, and which nodes failed
     searches    the trials of a search that was submitted, and further jobs of any run
     scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
     pipelines    several runs that the batch system starts one after the other
     rehearsal    whether a training goes on after it was ended on purpose
-    doctor    what could keep jobs from running well, and the programs that tasks run to find out
     testing    FakeShell and the contract that every scheduler keeps
     api    what `import hpcdist` gives a program
     cli    one short module per verb

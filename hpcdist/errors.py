@@ -101,9 +101,7 @@ EXIT_CODES: Final = {
     ExitCode.OK: "success; a job that was waited for has completed",
     ExitCode.FAILED: "a job did not complete, and has no exit code of its own",
     ExitCode.CONFIG: "the file, the site, your config or the command line is wrong",
-    ExitCode.PLAN: (
-        "the experiment does not fit the site; or `doctor`, `lint-env` or `outputs --check` found a problem"
-    ),
+    ExitCode.PLAN: ("the experiment does not fit the site; or `doctor` or `outputs --check` found a problem"),
     ExitCode.RENDER: "a template does not match the plan",
     ExitCode.SCHEDULER: "the batch system refused, failed or did not answer; or a job's end is unknown",
     ExitCode.SERVICE: "a server such as MLflow's refused, failed or did not answer (`EX_UNAVAILABLE`)",

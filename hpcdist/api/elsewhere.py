@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
+from hpcdist.checks import nodes
 from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.nodes import suspects
 from hpcdist.remotes import fetching, here, machines
 from hpcdist.remotes.channel import Channel
 from hpcdist.runs.rundir import Run
@@ -18,7 +18,7 @@ _BELOW = 3
 
 def services(*, voids: bool = False) -> Services:
     """Return the services as `here.services`, whose warnings are Python's."""
-    return here.services(voids=voids)._replace(warn=_warn, exclude_suspects=suspects.avoided)
+    return here.services(voids=voids)._replace(warn=_warn, exclude_suspects=nodes.without_suspects)
 
 
 def _warn(problem: Problem) -> None:

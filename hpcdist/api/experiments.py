@@ -14,13 +14,13 @@ from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
 from hpcdist.api.values import count, joined, mapping, plain, site_of, text_of, texts
+from hpcdist.checks.nodes import without_suspects
 from hpcdist.documents import source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.nodes import suspects
 from hpcdist.remotes import submitting
 from hpcdist.runs import awaited
 from hpcdist.site.model import Site
@@ -62,7 +62,7 @@ class Experiment:
         if remote and not options.site:
             options = options._replace(site=remote.site)
         made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)
-        made = suspects.avoided(made, runs_dir, saves=saves, remote=on or "")
+        made = without_suspects(made, runs_dir, (on or "") if saves else "")
         return Plan(made, options, _remote=remote)
 
     def check(self) -> tuple[Problem, ...]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcdist.api import elsewhere
+from hpcdist.checks.nodes import without_suspects
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.nodes import suspects
 from hpcdist.runs import awaited, this_machine
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
@@ -37,7 +37,7 @@ def resubmitted(run: Run, runs_dir: Path, new: replan.NewRun) -> Made:
         remote = run.record.remote
         awaiting = partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote)
         made = planning.plan_experiment(options, awaiting=awaiting)
-        return suspects.avoided(made, runs_dir, saves=True, remote=remote)
+        return without_suspects(made, runs_dir, remote)
 
     request, made, services = replan.resubmission(run, runs_dir, new, services, plan)
     submitted = this_machine.submit(request, runs_dir, services, Output(note=notes.append))

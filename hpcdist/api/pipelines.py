@@ -18,13 +18,13 @@ from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run, wait
 from hpcdist.api.values import text_of
+from hpcdist.checks.nodes import without_suspects
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import machine, recognition
 from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.nodes import suspects
 from hpcdist.pipelines import looking, planning, reading, store, submitting
 from hpcdist.pipelines.planning import Step
 from hpcdist.pipelines.submitting import PipelineRequest
@@ -151,7 +151,7 @@ def _plan(
     runs_dir: Path, find: Here, options: ExperimentOptions, document: Document, awaiting: Awaiting
 ) -> Planned:
     made = loading.plan_experiment(options, document=document, awaiting=awaiting, find=find)
-    return suspects.avoided(made, runs_dir)
+    return without_suspects(made, runs_dir)
 
 
 def load_pipeline(

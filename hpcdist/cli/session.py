@@ -41,8 +41,8 @@ def planned(  # noqa: PLR0913 - as verbs need it
 ) -> Planned:
     """Return the plan as `plan_experiment` makes it, and print its warnings.
 
-    ``runs_dir``: by what the runs there recorded, it does without suspect nodes, and waits for those that it
-    names; ``saves``: this is written into the ledger, and the batch system is asked for the states of those.
+    ``runs_dir``: suspect nodes are excluded by what the runs there recorded, and the runs that it waits for
+    are looked up there; ``saves``: their states are queried, and what runs on a remote recorded is fetched.
     ``awaiting``: how else runs are found; ``shown``: the warnings are printed.
     ``find``: as of `machine.choose`.
 
@@ -53,10 +53,10 @@ def planned(  # noqa: PLR0913 - as verbs need it
         options = options._replace(site=remote_of(options).site)
     awaiting = awaiting or awaiting_in(runs_dir, saves=saves, remote=options.remote or "")
     made = _with_needs(plan_experiment(options, document=document, awaiting=awaiting, find=find))
-    if runs_dir and (runs_dir.is_dir() or made.preferences.config.nodes_ledger):
-        from hpcdist.nodes import suspects  # nothing is known yet in a new folder
+    if runs_dir and runs_dir.is_dir():
+        from hpcdist.checks.nodes import without_suspects  # nothing is known yet in a new folder
 
-        made = suspects.avoided(made, runs_dir, saves=saves, remote=options.remote or "")
+        made = without_suspects(made, runs_dir, (options.remote or "") if saves else "")
     if shown:
         print_problems(made.problems)
     return made

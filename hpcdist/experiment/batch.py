@@ -105,7 +105,7 @@ class Batch(Model, frozen=True):
     exclude_nodes: tuple[str, ...] = ()
     """Names of nodes that the job must not get (not PBS)."""
     exclude_bad_nodes: bool | None = None
-    """Suspect nodes are excluded, too (`hpcdist nodes`); by default as in ``environment.restart``, if any."""
+    """Suspect nodes are excluded, too (`doctor --nodes`); default: as in ``environment.restart``, if any."""
     gpu_visibility: Literal["task", "node"] | None = None
     """Whether a task sees its own GPUs or all GPUs of the job on its node; the default depends on the
     framework."""

@@ -75,15 +75,13 @@ class Config(Model, frozen=True, kw_only=True):
     defaults of ``batch`` for every site with a batch system; a site without one uses only its own section.
     ``sites``: defaults for single sites, by name; they override ``defaults``, key by key. ``trusted_runs``:
     folders of runs to which others may write, as absolute paths, or with ``~``; all of these users could
-    replace what your jobs run. ``nodes_ledger``: a file in which a group keeps what is known against
-    nodes, as an absolute path, or with ``~``. ``remotes``: machines that are reached by ssh, by name.
+    replace what your jobs run. ``remotes``: machines that are reached by ssh, by name.
     """
 
     site: str | None = None
     defaults: BatchDefaults = BatchDefaults()
     sites: dict[str, BatchDefaults] = {}
     trusted_runs: tuple[str, ...] = ()
-    nodes_ledger: str | None = None
     remotes: dict[str, RemoteMachine] = {}
 
 
@@ -155,9 +153,6 @@ def _problems_of(config: Config) -> Iterator[Problem]:
         if not text.startswith(("/", "~")):
             message = f"{text!r} is relative to the current folder"
             yield Problem(message, ("trusted_runs", number), "write an absolute path")
-    if config.nodes_ledger is not None and not config.nodes_ledger.startswith(("/", "~")):
-        message = f"{config.nodes_ledger!r} is relative to the current folder"
-        yield Problem(message, ("nodes_ledger",), "write an absolute path")
 
 
 def _remote_problems(remotes: Mapping[str, RemoteMachine]) -> Iterator[Problem]:

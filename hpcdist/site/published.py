@@ -16,8 +16,8 @@ class Measured(Model, frozen=True, kw_only=True):
     """The bandwidths of the network, as a job of `hpcdist doctor --job` measured them.
 
     ``library``: mpi, nccl or gloo. ``date``: the day (``YYYY-MM-DD``). ``nodes``: the number of nodes.
-    ``pair``: what a node usually reached with another one, each way, in GB/s. ``ring``, ``all_reduce``: of
-    all tasks, on the bus, in GB/s, as nccl-tests define it. ``latency``: of small messages, in microseconds.
+    ``pair``: what a node usually reached with another one, each way, in GB/s. ``all_reduce``: of all tasks,
+    on the bus, in GB/s, as nccl-tests define it.
     ``versions``: of hpcdist, of the library and of the driver.
     """
 
@@ -25,9 +25,7 @@ class Measured(Model, frozen=True, kw_only=True):
     date: str
     nodes: int
     pair: float
-    ring: float | None = None
     all_reduce: float | None = None
-    latency: float | None = None
     versions: dict[str, str] = {}
 
 
@@ -36,11 +34,9 @@ def measured_problems(found: Sequence[Measured]) -> Iterator[Problem]:
     for index, one in enumerate(found):
         if not 0 < one.pair < _MOST:
             yield Problem(f"{one.pair:g} is out of range", ("measured", index, "pair"), "write GB/s")
-        for name in ("ring", "all_reduce", "latency"):
-            value = getattr(one, name)
-            if value is not None and not 0 <= value < _MOST:
-                hint = "write microseconds" if name == "latency" else "write GB/s"
-                yield Problem(f"{value:g} is out of range", ("measured", index, name), hint)
+        if one.all_reduce is not None and not 0 <= one.all_reduce < _MOST:
+            message = f"{one.all_reduce:g} is out of range"
+            yield Problem(message, ("measured", index, "all_reduce"), "write GB/s")
         if not _is_day(one.date):
             hint = "write the day: 2026-11-23"
             yield Problem(f"{one.date!r} is no date", ("measured", index, "date"), hint)
@@ -54,7 +50,7 @@ def _is_day(text: str) -> bool:
 
 
 _MOST = 1e6
-"""GB/s, or microseconds; more than any network has."""
+"""GB/s; more than any network has."""
 
 
 # --- The centre's own published examples

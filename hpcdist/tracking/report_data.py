@@ -421,7 +421,7 @@ class OutputEnd(NamedTuple):
 class RunView(NamedTuple):
     """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out.
 
-    ``findings``: the first failure and slow nodes, sentences by their titles.
+    ``first_failure``: a sentence; empty if no task failed by itself.
     """
 
     name: str
@@ -432,7 +432,7 @@ class RunView(NamedTuple):
     warnings: Share[str]
     advice: Sequence[str]
     failure: str
-    findings: Mapping[str, str]
+    first_failure: str
     timeline: Timeline | None
     map: NodeMap | None
     code: CodeState | None
@@ -442,11 +442,11 @@ class RunView(NamedTuple):
 
 
 class Supplement(NamedTuple):
-    """More about a run: facts by their names, advice, and findings by their titles."""
+    """More about a run: facts by their names, advice, and the first failure of a task."""
 
     facts: Mapping[str, str | None] = {}
     advice: Sequence[str] = ()
-    findings: Mapping[str, str] = {}
+    first_failure: str = ""
 
 
 Supply = Callable[[Run, Sequence[Attempt], float], Supplement]
@@ -490,7 +490,7 @@ def view(source: RunFiles, found: Metrics, share: Limits) -> RunView:
         warnings=first(warnings, share.others),
         advice=source.supplement.advice,
         failure=failure,
-        findings=source.supplement.findings,
+        first_failure=source.supplement.first_failure,
         timeline=timeline(source.attempts, source.now),
         map=node_map(plan.placement, hosts, failed and int(failed[1]), share.tasks) if plan else None,
         code=code_state(directory, share.others),

@@ -118,7 +118,7 @@ def test_suspect_nodes_are_excluded_and_named_as_by_submit(folder: Path) -> None
     plan = hpcdist.define(**TWO, batch={**BATCH, "exclude_bad_nodes": True}).plan()
     assert "\n#SBATCH --exclude=n1\n" in plan.render()
     assert [problem.message for problem in plan.problems if "suspect" in problem.message] == [
-        "excluded as suspect: n1 (1.00: lost 1h ago in train-1)"
+        "excluded as suspect: n1 (lost 1h ago in train-1)"
     ]
 
 

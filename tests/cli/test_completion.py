@@ -53,7 +53,7 @@ def test_sites(folder: Path) -> None:
     assert offered("render", "--site", "perl") == plain(["perlmutter"])
     assert offered("sites", "show", "polar") == plain(["polaris"])
     assert offered("sites", "check", "./s") == [("file", "./s")]
-    assert offered("lint-env", "--site", "anv") == plain(["anvil"])
+    assert offered("doctor", "--site", "anv") == plain(["anvil"])
 
 
 def test_runs(folder: Path) -> None:

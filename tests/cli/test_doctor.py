@@ -11,11 +11,11 @@ from typing import Final
 import click
 import pytest
 
+from hpcdist.checks.finding import Finding
+from hpcdist.checks.host import CHECK_NODES
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
-from hpcdist.cli.site.doctor import CheckJobOptions, run_check_job, sizes
-from hpcdist.doctor.devices import CHECK_NODES
-from hpcdist.doctor.finding import Finding
+from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, sizes
 from hpcdist.host.command import Command, Completed
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import local
@@ -94,8 +94,15 @@ def test_no_such_site(hpcdist: Hpcdist, wording: Wording) -> None:
     wording(result_of.err)
 
 
+@pytest.mark.parametrize("words", [("--job", "--nodes"), ("--env", "--nodes"), ("--job", "--env")])
+def test_only_one_kind_of_check_at_a_time(hpcdist: Hpcdist, words: tuple[str, str]) -> None:
+    result = hpcdist("doctor", *words)
+    assert (result.code, result.out) == (2, "")
+    assert f"Error: {words[0]} cannot be combined with {words[1]}.\n" in result.err
+
+
 def test_job_options_need_job(hpcdist: Hpcdist, wording: Wording) -> None:
-    result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--nodes", "2")
+    result = hpcdist("doctor", "--site", "local", "--account=x", "--set", "batch.x=1", "--gpus", "2")
     assert (result.code, result.out) == (2, "")
     wording(result.err)
 
@@ -108,8 +115,10 @@ def test_a_job_on_this_machine(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -E -S "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
+    (tmp_path / "bin" / "osu_allreduce").write_text("#!/bin/sh\necho 67108864 50331.648\n")
+    (tmp_path / "bin" / "osu_allreduce").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    options = ("--job", "--site", "local", "--set", "batch.launcher=processes", "--nodes", "3", "--json")
+    options = ("--job", "3", "--site", "local", "--set", "batch.launcher=processes", "--json")
     result_of = real("doctor", *options)
     found = {f"{item['group']}: {item['name']}": item for item in json.loads(result_of.out)}
     shown = {
@@ -124,6 +133,8 @@ def test_a_job_on_this_machine(
     }
     assert shown == dict.fromkeys(shown, "ok")
     assert found["job: records"]["detail"] == "3 of 3 tasks wrote into the run directory"
+    benchmark = "osu_allreduce of the OSU benchmarks: on the bus 1.78 GB/s over all tasks"
+    assert found["bandwidth: mpi: all-reduce"]["detail"] == benchmark
     assert found["network: clock"]["detail"] == "all tasks are on localhost, with one clock"
     assert result_of.code == (
         3 if any(item["status"] in ("warning", "error") for item in found.values()) else 0

@@ -1,79 +1,101 @@
-"""`hpcdist doctor --job --nodes LIST`: what is read, and how each batch system is asked for the nodes."""
+"""``hpcdist doctor --nodes``: what is known against nodes, and the jobs that avoid them."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import time
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from hpcdist.cli.site import doctor_nodes
-from hpcdist.cli.site.doctor import CheckJobOptions, settings
-from hpcdist.cli.site.doctor_nodes import WantedNodes
-from hpcdist.errors import ConfigError
-from hpcdist.host import resources
-from hpcdist.loading.planning import ExperimentOptions, plan_experiment
-from hpcdist.schedulers import schedulers
-from tests.plans import LOCAL, TESTBED
-from tests.sites import shipped_site
+from hpcdist.runs import rundir
+from hpcdist.runs.rundir import Phase, Record
 from tests.wording import Wording
 
 from .conftest import Hpcdist
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("4", WantedNodes(4)),
-        ("n4", WantedNodes(1, ("n4",))),
-        ("n[1-2,07],gpu3.cluster", WantedNodes(4, ("n1", "n2", "n07", "gpu3.cluster"))),
-    ],
-)
-def test_a_number_or_names(text: str, wanted: WantedNodes) -> None:
-    assert doctor_nodes.read(text) == wanted
+@pytest.fixture
+def crashed(folder: Path) -> None:
+    """Two runs on which a node was lost, two hours and a day ago."""
+    for hours, node in ((2, "n1"), (24, "n1"), (24 * 6, "n2"), (24 * 15, "n3")):
+        directory = rundir.create(folder / "runs", "train")
+        record = Record("train", f"t{hours}", "toy", "slurm", "d", "2026-01-01T00:00:00+00:00")
+        rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
+        began = int(time.time()) - 3600 * hours
+        (directory.path / "events").write_text(f"started 7 {began} 0\nlost 7 {began} {node}\n")
 
 
-CHUNK: Final = "1:ncpus=1:mpiprocs=1:host="
+def test_nothing_is_known(hpcdist: Hpcdist) -> None:
+    assert hpcdist("doctor", "--nodes").err == "note: nothing is known against a node\n"
+    assert json.loads(hpcdist("doctor", "--nodes", "--json").out) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["0", "", "n[3-1]", "n[1-3],n2", "-n1,$(id)"],
-)
-def test_what_is_neither_is_an_error_at_its_place(text: str, wording: Wording) -> None:
-    with pytest.raises(ConfigError) as caught:
-        doctor_nodes.read(text)
-    wording(map(str, caught.value.problems))
+@pytest.mark.usefixtures("crashed")
+def test_nodes_are_listed_with_their_evidence_of_two_weeks(hpcdist: Hpcdist) -> None:
+    result = hpcdist("doctor", "--nodes")
+    why = "the batch system reported it as down, and job 7 lost it"
+    assert [line.split(maxsplit=7) for line in result.out.splitlines()] == [
+        ["node", "site", "suspect", "lost", "failed", "last", "run", "why"],
+        ["n1", "toy", "yes", "2", "-", "2h", "train-1", why],
+        ["n2", "toy", "yes", "1", "-", "6d", "train-3", why],
+    ]
+    [one, _] = json.loads(hpcdist("doctor", "--nodes", "--site", "toy", "--json").out)
+    assert (one["node"], one["is_suspect"], len(one["evidence"])) == ("n1", True, 2)
+    nothing = hpcdist("doctor", "--nodes", "--site", "other").err
+    assert nothing == "note: nothing is known against a node of site other\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("slurm", ['#SBATCH --nodelist="n[1-2,4]"']),
-        ("pbs", [f"#PBS -l select={CHUNK}n1+{CHUNK}n2+{CHUNK}n4"]),
-        ("lsf", ["#BSUB -n 3", '#BSUB -R "span[ptile=1]"', '#BSUB -m "n1 n2 n4"']),
-        ("flux", ["#flux: --requires=host:n1,n2,n4", "#flux: --nodes=3"]),
-        ("sge", ["#$ -pe mpi 3", '#$ -l "hostname=n1|n2|n4"']),
-    ],
-)
-def test_the_batch_system_is_asked_for_them(name: str, lines: list[str]) -> None:
-    wanted = CheckJobOptions(name, (), 3, None, None, (), 60, names=("n1", "n2", "n4"))
-    file = str(resources.shipped("templates") / "doctor.yml")
-    own = (*settings(shipped_site(name), wanted), ("batch.walltime", "00:05:00"))
-    plan = plan_experiment(ExperimentOptions(file, name, settings=own), {}).plan
-    written = [line for line, _ in schedulers.get(name).header(plan, None)]
-    assert (plan.placement.nodes, [line for line in written if line in lines]) == (3, lines)
+EXPERIMENT = """\
+name: exp
+framework: pytorch
+run: {cmd: 'true'}
+batch: {site: toy, walltime: 1h, exclude_bad_nodes: true}
+"""
 
 
-def test_where_they_cannot_be_asked_for_is_an_error(hpcdist: Hpcdist, wording: Wording) -> None:
-    result = hpcdist("doctor", "--job", "--site", "local", "--nodes", "n[1-2]")
-    assert (result.code, result.out) == (2, "")
+@pytest.mark.usefixtures("crashed")
+def test_plans_and_scripts_exclude_suspect_nodes(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT)
+    words = ("exp.yml", "--site-path=sites")
+    shown = hpcdist("plan", *words)
+    assert "excluded nodes: n1, n2 (hpcdist doctor --nodes)\n" in shown.out
+    wording(warning := shown.err)
+    for verb in (["plan"], ["check"], ["render"], ["explain"], ["submit", "--dry-run"]):
+        result = hpcdist(*verb, *words)
+        assert (result.code, result.err) == (0, warning)
+    assert "\n#SBATCH --exclude=n1,n2\n" in hpcdist("render", *words).out
+    sizes = hpcdist("scale", *words, "--nodes", "1,2", "--dry-run")
+    assert (sizes.code, sizes.err) == (0, warning)
+    left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
+    wording(left)
+    result = hpcdist("plan", *words, "--set", "batch.exclude_nodes=[n1,n2]")
+    assert ("excluded nodes: n1, n2 (--set" in result.out, result.err) == (True, "")
+
+
+def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(
+    folder: Path, hpcdist: Hpcdist, wording: Wording
+) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT.replace("exclude_bad_nodes: true", "exclude_nodes: [n7, -w]"))
+    words = ("exp.yml", "--site-path=sites")
+    wording(hpcdist("check", *words).err)
+    good = ("--set", "batch.exclude_nodes=[n7]")
+    assert "\n#SBATCH --exclude=n7\n" in hpcdist("render", *words, *good).out
+    result = hpcdist("check", *words, *good, "--site", "pbs")
+    assert result.code == 3
     wording(result.err)
 
 
-def test_a_setting_that_replaces_the_request_is_an_error(wording: Wording) -> None:
-    own = (("batch.account", "x"), ("batch.directives", "[--mem=0]"))
-    wanted = CheckJobOptions(None, (), 1, None, None, own, 60, names=("n1",))
-    with pytest.raises(ConfigError) as caught:
-        [*settings(TESTBED, wanted)]
-    wording(map(str, caught.value.problems))
-    assert [*settings(LOCAL, wanted._replace(names=()))][:1] == [("environment.replicas.n_workers", "0")]
+@pytest.mark.usefixtures("crashed")
+def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    (folder / "exp.yml").write_text(EXPERIMENT)
+    words = ("exp.yml", "--site-path=sites", "--nodes", "1", "--set", "batch.dependency=afterany:train-1")
+    assert hpcdist("scale", *words).code == 5  # there is no sbatch here
+    script = (folder / "runs" / "exp-1-node-1" / "job.sh").read_text()
+    assert ("\n#SBATCH --exclude=n1,n2\n" in script, "\n#SBATCH --dependency=afterany:7\n" in script) == (
+        True,
+        True,
+    )

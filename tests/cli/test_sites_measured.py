@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
 from hpcdist import __version__
+from hpcdist.checks.finding import AllReduce, Connectivity, Pair, Task
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
+from tests.checks.hosts import GOOD
 from tests.wording import Wording
 
 from .conftest import TOY, Hpcdist
 
 PATH: Final = ("--site-path", "sites")
-PAIRS: Final = ([0, 1, 10.123, 2.0], [0, 2, 10.0, 2.0], [1, 2, 10.0, 2.0])
+PAIRS: Final = (Pair(0, 1, 10.123), Pair(0, 2, 10.0), Pair(1, 2, 10.0))
 SECTION: Final = f"""\
 measured:
 - library: mpi
   date: '2026-11-24'
   nodes: 3
   pair: 10.1
-  ring: 8.0
   all_reduce: 9.0
-  latency: 2.0
   versions:
     hpcdist: {__version__}
     mpi: '4.1'
@@ -37,13 +37,15 @@ def ran(folder: Path, site: str = "toy", **changes: object) -> None:
     """Leave a run of the doctor behind."""
     directory = rundir.create(folder / "runs", "doctor")
     record = Record(directory.name, "t", site, "slurm", "d", "2026-11-24T01:02:03+00:00")
-    rundir.save(directory, replace(record, phase=Phase.SUBMITTED, job_id="7"))
-    found = {
-        "kind": "mpi", "library": "mpi", "versions": {"mpi": "4.1"}, "nodes": ["n1", "n2", "n3"], "tasks": 3,
-        "pairs": PAIRS, "rounds": 3, "planned": 3, "ring": 8.0, "all_reduce": 9.0, "done": True, **changes,
-    }  # fmt: skip
+    rundir.save(directory, structs.replace(record, phase=Phase.SUBMITTED, job_id="7"))
+    found = AllReduce(
+        "mpi4py", "MPI 4.1", "mpi", ranks=3, bytes=27 << 20, correct=True, seconds=(27 << 20) / 6.75e9,
+        pairs=PAIRS, versions={"mpi": "4.1"},
+    )  # fmt: skip
+    names: dict[str, tuple[str, ...]] = dict.fromkeys(("n1", "n2", "n3"), ())
+    task = Task(GOOD, Connectivity(0, 0, names, ""), (structs.replace(found, **changes),))
     (directory.path / "outputs").mkdir()
-    (directory.path / "outputs/bandwidth.1.mpi.json").write_text(json.dumps(found))
+    (directory.path / "outputs/task.0.json").write_bytes(msgspec.json.encode(task))
 
 
 def test_the_last_measurement_of_the_site_replaces_the_section(hpcdist: Hpcdist, folder: Path) -> None:
@@ -53,8 +55,8 @@ def test_the_last_measurement_of_the_site_replaces_the_section(hpcdist: Hpcdist,
     file.write_text(f"# ours\n{TOY}measured: # here\n{old}{other}\n# the end\nnotes: [one]\n")
     ran(folder)
     ran(folder, site="other")
-    ran(folder, done=False)
-    ran(folder, is_ring_right=False)
+    ran(folder, error="it did not finish")
+    ran(folder, correct=False)
     result = hpcdist("sites", "check", "toy", "--measured", *PATH)
     assert (result.code, result.out) == (0, f"ok: {file}\n")
     assert f"note: {file}: `measured` is that of doctor-1\n" in result.err
@@ -63,11 +65,11 @@ def test_the_last_measurement_of_the_site_replaces_the_section(hpcdist: Hpcdist,
 
 
 def test_a_slow_node_leaves_out_what_all_do_together(hpcdist: Hpcdist, folder: Path) -> None:
-    slow = [[left, right, 0.01 if 2 in {left, right} else 10.0, 2.0] for left, right, *_ in PAIRS]
-    ran(folder, pairs=slow, confirmed=[slow[1]])
+    slow = [pair._replace(bandwidth=0.01 if 2 in pair[:2] else 10.0) for pair in PAIRS]
+    ran(folder, pairs=(*slow,))
     assert hpcdist("sites", "check", "toy", "--measured", *PATH).code == 0
     text = (folder / "sites/toy.yaml").read_text()
-    assert "pair: 10.0\n  latency: 2.0\n" in text
+    assert "pair: 10.0\n  versions:\n" in text
 
 
 def test_a_shipped_site_is_copied(hpcdist: Hpcdist, folder: Path) -> None:
@@ -79,7 +81,7 @@ def test_a_shipped_site_is_copied(hpcdist: Hpcdist, folder: Path) -> None:
 
 
 def test_what_is_out_of_range_is_not_written(hpcdist: Hpcdist, folder: Path, wording: Wording) -> None:
-    ran(folder, pairs=[[left, right, 1e9, 2.0] for left, right, *_ in PAIRS], ring=1e7)
+    ran(folder, pairs=tuple(pair._replace(bandwidth=1e9) for pair in PAIRS), bytes=1 << 60)
     result = hpcdist("sites", "check", "toy", "--measured", *PATH)
     assert (result.code, (folder / "sites/toy.yaml").read_text()) == (2, TOY)
     wording(result.err)

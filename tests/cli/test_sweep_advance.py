@@ -236,6 +236,6 @@ def test_a_job_that_is_added_names_the_suspect_nodes_that_it_does_without(
     rundir.save(other, record)
     (other.path / "events").write_text(f"started 7 {at} 0\nlost 7 {at} n1\n")
     done = hpcdist("sweep", "advance", "x-1", "--trials", "2")
-    excluded = "note: excluded as suspect: n1 (1.00: lost 1h ago in other-1); "
+    excluded = "note: excluded as suspect: n1 (lost 1h ago in other-1); "
     assert (done.code, excluded in done.err) == (0, True), done.err
     assert "#SBATCH --exclude=n1" in (folder / "runs" / "x-1" / "job.2.sh").read_text()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcdist.checks.usage import NodeUse, Used
 from hpcdist.cli.jobs import used
-from hpcdist.usage.samples import NodeUse
-from hpcdist.usage.used import Used
 
 
 def test_how_many_nodes_are_not_shown_and_how_many_not_read(capsys: pytest.CaptureFixture[str]) -> None:

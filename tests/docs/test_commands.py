@@ -182,9 +182,8 @@ ELSEWHERE: Final = {
     "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
-    "hpcdist nodes forget NAME": ("tests/cli/test_nodes.py", "has a node of which something is known"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
-    "hpcdist doctor --job --nodes 4": ("tests/slurm/test_bandwidth.py", "has a slow node"),
+    "hpcdist doctor --job 4": ("tests/slurm/test_bandwidth.py", "has a slow node"),
     "hpcdist doctor --job --try NCCL_CROSS_NIC=0,1 --try 'UCX_TLS=rc,sm|tcp'": (
         "tests/slurm/test_bandwidth.py",
         "tries settings of Open MPI",
@@ -207,7 +206,7 @@ WORDS: Final = {
 TAKES: Final = {
     "metrics": {"NAME": "resnet-1"},
     "import": {"FILE": "toy.yml"},
-    "lint-env": {"FILE": "env.sh"},
+    "doctor": {"FILE": "env.sh"},
     "sites check": {"FILE": "mycluster.yaml", "NAME": "perlmutter"},
     "sites show": {"NAME": "perlmutter"},
     "sites init": {"NAME": "here"},

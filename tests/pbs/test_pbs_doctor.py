@@ -22,7 +22,7 @@ ALONE = ("job", "records", "names", "connectivity", "clock")
 
 @pytest.mark.extended
 def test_on_one_host(person: Person) -> None:
-    done = person.hpcdist("doctor", "--job", "--nodes", "1", "--json")
+    done = person.hpcdist("doctor", "--job", "1", "--json")
     assert job(done) == dict.fromkeys(ALONE, "ok"), done.stderr + done.stdout
 
 

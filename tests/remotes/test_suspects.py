@@ -46,9 +46,10 @@ def test_a_node_that_was_lost_there_is_excluded_there(here: Laptop, queue: Queue
     here.hpcdist("metrics", "one-1")  # which brings the log from there once more
     for text in (log.read_text(), (here.work / "runs" / "one-1" / "events").read_text()):
         assert [line.split()[::3] for line in text.splitlines()] == [["started", "0"], ["lost", "n1"]]
-    assert "excluded nodes: n1 (hpcdist nodes)\n" in here.hpcdist("plan", "one.yml", "--on", "box").stdout
+    shown = here.hpcdist("plan", "one.yml", "--on", "box").stdout
+    assert "excluded nodes: n1 (hpcdist doctor --nodes)\n" in shown
     done = here.hpcdist("submit", "one.yml", "--on", "box")
-    assert "warning: excluded as suspect: n1 (1.00: lost " in done.stderr
+    assert "warning: excluded as suspect: n1 (lost " in done.stderr
     assert "#SBATCH --exclude=n1\n" in (here.there / "one-2" / "job.sh").read_text()
 
 
@@ -58,5 +59,5 @@ def test_a_submission_there_fetches_what_its_runs_have_recorded(here: Laptop, qu
     begun(here, "101", "n7", "started {job} {at} 0", "lost {job} {at} n7", "requeued {job} {at} 0")
     assert "suspect" not in here.hpcdist("plan", "one.yml", "--on", "box").stderr
     done = here.hpcdist("submit", "one.yml", "--on", "box")
-    assert "warning: excluded as suspect: n7 (1.00: lost " in done.stderr
+    assert "warning: excluded as suspect: n7 (lost " in done.stderr
     assert "#SBATCH --exclude=n7\n" in (here.there / "one-2" / "job.sh").read_text()

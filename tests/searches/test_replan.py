@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hpcdist.checks import nodes
 from hpcdist.errors import ConfigError
-from hpcdist.nodes import suspects
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.searches import replan
@@ -18,7 +18,7 @@ from hpcdist.searches.replan import Changes
 from hpcdist.testing import FakeShell
 from tests.runs.test_rundir import made
 
-SERVICES = Services(FakeShell([]), exclude_suspects=suspects.avoided)
+SERVICES = Services(FakeShell([]), exclude_suspects=nodes.without_suspects)
 SITE = """\
 name: toy
 description: nodes of eight CPUs
@@ -89,7 +89,7 @@ def test_a_further_job_does_without_the_nodes_that_are_suspect_now(tmp_path: Pat
     found = replan.plan_run(run, SERVICES)
     assert [line.value for line in found.plan.directives if line.flag == "--exclude"] == ["n1"]
     assert [problem.message for problem in found.problems] == [
-        f"excluded as suspect: n1 (1.00: lost 1h ago in {other.name})"
+        f"excluded as suspect: n1 (lost 1h ago in {other.name})"
     ]
 
 

@@ -83,10 +83,11 @@ def test_two_nodes_that_are_well(user: User, launcher: str) -> None:
         ("mpi4py", r"mpi4py, Open MPI v[\d.]+"),
         ("horovod", "horovod mpi"),
     ):
-        assert re.fullmatch(rf"{by}, 8 MiB over 2 tasks: {SPEED}", detail[f"network: all-reduce by {way}"])
+        text = rf"{by}, \S+ [KM]iB over 2 tasks: {SPEED}"
+        assert re.fullmatch(text, detail[f"network: all-reduce by {way}"])
     run = user.directory / "runs" / "doctor-1"
     assert (run / "secret").stat().st_mode & 0o777 == 0o600
-    written = ["bandwidth.1.mpi.json", "bandwidth.1.torch.json", "task.0.json", "task.1.json"]
+    written = ["task.0.json", "task.1.json"]
     assert sorted(path.name for path in (run / "outputs").iterdir()) == written
 
 

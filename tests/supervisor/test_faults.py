@@ -17,8 +17,8 @@ from supervisor.causes import Cause
 from supervisor.job import Job, Row
 from supervisor.start import Start
 
-from hpcdist.nodes import failures
-from hpcdist.nodes.failures import End, Failure, NodeFaults, Sign
+from hpcdist.checks import failures
+from hpcdist.checks.failures import End, Failure, NodeFaults, Sign
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
 from tests.processes import holders

@@ -21,9 +21,9 @@ from typing import Final
 import pytest
 from supervisor import node
 
-from hpcdist.nodes import failures
-from hpcdist.nodes.failures import Sign
-from hpcdist.usage import samples
+from hpcdist.checks import failures
+from hpcdist.checks.failures import Sign
+from hpcdist.checks.usage import node_use_of
 from tests.processes import holders
 from tests.pythons import python_of
 from tests.slurm.process import until
@@ -121,7 +121,7 @@ def test_what_a_tool_prints(
     at, seconds, count, cpu, *found = first.split()
     assert (head, found, seconds, count) == (f"# {HOST} {tool[0]}", gpus.split(), "0", "1")
     assert (abs(int(at) - time.time()) < 60, cpu == "-" or 0 <= int(cpu) <= 100) == (True, True)
-    use = samples.of_text(beside.usage.read_text(), "1", (2, 1), 3)
+    use = node_use_of(beside.usage.read_text(), "1", (2, 1), 3)
     assert use
     assert (use.host, use.samples, len(use.gpus)) == (HOST, 1, len(found))
 
@@ -217,7 +217,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def signs(text: str) -> tuple[Sign, ...]:
-    found = failures.of_text(text)
+    found = failures.faults_in(text)
     assert found
     assert found.host == "named-by-the-supervisor"
     assert [end[1:4] for end in found.ends] == [(1, 6, 0), (137, 7, 1)]

@@ -89,7 +89,7 @@ def test_a_run_that_only_was_submitted(tmp_path: Path) -> None:
         "warnings": report_data.Share([]),
         "advice": [],
         "failure": "",
-        "findings": {},
+        "first_failure": "",
         "timeline": report_data.timeline([Attempt("1", (0, 0), "completed", made.AT, exit_code=0)], NOW),
         "map": None,
         "code": None,

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import click
 
+from hpcdist.checks.failures import Failure, first_failure
+from hpcdist.checks.usage import hours, hours_text, of_run
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.nodes.failures import Failure, Findings, of_attempts
 from hpcdist.remotes import here
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
@@ -26,7 +27,6 @@ from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.job import JobState, split_id
 from hpcdist.tracking import files
 from hpcdist.tracking.files import AttemptProgress
-from hpcdist.usage.used import hours, hours_text, of_run
 
 # --- The attempts of a run as `describe` shows them: a line each, and for JSON
 
@@ -107,20 +107,7 @@ def _lost(progress: AttemptProgress) -> str | None:
     return _known(progress.lost_seconds, spans.clock)
 
 
-# --- Which task failed first and which ranks are slow, as sentences and for JSON
-
-
-def print_findings(found: Findings, attempts: Iterable[Attempt]) -> None:
-    """Print a sentence for each."""
-    for title, text in found.sentences(attempts).items():
-        click.echo(f"\n{title}: {text}")
-
-
-def of_findings(found: Findings) -> dict[str, Any]:
-    """Return them for JSON; null is nothing."""
-    slowness = found.slowness
-    data = slowness and {**slowness._asdict(), "slow": [each._asdict() for each in slowness.slow]}
-    return {"first_failure": found.failure and _of_failure(found.failure), "slowness": data}
+# --- Which task failed first, for JSON
 
 
 def _of_failure(failure: Failure) -> dict[str, Any]:
@@ -157,10 +144,10 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
     lines = [*zip(found, files.progress(run.directory, found), strict=True)]
     use = of_run(run.directory, found, time.time())
     begun = [Numbered(far.number or 0, one.job, one.name) for one, far in lines if one.started is not None]
-    nodes = of_attempts(run.directory, begun, use.nodes)
+    failure = first_failure(run.directory, begun)
     if json:
-        data = {"attempts": as_data(lines)} | used.of_used(use) | of_findings(nodes)
-        show.as_json(details | data)
+        data = {"attempts": as_data(lines)} | used.of_used(use)
+        show.as_json(details | data | {"first_failure": failure and _of_failure(failure)})
         return
     events = details.pop("events")
     show.table(
@@ -175,7 +162,8 @@ def command(jobs: str, runs_dir: Path, json: bool) -> None:
         click.echo()
         print_lines(lines)
     used.print_used(use)
-    print_findings(nodes, found)
+    if failure:
+        click.echo(f"\nfirst failure: {failure.text}")
     if events:
         click.echo()
         show.table(("event", "job", "at", "value"), [[*event.values()] for event in events])

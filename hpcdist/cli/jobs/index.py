@@ -16,8 +16,8 @@ from hpcdist.runs import state
 from hpcdist.runs.rundir import Event, Run
 
 if TYPE_CHECKING:
+    from hpcdist.checks.usage import Consumption
     from hpcdist.tracking.comparison import Tracked
-    from hpcdist.usage.used import Consumption
 
 
 class Row(NamedTuple):
@@ -95,11 +95,11 @@ def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
 
 def _cost(run: Run, now: float) -> Consumption:
     """Return what a run cost: by what is kept of its accounting, else by its event log."""
+    from hpcdist.checks.usage import starts, total
     from hpcdist.runs import attempts
-    from hpcdist.usage import used
 
     plan = run.directory.plan()
-    return used.total(used.starts(attempts.kept(run, plan, run.directory.events(), now), plan, now))
+    return total(starts(attempts.kept(run, plan, run.directory.events(), now), plan, now))
 
 
 def show_rows(

@@ -10,6 +10,9 @@ from typing import Final
 
 import click
 
+from hpcdist.checks import usage
+from hpcdist.checks.failures import first_failure
+from hpcdist.checks.usage import Used
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.compare import runs_named
@@ -17,7 +20,6 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
 from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host import untrusted
-from hpcdist.nodes.failures import of_attempts
 from hpcdist.runs import accounting, states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run
@@ -29,8 +31,6 @@ from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.tracking import report
 from hpcdist.tracking.report import Content, Cut, StudyView
 from hpcdist.tracking.report_data import Supplement
-from hpcdist.usage import samples, used
-from hpcdist.usage.used import Used
 
 _MOST_LOST: Final = 20
 """How many sentences about what is missing from a study a page has."""
@@ -94,22 +94,23 @@ def content(reports: Sequence[Report], now: float) -> Content:
 
 
 def _supplement(run: Run, attempts: Sequence[Attempt], now: float) -> Supplement:
-    usage = used.of_run(run.directory, attempts, now)
+    used = usage.of_run(run.directory, attempts, now)
     begun = [Numbered(0, one.job, one.name) for one in attempts if one.started is not None]
+    failure = first_failure(run.directory, begun)
     return Supplement(
-        facts=_facts(usage),
-        advice=[f"{found.text}; write {found.write}" for found in usage.advice],
-        findings=of_attempts(run.directory, begun, usage.nodes).sentences(attempts),
+        facts=_facts(used),
+        advice=[f"{found.text}; write {found.write}" for found in used.advice],
+        first_failure=failure.text if failure else "",
     )
 
 
 def _facts(found: Used) -> dict[str, str | None]:
     """Return what the accounting and the samples have; whole nodes are in the GPU-hours."""
-    whole, use = used.total(found.costs), samples.mean((node.use, node.seconds) for node in found.nodes)
+    whole, use = usage.total(found.costs), usage.mean((node.use, node.seconds) for node in found.nodes)
     charged = whole.gpu_seconds if whole.is_measured and any(one.gpus for one in found.costs) else None
     return {
-        "GPU-hours charged": used.hours_text(charged),
-        "CPU-hours": used.hours_text(whole.cpu_seconds),
+        "GPU-hours charged": usage.hours_text(charged),
+        "CPU-hours": usage.hours_text(whole.cpu_seconds),
         "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
         "GPU use": None if use is None else f"{use:.0f}%",
     }

@@ -35,9 +35,9 @@ def services(*, voids: bool = False) -> Services:
 
 
 def _exclude_suspects(made: Planned, runs_dir: Path) -> Planned:
-    from hpcdist.nodes import suspects  # few verbs plan further jobs
+    from hpcdist.checks import nodes  # few verbs plan further jobs
 
-    return suspects.avoided(made, runs_dir)
+    return nodes.without_suspects(made, runs_dir)
 
 
 def _warn(problem: Problem) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist.checks.nodes import all_without_suspects
 from hpcdist.cli.jobs import runs, submit
 from hpcdist.cli.messages import note
 from hpcdist.cli.session import awaiting_in, pipeline_of
@@ -16,7 +17,6 @@ from hpcdist.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
 from hpcdist.importers.polyaxon import services as serving
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
-from hpcdist.nodes import suspects
 from hpcdist.runs import requests, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -71,7 +71,7 @@ def planned(
     """
     plan = functools.partial(plan_experiment, awaiting=awaiting_in(runs_dir, saves=saves))
     found = sizes.planned(options, nodes, plan, param)
-    plans = suspects.avoided_by_all([made for _, made in found], runs_dir, saves=saves)
+    plans = all_without_suspects([made for _, made in found], runs_dir)
     return [(own, made) for (own, _), made in zip(found, plans, strict=True)]
 
 

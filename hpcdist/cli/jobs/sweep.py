@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
+from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line, printable
@@ -25,7 +26,6 @@ from hpcdist.searches import progress, trials
 from hpcdist.searches.progress import Look
 from hpcdist.searches.trials import Params, Trial
 from hpcdist.tracking import trial_params
-from hpcdist.usage.used import hours, hours_text
 from hpcdist.words import quote
 
 if TYPE_CHECKING:

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import click
 
+from hpcdist.checks.usage import Consumption, NodeUse, Used, hours, hours_text, mean, total
 from hpcdist.cli import show
 from hpcdist.cli.jobs import spans
-from hpcdist.usage import samples
-from hpcdist.usage.samples import NodeUse
-from hpcdist.usage.used import Consumption, Used, hours, hours_text, total
 
 HEADS: Final = ("queued", "elapsed", "GPU-hours", "CPU-hours", "CPUs busy", "memory")
 """The heads of `cells`."""
@@ -59,7 +57,7 @@ def print_used(used: Used) -> None:
 
 def _row(node: NodeUse) -> tuple[str, ...]:
     memory = max((gpu.memory for gpu in node.gpus if gpu.memory is not None), default=None)
-    idle = samples.mean((gpu.idle, 1) for gpu in node.gpus)
+    idle = mean((gpu.idle, 1) for gpu in node.gpus)
     attempt = ".".join(map(str, node.attempt))
     return (
         node.job,

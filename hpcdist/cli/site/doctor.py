@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import click
 
 from hpcdist import lint
-from hpcdist.cli import show
-from hpcdist.cli.jobs import runs
-from hpcdist.cli.jobs.runs import sentence
-from hpcdist.cli.jobs.submit import submit_run
-from hpcdist.cli.messages import note, one_line, print_problems
+from hpcdist.checks.bandwidth import grid
+from hpcdist.checks.finding import Finding
+from hpcdist.checks.host import CHECK_NODES, FILE_SYSTEM
+from hpcdist.checks.login import ChosenSite, HostProbe, TimeoutGuard, login_findings
+from hpcdist.checks.nodes import DAYS, Node, known_nodes
+from hpcdist.cli import completion, show
+from hpcdist.cli.jobs import runs, spans
+from hpcdist.cli.messages import note, one_line
 from hpcdist.cli.options import (
     assignment,
     given,
@@ -27,246 +30,47 @@ from hpcdist.cli.options import (
     site_option,
     site_path_option,
 )
-from hpcdist.cli.session import machine_of, planned
-from hpcdist.cli.site import doctor_launches, doctor_nodes
-from hpcdist.cli.site.doctor_nodes import WantedNodes
-from hpcdist.cli.site.lint_env import FOUND, lint_variables
+from hpcdist.cli.session import machine_of
+from hpcdist.cli.site import doctor_env
+from hpcdist.cli.site.doctor_env import lint_variables, site_of_env
+from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, wanted_nodes
 from hpcdist.cli.site.sites_init import LoginNode, run_survey
-from hpcdist.code.prepare import Code
-from hpcdist.doctor import candidates, login, records, tasks
-from hpcdist.doctor.batch import ChosenSite
-from hpcdist.doctor.candidates import Candidate
-from hpcdist.doctor.devices import CHECK_NODES
-from hpcdist.doctor.finding import Finding
-from hpcdist.doctor.login import HostProbe, TimeoutGuard, program
-from hpcdist.doctor.records import Task
-from hpcdist.doctor.runs import FILE_SYSTEM
-from hpcdist.doctor.tasks import CheckJob
-from hpcdist.errors import HpcdistError, Problem, WaitTimeout, comma_list, errors_in
-from hpcdist.host import resources
-from hpcdist.layers.launchers import launchers
+from hpcdist.errors import ExitCode, comma_list
 from hpcdist.loading import preferences
-from hpcdist.loading.planning import ExperimentOptions, Planned
-from hpcdist.nodes import suspects, taking_up
-from hpcdist.nodes.ledger import Evidence
-from hpcdist.planner.pools import Pool, pools
-from hpcdist.runs import control, logs, requests
-from hpcdist.runs.control import SubmitRequest
-from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
-from hpcdist.runs.states import Report
-from hpcdist.runs.waiting import with_time_limit
-from hpcdist.schedulers import schedulers
-from hpcdist.schedulers.job import JobState
 from hpcdist.schedulers.surveyors import surveyors
-from hpcdist.script import runtime
-from hpcdist.site.model import Site
 
-# --- The job of ``hpcdist doctor --job``: planned, rendered and submitted like any other
-
-_PROGRAMS: Final = ("host_info", "connectivity", "allreduce", "bandwidth", "exchanges", "pairing")
-_CHANGE_JOB: Final = "change the job with --partition, --account, --qos, --walltime, --nodes, --gpus or --set"
-_TAIL_LINES: Final = 20
-"""Lines at the end of a log that are searched for the last message."""
-
-_RECORD_TIMEOUT: Final = 10
-"""Seconds until a record must be visible here: network file systems lag."""
-
-
-class CheckJobOptions(NamedTuple):
-    """The options of the job; ``settings`` of ``--set``, ``tried`` of ``--try``, ``timeout`` in seconds.
-
-    ``names``: the nodes that it is to have, as many as ``nodes``; empty for any.
-    """
-
-    site: str | None
-    site_path: tuple[str, ...]
-    nodes: int
-    gpus: int | None
-    partition: str | None
-    settings: tuple[tuple[str, str], ...]
-    timeout: float
-    tried: tuple[Candidate, ...] = ((),)
-    names: tuple[str, ...] = ()
-
-
-def run_check_job(
-    site: Site, wanted: CheckJobOptions, runs_dir: Path, services: Services
-) -> Iterator[Finding]:
-    """Submit the job, wait for it, and yield the findings of its tasks; a refused job is a finding, too.
-
-    Raises:
-        ConfigError: if it cannot have nodes by name.
-    """
-    options = ExperimentOptions(
-        str(resources.shipped("templates") / "doctor.yml"),
-        wanted.site,
-        wanted.site_path,
-        settings=(*settings(site, wanted), *wanted.settings),
-    )
-    try:
-        made = planned(options)
-        run = _submit(requests.of(made, options, services.runner), wanted.tried, runs_dir, services)
-        report = _wait(run, wanted.timeout, services)
-    except HpcdistError as error:
-        print_problems(problem for problem in error.problems if problem.severity != "error")
-        for problem in errors_in(error.problems):
-            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _CHANGE_JOB)
-    else:
-        yield from _outcome(made, run, report, services)
-        site = made.machine.site
-        if report.status.state.is_final:
-            yield from doctor_launches.findings(run.directory, wanted.tried, site.measured)
-            print_problems(_remember(run, runs_dir, services.now()))
-
-
-def _submit(plain: SubmitRequest, tried: Sequence[Candidate], runs_dir: Path, services: Services) -> Run:
-    """Submit the job with its programs, regardless of earlier submissions."""
-    request = plain._replace(
-        files=lambda directory: _with_programs(plain.files(directory), tried), code=lambda _: Code()
-    )
-    return submit_run(request, runs_dir, services, _print_id, again=True)
-
-
-def _print_id(run: Run) -> None:
-    note(f"{run.name} is submitted as job {run.record.job_id}; `hpcdist logs {run.name} -f` follows it")
-
-
-def settings(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
-    """Yield the settings of the job that its options make.
-
-    Raises:
-        ConfigError: as `doctor_nodes.settings`.
-    """
-    own = dict(sizes(site, wanted))
-    yield from (*own.items(), *_pmi(site), *_walltime(wanted.tried))
-    nodes = WantedNodes(wanted.nodes, wanted.names)
-    yield from doctor_nodes.settings(nodes, site, own["environment.resources"], wanted.settings)
-
-
-def sizes(site: Site, wanted: CheckJobOptions) -> Iterator[tuple[str, str]]:
-    """Yield settings that give each replica its own node: all its GPUs, or most of its CPUs.
-
-    Without a batch system, the replicas share this host.
-    """
-    yield "environment.replicas.n_workers", str(wanted.nodes - 1)
-    pool = _pool(site, wanted.partition)
-    alone = not schedulers.get(site.scheduler).is_batch_system
-    gpus = wanted.gpus if wanted.gpus is not None else 0 if alone else pool.gpus or 0
-    amounts = {"gpu": gpus} if gpus else {}
-    if not alone and pool.cpus and not (gpus and gpus == pool.gpus):
-        tasks = max(gpus, 1)
-        amounts["cpu"] = -(-(pool.cpus // 2 + 1) // tasks) * tasks
-    text = ", ".join(f"{name}: {{requests: {number}}}" for name, number in amounts.items())
-    for path in ("environment.resources", "environment.replicas.default_worker.resources"):
-        yield path, f"{{{text}}}"
-
-
-def _pmi(site: Site) -> Iterator[tuple[str, str]]:
-    """Yield the setting that makes the launcher provide PMI to this job, whose tasks also run an MPI sum.
-
-    On a verified site it is provided anyway (`launcher_choice.pmi_of`).
-    """
-    mpi = site.options(site.launcher).mpi
-    if launchers.get(site.launcher).provides_pmi and mpi and site.status == "unverified":
-        yield "batch.launcher", f"{{name: {site.launcher}, args: [--mpi={mpi}]}}"
-
-
-def _walltime(tried: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
-    if len(tried) > 1:
-        yield "batch.walltime", f'"{doctor_launches.walltime(tried)}"'
-
-
-def _pool(site: Site, partition: str | None) -> Pool:
-    found = pools(site)
-    return next((pool for pool in found if pool.partition == partition), found[0])
-
-
-def _with_programs(files: Mapping[str, str], tried: Sequence[Candidate]) -> dict[str, str]:
-    """Return a run's files with the programs, and the secret by which the tasks authenticate each other."""
-    programs = {f"{name}.py": program(name) for name in _PROGRAMS}
-    own = {"launches": doctor_launches.file_of(tried), "secret": secrets.token_hex(32)}
-    job = {"plan.json": files["plan.json"], "job.sh": doctor_launches.with_launches(files["job.sh"])}
-    return {**files, **programs, **own, **job, "job.sum": runtime.listed(job)}
-
-
-def _wait(run: Run, seconds: float, services: Services) -> Report:
-    """Wait for the job to end, and return its report; after so many seconds, or on Ctrl-C, cancel it."""
-    try:
-        return control.wait([run], with_time_limit(services, seconds))[0]
-    except WaitTimeout:
-        (last,) = control.status([run], services)
-        control.cancel([run], services)
-        return last
-    except KeyboardInterrupt:
-        control.cancel([run], services)
-        note(f"{run.name} is cancelled")
-        raise
-
-
-def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[Finding]:
-    if not report.status.state.is_final:
-        hint = "increase --timeout, or choose a partition or QOS in which jobs start sooner"
-        detail = f"{sentence(report)} at the timeout, so it was cancelled"
-        yield Finding("job", "job", "warning", detail, hint)
-        return
-    well = report.status.state is JobState.COMPLETED
-    hint = "" if well else f"read `hpcdist logs {run.name}`"
-    detail = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
-    yield Finding("job", "job", "ok" if well else "error", detail, hint)
-    found = _read(run.directory, made.plan.placement.size, services)
-    yield from tasks.findings(CheckJob(run.name, made.machine.site, made.plan, found))
-
-
-def _remember(run: Run, runs_dir: Path, now: float) -> tuple[Problem, ...]:
-    """Write the nodes that the job found slow into the ledger of nodes; return what failed."""
-    known = suspects.read(runs_dir)
-    slow = doctor_launches.slow_nodes(run.directory)
-    found = [Evidence(now, run.record.site, node, "slow", run.name, 0, text) for node, text in slow.items()]
-    return known.beside(taking_up.entries(found, run.record.token, now)).save()
-
-
-def _last_line(directory: RunDirectory) -> str:
-    lines = (line for file in logs.files(directory) for line in logs.tail(file, _TAIL_LINES))
-    return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
-
-
-def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, Task]:
-    """Return the records that the tasks wrote, by rank."""
-    files = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
-    for _ in range(_RECORD_TIMEOUT):
-        if all((directory.path / file).exists() for file in files.values()):
-            break
-        services.sleep(1)
-    read = {rank: records.read(_text(directory, file)) for rank, file in files.items()}
-    return {rank: task for rank, task in read.items() if task}
-
-
-def _text(directory: RunDirectory, file: str) -> str:
-    try:
-        return directory.read(file, records.MAX_BYTES).decode(errors="backslashreplace")
-    except OSError:
-        return ""
-
-
-# --- ``hpcdist doctor``
-
-_OF_JOB: Final = ("tries", "nodes", "gpus", "account", "partition", "qos", "walltime", "settings", "timeout")
+_OF_JOB: Final = ("gpus", "account", "partition", "settings", "tries", "timeout")
 _MOST_NODES: Final = 16
+_FOUND: Final = ExitCode.PLAN
+"""The exit code if a problem was found; notes are not problems."""
+
+_HEADS: Final = ("node", "site", "suspect", "lost", "failed", "last", "run", "why")
 
 
 @click.command("doctor")
+@click.option(
+    "--job",
+    is_flag=False,
+    flag_value="2",
+    metavar="[N|LIST]",
+    help="Also submit a short job that checks nodes and their network: 2 nodes, N, or those of n[1-4,7].",
+)
+@click.option(
+    "--env",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    shell_complete=completion.files,
+    help="Check only the NCCL and MPI variables of this shell, or of FILE (- for stdin).",
+)
+@click.option("--nodes", is_flag=True, help=f"List the nodes that failed in runs of the last {DAYS} days.")
 @site_option
 @site_path_option
 @runs_dir_option
-@click.option("--job", is_flag=True, help="Also submit a short job that checks its nodes and the network.")
-@click.option("--nodes", metavar="N|LIST", default="2", show_default=True,
-              help="Nodes of the job: how many, or which, such as n[1-4,7].")  # fmt: skip
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs on each node of the job; default: all.")
 @click.option("--account", metavar="NAME", help="Account to charge.")
 @click.option("--partition", metavar="NAME", help="Partition of the job.")
-@click.option("--qos", metavar="NAME", help="Quality of service of the job.")
-@click.option("--walltime", metavar="TIME", help="Time limit of the job; default: 5 minutes.")
 @override_options[1]
 @click.option(
     "--try",
@@ -288,16 +92,15 @@ _MOST_NODES: Final = 16
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,
+    job: str | None,
+    env: str | None,
+    nodes: bool,
     site: str | None,
     site_path: tuple[str, ...],
     runs_dir: Path,
-    job: bool,
-    nodes: str,
     gpus: int | None,
     account: str | None,
     partition: str | None,
-    qos: str | None,
-    walltime: str | None,
     settings: tuple[tuple[str, str], ...],
     tries: tuple[tuple[str, str], ...],
     timeout: float,
@@ -307,36 +110,77 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
 
     Each finding is printed with its remedy. Without --job, only this host is checked. The exit code is 0 if
     no problem was found, and 3 otherwise; notes and failed checks do not count as problems.
+
+    --env checks the lines NAME=VALUE and export NAME=VALUE of FILE; lines that set a variable in another way
+    are reported. --nodes lists nodes that were lost, or on which tasks failed first; `submit` warns of those
+    that are suspect, and excludes them with `batch.exclude_bad_nodes`.
     """
-    if not job:
-        _refuse_job_options(ctx)
-    tried, on = candidates.grid(tries), doctor_nodes.read(nodes)
+    _refuse_mixed(ctx, has_job=job is not None)
+    if nodes:
+        _list_nodes(runs_dir, site, json=json)
+        return
+    if env is not None:
+        has_problem = doctor_env.print_env(site_of_env(site, site_path), env or None, json=json)
+        raise click.exceptions.Exit(_FOUND if has_problem else 0)
+    tried, wanted = grid(tries), wanted_nodes("1" if job is None else job)
     chosen = _chosen(site, site_path)
     services = runs.services()
     found = [*_login(chosen, runs_dir, services)]
-    if job:
-        batch = {"account": account, "partition": partition, "qos": qos, "walltime": walltime}
-        own = [(f"batch.{name}", value) for name, value in batch.items() if value is not None]
-        further = ((*own, *settings), timeout, tried, on.names)
-        wanted = CheckJobOptions(site, site_path, on.number, gpus, partition, *further)
-        found = merged(found, [*run_check_job(chosen.site, wanted, runs_dir, services)])
+    if job is not None:
+        own = [("batch.account", account), ("batch.partition", partition)]
+        further = ((*((key, value) for key, value in own if value is not None), *settings), timeout, tried)
+        options = CheckJobOptions(site, site_path, wanted.number, gpus, partition, *further, wanted.names)
+        found = merged(found, [*run_check_job(chosen.site, options, runs_dir, services)])
     if json:
         show.as_json([{**item._asdict(), "numbers": dict(item.numbers)} for item in found])
     else:
         print_findings(found)
     if any(item.needs_action for item in found):
-        raise click.exceptions.Exit(FOUND)
+        raise click.exceptions.Exit(_FOUND)
 
 
-def _refuse_job_options(ctx: click.Context) -> None:
-    """Refuse options of the job if none is submitted.
+def _refuse_mixed(ctx: click.Context, *, has_job: bool) -> None:
+    """Refuse options that have no meaning together.
 
     Raises:
         UsageError: if there are any.
     """
+    modes = given(ctx, lambda name: name in {"job", "env", "nodes"})
+    if len(modes) > 1:
+        raise click.UsageError(f"{modes[0]} cannot be combined with {modes[1]}.")
     of_job = ", ".join(given(ctx, lambda name: name in _OF_JOB))
-    if of_job:
+    if of_job and not has_job:
         raise click.UsageError(f"{of_job} can only be used with --job.")
+
+
+# --- ``hpcdist doctor --nodes``
+
+
+def _list_nodes(runs_dir: Path, site: str | None, *, json: bool) -> None:
+    now = time.time()
+    found = known_nodes(runs_dir, now, site)
+    if json:
+        show.as_json([_node_data(node, now) for node in found])
+    elif found:
+        show.table(_HEADS, (_node_row(node, now) for node in found))
+    else:
+        note(f"nothing is known against a node{f' of site {site}' if site else ''}")
+
+
+def _node_row(node: Node, now: float) -> tuple[str, ...]:
+    last = node.evidence[0]
+    counts = (str(count or "-") for count in (node.losses, node.failures))
+    suspect = "yes" if node.is_suspect else "no"
+    return (node.name, node.site, suspect, *counts, spans.span(now - last.at), last.run, last.text)
+
+
+def _node_data(node: Node, now: float) -> dict[str, Any]:
+    """Return a node for JSON; ``age`` in seconds."""
+    evidence = [{**one._asdict(), "age": round(now - one.at)} for one in node.evidence]
+    return {"node": node.name, "site": node.site, "is_suspect": node.is_suspect, "evidence": evidence}
+
+
+# --- The checks of this host
 
 
 def _chosen(name: str | None, site_path: tuple[str, ...]) -> ChosenSite:
@@ -350,12 +194,12 @@ def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[F
     runner = TimeoutGuard(services.runner)
     node = LoginNode(runner, services.now)
     survey = run_survey(scheduler, node) if scheduler in surveyors else None
-    yield from login.findings(chosen, survey, runs_dir, HostProbe(runner, shutil.which))
+    yield from login_findings(chosen, survey, runs_dir, HostProbe(runner, shutil.which))
     yield from _of_shell(chosen)
 
 
 def _of_shell(chosen: ChosenSite) -> Iterator[Finding]:
-    """Yield the findings of `lint-env` for this shell."""
+    """Yield the findings of ``--env`` for this shell."""
     odd = lint_variables(chosen.site)
     for item in lint.summarized(odd):
         yield Finding("variables", item.name, item.severity, item.text, item.hint)

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 import yaml
 
+from hpcdist.checks.bandwidth import site_entries
 from hpcdist.cli.messages import note
-from hpcdist.cli.site import doctor_launches
-from hpcdist.doctor import measurement
 from hpcdist.documents import fields, sections, source
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
@@ -76,10 +75,9 @@ def _last(runs_dir: Path, site: str) -> tuple[str, list[Measured]]:
             record = run.record()
             if record.site != site:
                 continue
-            launched = (measurement.kept(one, record.created_at[:10]) for one in doctor_launches.read(run))
-            if found := [one for one in launched if one]:
+            if found := site_entries(run, record.created_at[:10]):
                 return run.name, found
-    hint = f"run `hpcdist doctor --job --nodes 4 --site {site}` first"
+    hint = f"run `hpcdist doctor --job 4 --site {site}` first"
     raise ConfigError(Problem(f"no job of the doctor in {runs_dir} has measured {site}", hint=hint))
 
 

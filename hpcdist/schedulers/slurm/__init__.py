@@ -42,8 +42,8 @@ _HINTS: Final = {
     "time limit is invalid": "`sinfo -o '%P %l'` shows each partition's limit: shorten `batch.walltime`",
     "More processors requested": "the partition or your account allows fewer CPUs: ask for fewer replicas",
     "Invalid qos": "`sacctmgr show assoc user=$USER format=account,qos%60` lists yours: correct `batch.qos`",
-    "Invalid node name": "Slurm has no node of a name in `batch.exclude_nodes` or a directive; one that "
-    "hpcdist excluded is forgotten by `hpcdist nodes forget NAME`",
+    "Invalid node name": "Slurm has no node of a name in `batch.exclude_nodes` or a directive; "
+    "`--set batch.exclude_bad_nodes=false` leaves out those that hpcdist added",
     "Invalid feature": "`sinfo -o '%P %f'` lists the features: correct `batch.constraint`",
     "Job dependency problem": "the job it waits for is unknown to Slurm: correct `batch.dependency`",
     "violates accounting/QOS policy": "a limit of your account or QOS is reached (number, size or time of "

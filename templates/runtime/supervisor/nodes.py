@@ -4,31 +4,22 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from .events import Event
 
-_WEIGHTS = {"lost": 1.0, "blamed": 1 / 3}
-_HALF_LIFE = 7 * 86400.0
-_THRESHOLD = 0.5
-_ONE_LOSS = 3600
+_POINTS = {"lost": 2, "blamed": 1}
+_ENOUGH = 2
+_SECONDS = 14 * 86400
 _MOST = 8
 
 
 def suspects(events: Iterable[Event], now: float) -> List[str]:
     """Return the nodes that a run's own events make suspect, the most suspect first, and eight at most.
 
-    The law is that of `hpcdist.nodes.ledger`, by which a blame is a failure.
+    As in `hpcdist.checks.nodes`, one loss does so, or two failures, in the last 14 days.
     """
-    found: Dict[str, float] = {}
-    losses: Dict[str, int] = {}
+    found: Dict[str, int] = {}
     for event in events:
-        node = event.value
-        if event.what not in _WEIGHTS:
-            continue
-        if event.what == "lost" and node in losses and event.at - losses[node] < _ONE_LOSS:
-            continue
-        if event.what == "lost":
-            losses[node] = event.at
-        weight = _WEIGHTS[event.what] * 2 ** (-max(0.0, now - event.at) / _HALF_LIFE)
-        found[node] = found.get(node, 0.0) + weight
-    bad = sorted((-int(1000 * found[node]), node) for node in found if found[node] >= _THRESHOLD)
+        if event.what in _POINTS and event.at >= now - _SECONDS:
+            found[event.value] = found.get(event.value, 0) + _POINTS[event.what]
+    bad = sorted((-points, node) for node, points in found.items() if points >= _ENOUGH)
     return [node for _, node in bad[:_MOST]]
 
 
