@@ -57,11 +57,11 @@ Verbs:
   compare     Compare the params and last metrics of runs.
   models      List the models that runs recorded, with their metrics.
   outputs     List the files of a run's outputs, with the recorded hashes.
-  sweep       Show a search and its best trials; stop, resume or extend it.
+  sweep       Show a search and its best trials; stop it, or add trials.
   scale       Run an experiment on several numbers of nodes, and report on it.
   report      Write a page about runs, for a browser.
   export      Hand on runs: MLflow, TensorBoard, CSV, or an archive.
-  resume      Go on with a run that ended before its training was finished.
+  resume      Resume a run that ended before its training was finished.
   restart     Submit the experiment of a run once more, as a new run.
   copy        Submit a new run that begins with the outputs of a run.
   cancel      Cancel jobs.
