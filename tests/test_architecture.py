@@ -87,6 +87,13 @@ def test_a_module_imports_only_from_rooms_before_its_own() -> None:
     ] == []
 
 
+def test_searches_import_none_of_the_rooms_that_stand_on_runs_too_nor_are_imported_by_them() -> None:
+    siblings = {*ROOMS[ROOMS.index("tracking") + 1 : ROOMS.index("testing")]} - {"searches"}
+    own = {other for file in FILES if room(file) == "searches" for other in map(room, reached(file))}
+    theirs = {room(file) for file in FILES if "searches" in map(room, reached(file))}
+    assert (own | theirs) & siblings == set()
+
+
 def test_the_command_line_and_the_python_interface_do_not_know_each_other() -> None:
     sides = [file for file in FILES if room(file) in {"api", "cli"}]
     assert [

@@ -18,7 +18,7 @@ _BELOW = 3
 
 def services(*, voids: bool = False) -> Services:
     """Return the services as `here.services`, whose warnings are Python's."""
-    return here.services(voids=voids)._replace(warn=_warn, exclude_suspects=nodes.without_suspects)
+    return here.services(voids=voids)._replace(warn=_warn, without_suspects=nodes.without_suspects)
 
 
 def _warn(problem: Problem) -> None:

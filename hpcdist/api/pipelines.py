@@ -78,9 +78,9 @@ class PipelineRun:
             SchedulerError: if the state of one is unknown, or as `Plan.submit`.
         """
         from hpcdist.pipelines import resuming  # it plans
-        from hpcdist.searches.resume import resume_operation
+        from hpcdist.searches.resume import run_again
 
-        found = resuming.resume(self._stored, elsewhere.services(), Output(), resume_operation)
+        found = resuming.resume(self._stored, elsewhere.services(), Output(), run_again)
         return tuple(map(Run, found))
 
 

@@ -22,11 +22,12 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
 
-Pairs = tuple[tuple[str, str], ...]
+Pairs = Sequence[tuple[str, str]]
+"""Params or settings, with their texts."""
 
 
-class ResumeOperation(Protocol):
-    """Submits a further job of a run, as `searches.resume.resume_operation`."""
+class Rerun(Protocol):
+    """Submits a further job of a run, as `searches.resume.run_again`."""
 
     def __call__(
         self, run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool
@@ -35,7 +36,7 @@ class ResumeOperation(Protocol):
         ...
 
 
-def resume(stored: Stored, services: Services, output: Output, resume_one: ResumeOperation) -> list[Run]:
+def resume(stored: Stored, services: Services, output: Output, rerun: Rerun) -> list[Run]:
     """Submit a further job for each operation that did not end well, and for those that depend on it.
 
     Repeated after an interruption, it completes the rest: what lives by then is left alone.
@@ -54,7 +55,7 @@ def resume(stored: Stored, services: Services, output: Output, resume_one: Resum
     names = {node.name for node in again}
     whole = {node.name for node in again if names & {other for other, _ in node.needs}}
     return [
-        resume_one(node.run, services, output, _awaiting(node.run, services), whole=node.name in whole)
+        rerun(node.run, services, output, _awaiting(node.run, services), whole=node.name in whole)
         for node in again
         if node.run
     ]
@@ -65,10 +66,8 @@ def _awaiting(run: Run, services: Services) -> Awaiting:
     return ending_orphans(partial(awaited.resolved, runs_dir=runs_dir, services=services, remote=remote))
 
 
-def with_outputs(run: Run, pairs: Pairs) -> Pairs:
-    """Return params or settings of an operation with the paths of the outputs that they name.
-
-    Those of other runs are returned as they are.
+def with_outputs(run: Run, *changes: Pairs) -> list[tuple[tuple[str, str], ...]]:
+    """Return changes of an operation with the paths of the outputs that they name; of other runs, the same.
 
     Raises:
         ConfigError: if one is not of an operation before it, or is written in another way.
@@ -76,7 +75,7 @@ def with_outputs(run: Run, pairs: Pairs) -> Pairs:
     name, _, own = run.record.operation.partition("/")
     stored = store.find(run.directory.path.parent, name) if name else None
     if stored is None:
-        return pairs
+        return [tuple(pairs) for pairs in changes]
     runs, before = stored.runs(), _before(stored, own)
 
     def outputs(other: str) -> str:
@@ -86,9 +85,10 @@ def with_outputs(run: Run, pairs: Pairs) -> Pairs:
         message = f"{name}/{own} does not need {other}, and so cannot use its outputs"
         raise ConfigError(Problem(message, hint=hint))
 
-    if wrong := [*model.problems([text for _, text in pairs])]:
-        raise ConfigError(*(problem._replace(path=()) for problem in wrong))
-    return tuple((key, str(model.filled(text, outputs, {}))) for key, text in pairs)
+    wrong = model.problems([text for pairs in changes for _, text in pairs])
+    if problems := dict.fromkeys(problem._replace(path=()) for problem in wrong):
+        raise ConfigError(*problems)
+    return [tuple((key, str(model.filled(text, outputs, {}))) for key, text in pairs) for pairs in changes]
 
 
 def _before(stored: Stored, name: str) -> list[str]:

@@ -79,7 +79,7 @@ class Services(NamedTuple):
     """The real services need only a ``Shell``; tests pass their own functions.
 
     ``remote`` returns the machine that has these runs, which is the same for all. ``warn`` gets what of a
-    run on another machine could not be brought up to date here, again with each look. ``exclude_suspects``
+    run on another machine could not be brought up to date here, again with each look. ``without_suspects``
     returns the plan of a further job without nodes that runs of this directory found suspect.
     """
 
@@ -92,7 +92,7 @@ class Services(NamedTuple):
     host: str = os.uname().nodename
     remote: Callable[[Sequence[Run]], Elsewhere] = no_remotes
     warn: Callable[[Problem], object] = bool
-    exclude_suspects: Callable[[Planned, Path], Planned] = keep_plan
+    without_suspects: Callable[[Planned, Path], Planned] = keep_plan
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Save these changes of the run's record and return the changed run.

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.plan.trials import Sweep
 from hpcdist.runs import accounting, attempts
 from hpcdist.runs.events import Event, by_id, starts
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
+
+if TYPE_CHECKING:
+    from hpcdist.plan.trials import Sweep
 
 ACCOUNTED: Final = "accounted"
 """The event of an end that the log lacks: its job was lost with its node, or killed."""

@@ -150,7 +150,7 @@ def _plan(
     runs_dir, remote = run.directory.path.parent, run.record.remote
     awaiting = awaiting or partial(awaited.resolved, runs_dir=runs_dir, services=None, remote=remote)
     made = planning.plan_experiment(options, awaiting=awaiting)
-    return services.exclude_suspects(made._replace(problems=()), runs_dir)
+    return services.without_suspects(made._replace(problems=()), runs_dir)
 
 
 def _spread(run: Run, made: Planned, nodes: int) -> Pairs:

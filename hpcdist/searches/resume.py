@@ -109,7 +109,7 @@ def _resume_run(run: Run, services: Services, output: Output, changes: Changes) 
     return add_jobs(run, services, output, choose, resumes=True)
 
 
-def resume_operation(run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool) -> Run:
+def run_again(run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool) -> Run:
     """Submit a further job for an operation of a pipeline, which resumes or, if it has completed, runs again.
 
     ``awaiting``: how the runs before it are found. ``whole``: all elements of an array run again, as what

@@ -41,7 +41,7 @@ def test_without_a_command_it_reads_its_input(real: Hpcdist, folder: Path) -> No
     done = real("resume", "ranks-1")
     assert (done.code, done.err) == (
         2,
-        "error: ranks-1 was a shell, with nothing to go on with; `hpcdist shell FILE` opens another one\n",
+        "error: ranks-1 was a shell: there is nothing to resume; `hpcdist shell FILE` opens another one\n",
     )
 
 

@@ -21,7 +21,7 @@ from hpcdist.runs import control, finding
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.searches.replan import Changes
-from hpcdist.searches.resume import resume, resume_operation
+from hpcdist.searches.resume import resume, run_again
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 from tests.runs.test_control import Killed, Queue
 from tests.wording import Wording
@@ -69,7 +69,7 @@ class Person:
 
     def resume(self, stored: Stored) -> list[str]:
         output = Output(note=self.notes.append)
-        found = resuming.resume(stored, self.queue.services, output, resume_operation)
+        found = resuming.resume(stored, self.queue.services, output, run_again)
         return [run.record.operation for run in found]
 
     def script(self, name: str, job: str = "job.sh") -> list[str]:
@@ -249,19 +249,20 @@ def test_an_operation_that_is_mended_may_name_the_outputs_of_those_it_needs(
     person.queue.jobs |= {"100": "COMPLETED", "101": "FAILED", "102": "FAILED", "103": "CANCELLED"}
     text = "sort -n {{ ops.prep.outputs.path }}"
 
-    def changed(name: str, text: str) -> tuple[tuple[str, str], ...]:
-        return resuming.with_outputs(found[name], (("run.cmd", text),))
+    def changed(name: str, text: str) -> Changes:
+        params, settings = resuming.with_outputs(found[name], (("data", text),), (("run.cmd", text),))
+        return Changes(params, settings)
 
-    own = Changes(settings=changed("left", text))
+    own = changed("left", text)._replace(params=())
     resume(found["left"], person.queue.services, Output(), own)
     assert f"sort -n {person.runs}/diamond-1-prep-1/outputs" in (
         (person.runs / "diamond-1-left-1" / "job.2.sh").read_text()
     )
     sides = "{{ ops.prep.outputs.path }} {{ ops.left.outputs.path }} {{ params.size }} {{ size }}"
-    (setting,) = changed("join", sides)
+    (param,) = changed("join", sides).params
     outputs = [person.runs / f"diamond-1-{name}-1" / "outputs" for name in ("prep", "left")]
-    assert setting == ("run.cmd", f"{outputs[0]} {outputs[1]} {{{{ params.size }}}} {{{{ size }}}}")
-    assert changed("prep", "plain") == (("run.cmd", "plain"),)
+    assert param == ("data", f"{outputs[0]} {outputs[1]} {{{{ params.size }}}} {{{{ size }}}}")
+    assert changed("prep", "plain") == Changes((("data", "plain"),), (("run.cmd", "plain"),))
     refused = []
     for name, text in (("left", "{{ ops.right.outputs.path }}"), ("left", "{{ ops.prep.outputs }}")):
         with pytest.raises(ConfigError) as error:

@@ -18,7 +18,7 @@ from hpcdist.searches.replan import Changes
 from hpcdist.testing import FakeShell
 from tests.runs.test_rundir import made
 
-SERVICES = Services(FakeShell([]), exclude_suspects=nodes.without_suspects)
+SERVICES = Services(FakeShell([]), without_suspects=nodes.without_suspects)
 SITE = """\
 name: toy
 description: nodes of eight CPUs

@@ -184,12 +184,12 @@ def resume(runs_dir: Path, name: str, *, json: bool) -> None:
         HpcdistError: as `resuming.resume`.
     """
     from hpcdist.pipelines import resuming  # it plans
-    from hpcdist.searches.resume import resume_operation
+    from hpcdist.searches.resume import run_again
 
     if stored := store.find(runs_dir, name):
         services = runs.services()
         output = Output(bool if json else _print_run, note)
-        found = resuming.resume(stored, services, output, resume_operation)
+        found = resuming.resume(stored, services, output, run_again)
         if json:
             show.as_json([*map(runs.record_of, found)])
 

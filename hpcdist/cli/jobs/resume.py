@@ -47,6 +47,6 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if run.record.operation and (params or settings):
         from hpcdist.pipelines import resuming  # it reads pipelines
 
-        params, settings = resuming.with_outputs(run, params), resuming.with_outputs(run, settings)
+        params, settings = resuming.with_outputs(run, params, settings)
     changes = Changes(params, settings, nodes)
     resume.resume(run, runs.services(voids=True), runs.added(run, json=json), changes)

@@ -31,10 +31,10 @@ Found = TypeVar("Found")
 
 def services(*, voids: bool = False) -> Services:
     """Return the services as `here.services`, which print each warning once."""
-    return here.services(voids=voids)._replace(warn=cache(_warn), exclude_suspects=_exclude_suspects)
+    return here.services(voids=voids)._replace(warn=cache(_warn), without_suspects=_without_suspects)
 
 
-def _exclude_suspects(made: Planned, runs_dir: Path) -> Planned:
+def _without_suspects(made: Planned, runs_dir: Path) -> Planned:
     from hpcdist.checks import nodes  # few verbs plan further jobs
 
     return nodes.without_suspects(made, runs_dir)
