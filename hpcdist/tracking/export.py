@@ -50,23 +50,23 @@ class Name(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A run, or an element of its array.
-
-    ``job``: the id of its last job or element. ``attempts``: of all its jobs; an array has the attempts of
-    all elements. ``params``: an element of a search has the params of its trial. ``artifacts``: by their
-    paths below the outputs of the run.
-    """
+    """A run, or an element of its array."""
 
     run: Run
     plan: StoredPlan
     element: str
+    """The number of the element, empty for a run."""
     job: str
+    """The id of its last job or element."""
     state: JobState
     attempts: tuple[Attempt, ...]
+    """Of all its jobs; an array has the attempts of all elements."""
     params: Mapping[str, Any]
+    """An element of a search has the params of its trial."""
     tags: tuple[str, ...]
     series: Mapping[Name, Points]
     artifacts: Mapping[str, Artifact]
+    """By their paths below the outputs of the run."""
 
     @property
     def name(self) -> str:
@@ -242,7 +242,11 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         return
     temporary = target.with_name(f".{target.name[:200]}-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with _created(temporary) as stream:
+        try:
+            stream = temporary.open("xb")
+        except OSError as error:  # the user knows no file of this name
+            raise OSError(error.errno, error.strerror) from None
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -250,13 +254,6 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _created(temporary: Path) -> BinaryIO:
-    try:
-        return temporary.open("xb")
-    except OSError as error:  # the user knows no file of this name
-        raise OSError(error.errno, error.strerror) from None
 
 
 # --- CSV
@@ -346,13 +343,10 @@ def save_archive(runs: Iterable[Sequence[Item]], path: Path, show: Show) -> int:
     Raises:
         OSError: if a file cannot be read or written.
     """
-    with replacing(path) as stream:
-        return write_archive(runs, stream, show)
-
-
-def write_archive(runs: Iterable[Sequence[Item]], stream: BinaryIO, show: Show) -> int:
-    """Write the archive to a stream, from its beginning to its end."""
-    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+    with (
+        replacing(path) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
         return sum(_Folder(tar, items).write(show) for items in runs)
 
 

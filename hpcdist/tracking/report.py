@@ -20,6 +20,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, report_data, report_plots, series, trial_params
 from hpcdist.tracking.comparison import Tracked
+from hpcdist.tracking.export import moment
 from hpcdist.tracking.report_data import (
     LONGEST,
     LONGEST_NAME,
@@ -77,23 +78,25 @@ class Collected(NamedTuple):
 
 
 class Content(NamedTuple):
-    """All that a page shows; ``tracked`` are the runs and elements, ``differing`` and ``metrics`` columns.
-
-    ``secrets`` are values that look like some, which are masked wherever they stand.
-    """
+    """All that a page shows."""
 
     title: str
     made_at: str
     runs: Sequence[RunView]
     tracked: Share[Tracked]
+    """The runs and elements."""
     differing: Share[str]
+    """The params that are columns."""
     metrics: Share[str]
+    """The metrics that are columns."""
     same: Share[tuple[str, Any]]
+    """The params that are the same in all."""
     plots: Share[Plot]
     searches: Sequence[SearchView]
     studies: Sequence[StudyView]
     models: Share[Tracked]
     secrets: frozenset[str] = frozenset()
+    """Values that look like secrets, which are masked wherever they stand."""
 
 
 def content(

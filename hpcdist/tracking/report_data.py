@@ -174,15 +174,18 @@ _ON_A_NODE: Final = 64
 
 
 class Chip(NamedTuple):
-    """A task; ``role`` is the number of its role in the run. ``more``: so many tasks like these instead."""
+    """A task, or many that look alike."""
 
     rank: int = -1
     name: str = ""
     role: int = 0
+    """The number of its role in the run."""
     cpus: int = 0
     gpus: tuple[int, ...] = ()
     failed: bool = False
+    """Whether it failed first."""
     more: int = 0
+    """So many tasks like these, instead of one."""
 
 
 class Card(NamedTuple):
@@ -419,20 +422,20 @@ class OutputEnd(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """One run as the report shows it; ``facts`` are texts by their names, empty ones are left out.
-
-    ``first_failure``: a sentence; empty if no task failed by itself.
-    """
+    """One run as the report shows it."""
 
     name: str
     state: str
     description: str
     tags: Share[str]
     facts: Mapping[str, str]
+    """Texts by their names; empty ones are left out."""
     warnings: Share[str]
     advice: Sequence[str]
     failure: str
+    """Why it failed, as its log says."""
     first_failure: str
+    """A sentence; empty if no task failed by itself."""
     timeline: Timeline | None
     map: NodeMap | None
     code: CodeState | None

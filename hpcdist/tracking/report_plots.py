@@ -258,24 +258,25 @@ class TrialSpan(NamedTuple):
 
 
 class SearchView(NamedTuple):
-    """The trials that are shown, and what they come to.
-
-    ``metric``: its name, empty if the search has none; ``reached``: its last value in each trial, None
-    without one. ``best``: the name of the best trial. ``gpus``: how many GPUs were in use from each time on;
-    how many trials ran, if none ``has_gpus``. What is a result is of all trials, also of those not shown.
-    """
+    """The trials that are shown, and results of all trials."""
 
     name: str
     metric: str
+    """The name of the metric; empty if the search has none."""
     is_maximized: bool
     numbers: Share[int]
+    """The trials."""
     reached: Sequence[float | None]
+    """The last value of the metric in each trial, None without one."""
     best: str
+    """The name and the value of the best trial."""
     columns: Share[Column]
+    """The params that differ."""
     importance: Importance | None
     bars: Share[TrialSpan]
     has_gpus: bool
     gpus: Sequence[tuple[float, float]]
+    """How many GPUs were in use from each time on; without GPUs, how many trials ran."""
 
     def data(self, cut: Cut) -> dict[str, Any]:
         """Return it for JSON; ``cut`` makes a text that may be shown."""
