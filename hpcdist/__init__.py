@@ -23,9 +23,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     usage    what jobs used of what they had, and advice from it
     nodes    which nodes failed or were slow, over all runs of a user
     sweeps    the trials of a search that was submitted, and further jobs of any run
-    scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
-    pipelines    several runs that the batch system starts one after the other
-    rehearsal    whether a training goes on after it was ended on purpose
+    studies    scaling, pipelines and rehearsals: several runs for one question, or a run put to the test
     report    a page about runs, for a browser
     export    what runs recorded, handed to MLflow, to TensorBoard and to files
     doctor    what could keep jobs from running well, and the programs that tasks run to find out

@@ -20,7 +20,7 @@ TESTS: Final = (
     "tests/test_golden.py",  # renders the examples
     "tests/test_units.py",
     "tests/hydra_plugins",
-    "tests/scaling/test_plot.py",
+    "tests/studies/test_scaling_results.py",
     "tests/report/test_page.py",
     "tests/export/test_tensorboard.py",
     "tests/sweeps/test_bayes.py",

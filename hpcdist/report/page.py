@@ -22,60 +22,9 @@ from hpcdist.report.limits import Share
 from hpcdist.report.search import Search
 from hpcdist.runs import shareable
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, results, study
-from hpcdist.scaling.results import Result
-from hpcdist.scaling.study import Found, Member, Study
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
-
-# --- The scaling studies among the runs of a report, each as a table with its plot
-
-_MOST: Final = 20
-"""How many sentences about what is missing a page has."""
-
-
-class StudyView(NamedTuple):
-    """A study, of the runs that are in the report; ``result`` is None where ``lines`` are a problem."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    lines: Sequence[str]
-    result: Result | None = None
-
-
-def studies(reports: Iterable[Report]) -> list[StudyView]:
-    """Return the studies that these runs are of, in the order of their first runs."""
-    by_token: dict[str, list[tuple[Report, Member]]] = {}
-    for report in reports:
-        if member := study.of(report.run):
-            by_token.setdefault(member.study.token, []).append((report, member))
-    return [*_views(by_token.values())]
-
-
-def _views(found: Iterable[Sequence[tuple[Report, Member]]]) -> Iterator[StudyView]:
-    for pairs in found:
-        of = pairs[0][1].study
-        try:
-            result = results.result(of, _each_once(pairs, of))
-        except ConfigError as error:
-            yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
-            continue
-        if result.sizes:
-            rows = [*map(results.row, result.sizes)]
-            lines = [*results.lines(result), *result.lost[:_MOST]]
-            yield StudyView(results.title(result), results.heads(result), rows, lines, result)
-
-
-def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:
-    """Return one run of each size and repetition, as a study does."""
-    reports = {report.run.directory: report for report, _ in pairs}
-    chosen = study.of_study([Found(report.run, member) for report, member in pairs], of)
-    return [(reports[one.run.directory], one.member) for one in chosen]
-
-
-# --- The page
 
 _MODELS: Final = 400_000
 """Characters of the table of models."""
@@ -85,6 +34,17 @@ _NO_PLOTLY: Final = "a report needs Plotly, which is not installed"
 
 Cut = Callable[[object], str]
 """What shortens a text, and masks secrets in it."""
+
+
+class StudyView(NamedTuple):
+    """A scaling study among the runs; without ``rows``, ``lines`` has the reason."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[str]
+    figure: Callable[[Cut], dict[str, Any] | None] | None
+    """Returns its plot as Plotly has it, with texts as they may be shown."""
 
 
 class Content(NamedTuple):
@@ -107,8 +67,8 @@ class Content(NamedTuple):
     secrets: frozenset[str] = frozenset()
 
 
-def content(reports: Sequence[Report], now: float) -> Content:
-    """Return what a page about these runs shows.
+def content(reports: Sequence[Report], now: float, studies: Sequence[StudyView] = ()) -> Content:
+    """Return what a page about these runs shows, and the ``studies`` among them.
 
     Raises:
         ConfigError: if they are too many.
@@ -142,7 +102,7 @@ def content(reports: Sequence[Report], now: float) -> Content:
         same=limits.first(same, share.others * 2),
         plots=curves.plots(one for each in found for one in each.series),
         searches=[one.search for one in found if one.search],
-        studies=studies(reports),
+        studies=studies,
         models=limits.first(comparison.models(tracked), _MODELS, _size_of_model),
         secrets=frozenset(_secrets(reports, tracked)),
     )
@@ -193,11 +153,6 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 
 def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) -> jinja2.Environment:
     """Return the templates of these folders, and what is shown in another form than Python's."""
-
-    def drawn(result: Result) -> Markup:
-        drawing = plot.drawing(result._replace(metric=cut(result.metric)))
-        return Markup(plot.write_svg(drawing) if drawing else "")  # noqa: S704 - it escapes texts
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),
         undefined=jinja2.StrictUndefined,
@@ -212,7 +167,6 @@ def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) ->
         "number": text.number,
         "step": "{:.10g}".format,
         "cut": cut,
-        "drawn": drawn,
         "moment": collecting.moment,
         "duration": collecting.duration,
     }
@@ -224,7 +178,7 @@ def _scripts(environment: jinja2.Environment, shown: Content, library: str) -> l
     scripts = [_asset(environment, "near.js") + _asset(environment, "report.js")]
     if shown.searches:
         scripts.append(_asset(environment, "search.js"))
-    if shown.plots.items or shown.searches:
+    if shown.plots.items or shown.searches or any(one.rows for one in shown.studies):
         scripts.insert(0, _inline(library))
     return scripts
 
@@ -234,6 +188,7 @@ def _data(shown: Content, cut: Cut) -> dict[str, Any]:
         "items": len(shown.tracked.items),
         "plots": [{"name": cut(plot.name), "traces": plot.traces} for plot in shown.plots.items],
         "searches": [one.data(cut) for one in shown.searches],
+        "studies": [one.figure and one.figure(cut) for one in shown.studies],
     }
 
 

@@ -12,7 +12,7 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.host import locks
 from hpcdist.loading import planning
-from hpcdist.loading.planning import Planned
+from hpcdist.loading.planning import Awaiting, Planned
 from hpcdist.runs import (
     accounting,
     code_record,
@@ -93,6 +93,29 @@ def go_on(run: Run, services: Services, output: Output, changes: Changes = NO_CH
         own = with_elements(changes, report, services)
         made = replanning.changed(report.run, own)
         _check_kept(report.run, made, own)
+        return planning.in_jobs(made, len(report.run.jobs) + 1)
+
+    return add_jobs(run, services, output, choose, goes_on=True)
+
+
+def run_again(run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool) -> Run:
+    """Submit a further job of a run, which resumes or, if it ended well, runs once more.
+
+    ``awaiting``: how runs that it waits for are found. ``whole``: all elements of an array run again; else
+    those that did not complete.
+
+    Raises:
+        HpcdistError: as `resume` and `go_on`.
+    """
+    if run.directory.plan().trials is not None:
+        return resume(run, services, output)
+
+    def choose(report: Report) -> Sequence[Planned]:
+        check_over(report)
+        if any(job.job is None for job in report.run.jobs):
+            return ()  # they are submitted now
+        changes = NO_CHANGES if whole else with_elements(NO_CHANGES, report, services)
+        made = replanning.changed(report.run, changes, awaiting)
         return planning.in_jobs(made, len(report.run.jobs) + 1)
 
     return add_jobs(run, services, output, choose, goes_on=True)

@@ -66,7 +66,7 @@ batch: {site: toy, walltime: 1h, exclude_bad_nodes: true}
 
 @pytest.mark.usefixtures("crashed")
 def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
-    folder: Path, hpcdist: Hpcdist, wording: Wording
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     (folder / "exp.yml").write_text(EXPERIMENT)
     words = ("exp.yml", "--site-path=sites")
@@ -78,7 +78,8 @@ def test_plans_and_scripts_do_without_suspect_nodes_until_they_are_forgotten(
         assert (result.code, result.err) == (0, warning)
     assert "\n#SBATCH --exclude=n1,n2\n" in hpcdist("render", *words).out
     assert not [*(folder / "runs").glob(".nodes-*")]  # these verbs write nothing
-    sizes = hpcdist("scale", *words, "--nodes", "1,2", "--dry-run")
+    monkeypatch.setenv("HPCDIST_SITE_PATH", "sites")
+    sizes = hpcdist("scale", "exp.yml", "--nodes", "1,2", "--dry-run")
     assert (sizes.code, sizes.err) == (0, warning)
     left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
     wording(left)
@@ -102,10 +103,11 @@ def test_nodes_of_the_user_are_excluded_where_the_batch_system_can(
 
 @pytest.mark.usefixtures("crashed")
 def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
-    folder: Path, hpcdist: Hpcdist
+    folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HPCDIST_SITE_PATH", "sites")
     (folder / "exp.yml").write_text(EXPERIMENT)
-    words = ("exp.yml", "--site-path=sites", "--nodes", "1", "--set", "batch.dependency=afterany:train-1")
+    words = ("exp.yml", "--nodes", "1", "--set", "batch.dependency=afterany:train-1")
     assert hpcdist("scale", *words).code == 5  # there is no sbatch here
     script = (folder / "runs" / "exp-1-node-1" / "job.sh").read_text()
     assert ("\n#SBATCH --exclude=n1,n2\n" in script, "\n#SBATCH --dependency=afterany:7\n" in script) == (

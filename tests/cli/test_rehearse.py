@@ -108,8 +108,11 @@ def test_a_training_that_writes_in_place_is_refused(real: Hpcdist) -> None:
     ],
     ids=["no restart", "search", "array"],
 )
-def test_what_cannot_be_rehearsed(hpcdist: Hpcdist, data: dict[str, Any], wording: Wording) -> None:
-    done = hpcdist("rehearse", written(**data), "--site-path", "sites")
+def test_what_cannot_be_rehearsed(
+    hpcdist: Hpcdist, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    monkeypatch.setenv("HPCDIST_SITE_PATH", "sites")
+    done = hpcdist("rehearse", written(**data))
     assert (done.code, Path("runs").exists()) == (2, False)
     wording(done.err)
 

@@ -7,8 +7,6 @@ runs element follow comparing    shared: finding runs and their trials; output
 anew    shared by restart and copy
 pipeline operations    several runs that depend on each other; a verb for each of them
 spans used    times and sizes; what jobs cost; slow ranks and first failures
-rehearsed    the report of a rehearsal
 fetched    outputs of runs on remotes
-scale_study    a scaling study: its runs, its plan and result, its plot
 sweep_job    the small job that goes on with a search
 """

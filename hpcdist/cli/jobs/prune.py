@@ -14,9 +14,9 @@ from hpcdist.cli.jobs.rm import Kept
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.pipelines import removing as pipelines
 from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
+from hpcdist.studies import pipeline_runs
 from hpcdist.tracking import comparison
 
 
@@ -53,7 +53,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     if not over or not (yes or _agreed(len(over))):
         over = []
     removed, failed = rm.remove(over)
-    pipelines.remove_emptied(run for run, _ in removed)
+    pipeline_runs.remove_empty(run for run, _ in removed)
     removing.remove_leftovers(runs_dir)
     if json:
         show.as_json(rm.as_data(removed, [*kept, *failed]))

@@ -17,6 +17,7 @@ from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.host import untrusted
 from hpcdist.report import page
 from hpcdist.runs import accounting, states
+from hpcdist.studies import scaling_report
 
 
 @click.command("report")
@@ -47,7 +48,8 @@ def command(jobs: Sequence[str], runs_dir: Path, output: Path) -> None:
     services = runs.services()
     reports = states.status(found, services)
     accounting.keep((report.run for report in reports), services)
-    shown = page.content(reports, time.time())
+    studies = [page.StudyView(*section) for section in scaling_report.sections(reports)]
+    shown = page.content(reports, time.time(), studies)
     text = page.html(shown, library).encode()
     write(output, text)
     note(f"{output} shows {shown.title} ({bytes_text(len(text))}); open it in a browser")

@@ -45,9 +45,10 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         return
     run, changes = finding.find(runs_dir, jobs), Changes(params, settings, nodes)
     if run.record.operation and changes != NO_CHANGES:
-        from hpcdist.pipelines import resuming  # it reads pipelines
+        from hpcdist.studies.pipeline_submit import with_outputs  # it reads pipelines
 
-        changes = resuming.with_outputs(run, changes)
+        params, settings = with_outputs(run, changes.params, changes.settings)
+        changes = changes._replace(params=params, settings=settings)
     services, output = runs.services(voids=True), runs.added(run, json=json)
     if run.directory.plan().trials is None:
         continuing.go_on(run, services, output, changes)

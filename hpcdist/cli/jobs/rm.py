@@ -13,10 +13,10 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import HpcdistError
-from hpcdist.pipelines import removing as pipelines
 from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import status
+from hpcdist.studies import pipeline_runs
 
 Kept = tuple[Run, HpcdistError]
 """A run that is not removed, and why."""
@@ -43,7 +43,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], runs_dir: Path, json: boo
         show.as_json(as_data(removed, kept))
     for run, size in () if json else removed:
         click.echo(f"{run.name}: removed, {spans.size(size)}")
-    for name in pipelines.remove_emptied([run for run, _ in removed], whole.values()):
+    for name in pipeline_runs.remove_empty([run for run, _ in removed], whole.values()):
         note(f"{name}: removed, a pipeline without runs")
     print_problems(problem for _, error in kept for problem in error.problems)
     ctx.exit(max([code, *(error.exit_code for _, error in kept)]))
@@ -54,7 +54,7 @@ def may_be_removed(found: Sequence[Run], *, force: bool = False) -> tuple[list[R
     services = runs.services()
     over: list[Run] = []
     kept: list[Kept] = []
-    in_use = pipelines.in_use(found, services, force=force)
+    in_use = pipeline_runs.runs_in_use(found, services, force=force)
     for report in status(found, services):
         try:
             removing.check(report, services, force=force)
