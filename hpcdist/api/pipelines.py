@@ -55,7 +55,7 @@ class PipelineRun:
         """Return how each operation ended, when all have; ``timeout`` in seconds.
 
         Raises:
-            WaitTimeout: if they have not ended by then; they go on.
+            WaitTimeout: if they have not ended by then; they continue.
         """
         wait([*self.runs.values()], timeout)
         return self.status()
@@ -123,7 +123,7 @@ class Pipeline:
             ConfigError: as `plan`, or if a run cannot be written.
             PlanError: as `plan`.
             SchedulerError: as `Plan.submit`.
-            SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
+            SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         """
         notes = list[str]()
         file = self._for(runs_directory(runs_dir), on)

@@ -35,7 +35,7 @@ VERBS = {
     "init": Verb("experiment.init", "Write a first experiment file for this machine."),
     "submit": Verb("jobs.submit", "Submit an experiment as a batch job."),
     "shell": Verb("jobs.shell", "Open a shell on the first node of an allocation."),
-    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it goes on."),
+    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it resumes."),
     "render": Verb("experiment.render", "Print the job script."),
     "plan": Verb("experiment.plan", "Show which tasks run on which nodes, and their variables."),
     "explain": Verb("experiment.explain", "Show where every value of the job script comes from."),

@@ -39,8 +39,8 @@ _HINTS: Final = {
     "matrix": "write it into the operation that is a search",
 }
 _INSTEAD: Final = {
-    "hubRef": "it is kept in Polyaxon's hub: write it as a file beside this one, and `pathRef: ./NAME.yml`",
-    "urlRef": "nothing is fetched: save it beside this file, and write `pathRef: ./NAME.yml`",
+    "hubRef": "it is kept in Polyaxon's hub: write it as a file next to this one, and `pathRef: ./NAME.yml`",
+    "urlRef": "nothing is fetched: save it next to this file, and write `pathRef: ./NAME.yml`",
     "conditions": "no batch system looks at values: test them in the command, or use `trigger`",
     "schedule": "use cron",
     "matrix": "write it as `hptuning` into the file of an operation of its own",
@@ -416,7 +416,7 @@ class _Reading:
         for key in rest:
             if key != "params":
                 hint = f"write it into {file}, or set it: `--set OPERATION.{key}=...`"
-                self._refuse("an operation with a file has only params besides", (*path, Key(key)), hint)
+                self._refuse("an operation with a file may have only params as well", (*path, Key(key)), hint)
         where = FilePath(self.document.file).parent / file
         try:
             document = recognition.read(where)

@@ -47,7 +47,7 @@ def used_params(data: object) -> Iterator[str]:
 
 
 def malformed(data: object, path: Path = ()) -> Iterator[Problem]:
-    """Yield what is written like such a reference and is none."""
+    """Yield malformed references."""
     for where, text in texts_in(data, path):
         for match in _OF_OPS.finditer(text):
             if not _REFERENCE.fullmatch(match[0]):
@@ -209,7 +209,7 @@ def plan_operation(  # noqa: PLR0913, PLR0917 - the pipeline, and how it is plan
     plan: PlanOne,
     awaiting: Awaiting,
 ) -> PlannedOperation:
-    """Plan an operation of the pipeline with this name; the runs of those that it needs are given.
+    """Plan an operation of the pipeline with this name; ``runs`` has those of the operations that it needs.
 
     Raises:
         ConfigError: if it is invalid.
@@ -293,7 +293,7 @@ def _waits(operation: Operation, runs: Runs) -> list[str]:
 
 
 def _by_place(ids: Mapping[str, str]) -> Awaiting:
-    """Return how runs that do not exist yet are awaited: by these ids."""
+    """Return how to wait for runs that do not exist yet: by these ids."""
 
     def awaiting(experiment: Experiment, site: Site) -> Experiment:
         del site

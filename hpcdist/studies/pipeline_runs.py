@@ -25,7 +25,7 @@ _MOST: Final = 1 << 22
 
 
 class Phase(str, Enum):
-    """The progress of a pipeline's submission: only one that is ``submitting`` is gone on with."""
+    """The progress of a pipeline's submission: only one that is ``submitting`` is resumed."""
 
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
@@ -41,7 +41,7 @@ class _Written(Struct, frozen=True):
 
 
 class Stored(NamedTuple):
-    """A pipeline as it was submitted; ``needs``: those of each operation, in their order, with conditions."""
+    """A pipeline as it was submitted; ``needs``: what each operation needs, with conditions, in order."""
 
     directory: RunDirectory
     digest: str
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, which is that of its directory."""
+        """Its name, as its directory has it."""
         return self.directory.name
 
     def save(self, text: str | None = None, changes: Sequence[str] = ()) -> Stored:
@@ -77,7 +77,7 @@ class Stored(NamedTuple):
 
 
 def find_pipeline(runs_dir: Path, name: str) -> Stored | None:
-    """Return the pipeline of this name, or in this directory; None if it is none.
+    """Return the pipeline of this name, or in this directory, if there is one.
 
     Raises:
         ConfigError: if it cannot be read.
@@ -144,7 +144,7 @@ class OperationState(NamedTuple):
 
     @property
     def run(self) -> Run | None:
-        """Its run, None if there is none yet."""
+        """Its run, if there is one yet."""
         return self.report and self.report.run
 
     @property
@@ -218,7 +218,7 @@ def _blocking(node: OperationState, nodes: Mapping[str, OperationState]) -> Iter
 
 
 def not_needed(reports: Iterable[Report]) -> set[RunDirectory]:
-    """Return the directories of those of these runs that were not needed, as far as they tell.
+    """Return the directories of runs that were not needed, as far as these runs show it.
 
     Raises:
         ConfigError: if the record of a pipeline cannot be read.
@@ -227,8 +227,8 @@ def not_needed(reports: Iterable[Report]) -> set[RunDirectory]:
     for report in reports:
         pipeline, _, name = report.run.record.operation.partition("/")
         if pipeline:
-            beside = report.run.directory.path.with_name(pipeline)
-            pipelines.setdefault(beside, {})[name] = report
+            directory = report.run.directory.path.with_name(pipeline)
+            pipelines.setdefault(directory, {})[name] = report
     found = ((find_pipeline(path.parent, path.name), own) for path, own in pipelines.items())
     nodes = (node for stored, own in found if stored for node in graph(stored.needs, own))
     return {node.run.directory for node in nodes if node.run and not node.is_needed}
@@ -254,10 +254,10 @@ def summary(name: str, nodes: Sequence[OperationState]) -> str:
 def runs_in_use(
     found: Sequence[Run], services: Services, *, force: bool = False
 ) -> dict[RunDirectory, ConfigError]:
-    """Return those of these runs whose outputs others of their pipeline may use, each with the reason.
+    """Return runs with outputs that other operations may use, each with the reason, by one query for all.
 
-    They are those of a pipeline of which another operation has not ended, by one query for all; ``force``:
-    one whose state is unknown counts as ended.
+    They belong to a pipeline with another operation that has not ended. ``force``: an operation of unknown
+    state counts as ended.
     """
     names = {(run.directory.path.parent, run.record.operation.partition("/")[0]) for run in found}
     others = [run for runs_dir, name in names if name for run in finding.of_pipeline(runs_dir, name)]
@@ -287,7 +287,7 @@ def _pipeline(run: Run) -> RunDirectory:
 def remove_empty(runs: Iterable[Run], named: Iterable[Path] = ()) -> list[str]:
     """Remove the directories of pipelines that have no run left; return their names.
 
-    They are those of these runs, which are removed, and those that are ``named`` by their directories.
+    ``runs``: the runs that were removed; ``named``: directories of further pipelines.
 
     Raises:
         ConfigError: if one cannot be removed.

@@ -8,7 +8,7 @@ before it are cancelled.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -32,9 +32,11 @@ from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
 from hpcdist.studies.pipeline_file import read_pipeline
 from hpcdist.studies.pipeline_plan import (
+    Operation,
     Pipeline,
     PlannedOperation,
     PlanOne,
+    Runs,
     expected_runs,
     fill,
     malformed,
@@ -69,12 +71,23 @@ class PipelineFile(NamedTuple):
     plan: PlanOne
     remote: Target | None = None
 
+    @property
+    def digest(self) -> str:
+        """What identifies the pipeline on its machine."""
+        own = self.document.text, self.options.changes, self.options.remote or ""
+        return rundir.digest(json.dumps(own))
+
 
 class PlannedPipeline(NamedTuple):
     """A pipeline with the plans of its operations, before there is any run."""
 
     pipeline: Pipeline
     operations: list[PlannedOperation]
+
+    @property
+    def site(self) -> str:
+        """The site of its operations."""
+        return self.operations[0].made.plan.identity.site
 
 
 def plan_file(file: PipelineFile) -> PlannedPipeline:
@@ -96,7 +109,7 @@ def submit_file(
     """Submit the operations of a file, which were planned before, on its remote or here.
 
     Raises:
-        ConfigError: if a program would not be found there, a run cannot be written, or as `submit`.
+        ConfigError: if a program would not be found there, or as `submit`.
         SchedulerError: as `submit`.
     """
     from hpcdist.remotes import submitting as remotes  # with the user's config
@@ -105,52 +118,33 @@ def submit_file(
         for step in planned.operations:
             remotes.check_code(step.made, file.remote)
     this_machine.check(file.runs_dir)
-    site = planned.operations[0].made.plan.identity.site
     submit_run = partial(remotes.submit, file.remote, file.runs_dir, services)
-    request = PipelineRequest(planned.pipeline, site, file.options, file.plan, submit_run)
-    return submit(request, file.runs_dir, services, output, again=again)
-
-
-class PipelineRequest(NamedTuple):
-    """A pipeline, its site and the options of its file; how its runs are planned and submitted."""
-
-    pipeline: Pipeline
-    site: str
-    options: ExperimentOptions
-    plan: PlanOne
-    submit: Submit
-
-    @property
-    def digest(self) -> str:
-        """What identifies the pipeline on its machine."""
-        own = self.pipeline.document.text, self.options.changes, self.options.remote or ""
-        return rundir.digest(json.dumps(own))
+    return submit(file, planned, services, submit_run, output, again=again)
 
 
 class _Submission(NamedTuple):
-    request: PipelineRequest
+    file: PipelineFile
+    pipeline: Pipeline
     stored: Stored
-    runs_dir: Path
     services: Services
+    submit: Submit
     output: Output
 
     def all(self) -> dict[str, Run]:
         """Submit the operations that have no job yet; return the runs of all."""
         found = {name: run for name, run in self.stored.runs().items() if run.job}
-        for operation in self.request.pipeline.operations:
+        for operation in self.pipeline.operations:
             run = found.get(operation.name)
             if not run or any(job.record.phase is not rundir.Phase.SUBMITTED for job in run.jobs):
                 paths = {name: Path(run.record.there or run.directory.path) for name, run in found.items()}
-                found[operation.name] = self._one(operation.name, paths)
+                found[operation.name] = self._one(operation, paths)
         return found
 
-    def _one(self, name: str, runs: Mapping[str, Path]) -> Run:
-        pipeline = self.request.pipeline
-        operation = next(one for one in pipeline.operations if one.name == name)
-        remote = self.request.options.remote or ""
-        awaiting = partial(awaited.resolved, runs_dir=self.runs_dir, services=self.services, remote=remote)
-        step = plan_operation(pipeline, operation, self.stored.name, runs, self.request.plan, awaiting)
-        return self.request.submit(request_of(step, self.stored.name, self.services), step.made, self.output)
+    def _one(self, operation: Operation, runs: Runs) -> Run:
+        remote, runs_dir = self.file.options.remote or "", self.file.runs_dir
+        find = partial(awaited.resolved, runs_dir=runs_dir, services=self.services, remote=remote)
+        step = plan_operation(self.pipeline, operation, self.stored.name, runs, self.file.plan, find)
+        return self.submit(request_of(step, self.stored.name, self.services), step.made, self.output)
 
     def take_back(self) -> list[str]:
         """Cancel what was submitted; return what became of it, in sentences."""
@@ -162,7 +156,7 @@ class _Submission(NamedTuple):
         try:
             control.cancel(found, self.services)
         except SchedulerError as error:
-            return [f"{names} may go on: {problem}" for problem in error.problems]
+            return [f"{names} may still run: {problem}" for problem in error.problems]
         return [f"{names}: taken back, requested to cancel what was submitted of {self.stored.name}"]
 
 
@@ -177,27 +171,35 @@ def request_of(step: PlannedOperation, pipeline: str, services: Services) -> Sub
     return request._replace(operation=f"{pipeline}/{name}")
 
 
-def submit(
-    request: PipelineRequest, runs_dir: Path, services: Services, output: Output, *, again: bool = False
+def submit(  # noqa: PLR0913 - a file with its plans, and how it is submitted
+    file: PipelineFile,
+    planned: PlannedPipeline,
+    services: Services,
+    submit_run: Submit,
+    output: Output,
+    *,
+    again: bool = False,
 ) -> tuple[Stored, dict[str, Run]]:
     """Submit all operations; return the pipeline with their runs. All were planned before.
 
     Raises:
         SchedulerError: if the batch system refused one; those before it are cancelled, as notes print.
-        SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
+        SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         ConfigError: if the run of one cannot be written; the others are cancelled, too.
     """
+    runs_dir, digest = file.runs_dir, file.digest
     ownership.make(runs_dir)
-    digest = request.digest
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY), name="pipeline"):
-        old = None if again else interrupted(runs_dir, digest, request.site)
-        stored = old and _gone_on_with(old, services, output)
-        stored = stored or _created(request, digest, runs_dir, services)
-        submission = _Submission(request, stored, runs_dir, services, output)
+        old = None if again else interrupted(runs_dir, digest, planned.site)
+        stored = old and _resumed(old, services, output)
+        stored = stored or _created(file, planned, services)
+        submission = _Submission(file, planned.pipeline, stored, services, submit_run, output)
         try:
             found = submission.all()
         except (SubmissionUnknown, OutputError):
-            output.note(f"{stored.name} is not submitted as a whole; submit the same file again to go on")
+            output.note(
+                f"{stored.name} is not submitted as a whole; submit the same file again to complete it"
+            )
             raise
         except (SchedulerError, ConfigError, PlanError):
             for text in submission.take_back():
@@ -206,19 +208,17 @@ def submit(
         return stored._replace(phase=Phase.SUBMITTED).save(), found
 
 
-def _created(request: PipelineRequest, digest: str, runs_dir: Path, services: Services) -> Stored:
-    directory: RunDirectory = services.create(runs_dir, request.pipeline.name)
+def _created(file: PipelineFile, planned: PlannedPipeline, services: Services) -> Stored:
+    directory: RunDirectory = services.create(file.runs_dir, planned.pipeline.name)
     needs = {
         one.name: [(need.operation, need.condition) for need in one.needs]
-        for one in request.pipeline.operations
+        for one in planned.pipeline.operations
     }
-    created = rundir.timestamp(services.now())
-    return Stored(directory, digest, request.site, created, needs).save(
-        request.pipeline.document.text, request.options.changes
-    )
+    stored = Stored(directory, file.digest, planned.site, rundir.timestamp(services.now()), needs)
+    return stored.save(file.document.text, file.options.changes)
 
 
-def _gone_on_with(old: Stored, services: Services, output: Output) -> Stored | None:
+def _resumed(old: Stored, services: Services, output: Output) -> Stored | None:
     """Return a pipeline whose submission was interrupted, if none of its runs was cancelled since."""
     runs = old.runs()
     reports = states.status([*runs.values()], services)
@@ -227,9 +227,7 @@ def _gone_on_with(old: Stored, services: Services, output: Output) -> Stored | N
         old._replace(phase=Phase.WITHDRAWN).save()
         return None
     done = sum(run.job is not None for run in runs.values())
-    output.note(
-        f"{old.name} of the same file has {done} of {len(old.needs)} runs; its submission goes on now"
-    )
+    output.note(f"{old.name} of the same file has {done} of {len(old.needs)} runs; the others are submitted")
     return old
 
 
@@ -327,7 +325,7 @@ def _check(stored: Stored, nodes: Sequence[OperationState], again: Sequence[Oper
     missing = [node.name for node in nodes if node.run is None or node.state is JobState.UNSUBMITTED]
     if missing:
         message = f"{stored.name} was not submitted as a whole: {', '.join(missing)} has no job"
-        raise ConfigError(Problem(message, hint="submit its file again, which goes on with it"))
+        raise ConfigError(Problem(message, hint="submit its file again, which submits the others"))
     if unknown := [node for node in nodes if node.state is JobState.UNKNOWN]:
         message = f"the state of {stored.name}/{unknown[0].name} is unknown: {unknown[0].reason}"
         raise SchedulerError(Problem(message, hint="resume it when the batch system answers"))

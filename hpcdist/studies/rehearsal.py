@@ -38,7 +38,7 @@ from hpcdist.studies.rehearsal_record import (
 from hpcdist.units import Walltime
 
 _RESERVE: Final = 120
-"""Seconds of the job beside twice the notice: its start, and its end."""
+"""Seconds that the job needs in addition to twice the notice, for its start and its end."""
 
 
 _MOST_BYTES: Final = 1 << 26
@@ -112,7 +112,7 @@ def stored_restarts(directory: RunDirectory) -> Restarts:
     """Return the restarts of a rehearsal from the plan of its run.
 
     Raises:
-        ConfigError: if the run is none.
+        ConfigError: if the run is not a rehearsal.
     """
     try:
         data = json.loads(directory.read("plan.json", _MOST_BYTES))["completion"]["restarts"]
@@ -205,7 +205,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
 
 
 class Finding(NamedTuple):
-    """``wrong``: the training does not go on as it has to; ``unknown``: that was not shown."""
+    """``wrong``: the training does not resume correctly; ``unknown``: that was not shown."""
 
     kind: Literal["wrong", "unknown", "warning"]
     text: str
@@ -280,9 +280,9 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
 def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Finding]:
     """Yield what is wrong with how a program took the signal before a limit: it has to react itself."""
     term = plan.notice - last_before_term(plan.notice)
-    went_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
+    ran_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
     lost = "what it did since its last checkpoint is lost at each limit"
-    if save is None and went_on:
+    if save is None and ran_on:
         text = (
             f"{plan.signal} does not reach it, or it ignores that: it neither saved nor ended until TERM came"
         )
@@ -292,10 +292,8 @@ def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restart
     elif (seconds := save[1].ended - save[0]) > term:
         took = f"it saved {seconds:.0f} s after {plan.signal}"
         yield Finding("wrong", f"`notice` is too short: {took}, and TERM comes before that")
-    elif went_on:
-        text = (
-            f"it went on after {plan.signal} until TERM came: what it saved may be a checkpoint like others"
-        )
+    elif ran_on:
+        text = f"it ran on after {plan.signal} until TERM came: what it saved may be a checkpoint like others"
         yield Finding("unknown", f"{text}; end it when it has saved, with a code that is not 0")
 
 
@@ -315,7 +313,7 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
         )
     elif len(attempt.endings) > 1:
         yield Finding(
-            "warning", f"{name} went on for a minute after {after(attempt)}, and had to be ended as a whole"
+            "warning", f"{name} ran on for a minute after {after(attempt)}, and had to be ended as a whole"
         )
     elif attempt.ended_by_itself and attempt.code == 0 and attempt.number == 0:
         yield Finding("unknown", f"{name} finished before it could be ended; make the training longer")
@@ -333,22 +331,22 @@ def _of_begin(
     if attempt.ended_by_itself and attempt.code:
         yield Finding(
             "wrong",
-            f"{name} failed by itself, with exit code {attempt.code}: it cannot go on from what was left",
+            f"{name} failed by itself, with exit code {attempt.code}: it cannot resume from what was left",
         )
-    elif resumption.went_on is False:
-        yield Finding("wrong", f"{name} did not go on from the last whole checkpoint: it {_how(resumption)}")
-    elif resumption.went_on is None and not has_saved:
+    elif resumption.has_resumed is False:
+        yield Finding("wrong", f"{name} did not resume from the last whole checkpoint: it {_how(resumption)}")
+    elif resumption.has_resumed is None and not has_saved:
         yield Finding("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
-    elif resumption.went_on is None:
+    elif resumption.has_resumed is None:
         text = (
-            f"{name} may have gone on or not: it tracked no steps, its checkpoints have no numbers in their "
+            f"{name} may have resumed or not: it tracked no steps, its checkpoints have no numbers in their "
             "names, and the file system does not show what is read; track a metric with its step"
         )
         yield Finding("unknown", text)
 
 
 def _how(resumption: Resumption) -> str:
-    """Return how an attempt began that did not go on."""
+    """Return how an attempt began that did not resume."""
     saved = "" if resumption.saved is None else f", and one had been written after step {resumption.saved:g}"
     return {
         "steps": f"began at step {resumption.began_at or 0:g}{saved}",
@@ -387,11 +385,11 @@ FORMULA: Final = "Young (1974), with the terms of higher order of Daly (2006)"
 
 SOURCE_OF_DEFAULT: Final = "The Llama 3 Herd of Models, arXiv:2407.21783"
 DEFAULT_NODE_MTBF_HOURS: Final = 54 * 24 * (16_384 / 8) / 419
-"""419 unexpected interruptions in 54 days on 16,384 GPUs, of which a node had 8: 6335 hours."""
+"""419 unexpected interruptions in 54 days on 16,384 GPUs, 8 in a node: 6335 hours."""
 
 
 def interval(write_seconds: float, mtbf_seconds: float) -> float:
-    """Return the seconds between two checkpoints with which least time is lost, without those of the writing.
+    """Return the seconds between two checkpoints with which the least time is lost, without the writing.
 
     ``write_seconds``: how long the training waits for a checkpoint; ``mtbf_seconds``: the mean time between
     failures of the job. Equation (37) of Daly.
@@ -410,12 +408,12 @@ class Mtbf(NamedTuple):
     source: str
 
     def of_job(self, nodes: int) -> float:
-        """Return that of a job on so many nodes, which ends with each of them, in seconds."""
+        """Return the seconds between failures of a job on so many nodes, which ends with each of them."""
         return self.node_hours * 3600 / nodes
 
 
 def choose_mtbf(given: float | None, of_site: float | None) -> Mtbf:
-    """Return the given one, else that of the site, else one that was measured elsewhere."""
+    """Return the time of the option, else of the site, else one that was measured elsewhere."""
     if given is not None:
         return Mtbf(given, "--mtbf")
     if of_site is not None:

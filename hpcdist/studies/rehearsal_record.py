@@ -100,7 +100,7 @@ def _attempts(directory: RunDirectory) -> Iterator[Attempt]:
 
 
 def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
-    """Return the attempt that these lines record; damaged ones are left out. None if its begin is."""
+    """Return the attempt that these lines record, without damaged lines; None if its begin is damaged."""
     events, looks = _split(lines)
     found: Attempt | None = None
     endings: list[Ending] = []
@@ -320,10 +320,10 @@ def changed(before: Look, after: Look) -> list[File]:
 
 
 def overwritten(attempts: Sequence[Attempt]) -> str | None:
-    """Return a file that is written over in place, while there is no whole checkpoint beside it.
+    """Return a file that is written over in place, while there is no other whole checkpoint.
 
-    A log that grows is none; nor is a small file beside the checkpoints, such as the name of the last one,
-    or one of two that take turns.
+    A log that grows does not count; nor does a small file next to the checkpoints, such as the name of the
+    last one, or one of two files that take turns.
     """
     looks = (pair for attempt in attempts for pair in pairwise(attempt.looks))
     return next((file for before, after in looks for file in _overwritten(before, after)), None)
@@ -353,7 +353,7 @@ def unprotected(attempts: Sequence[Attempt], written: Written) -> str | None:
 
 
 def fewest_bytes(written: Written) -> float:
-    """Return below how many bytes a file is none of these checkpoints, but a log beside them."""
+    """Return the fewest bytes of a file of these checkpoints; a smaller one is a log next to them."""
     return max((write.bytes for writes in written.values() for write in writes), default=0) / 2
 
 
@@ -365,7 +365,7 @@ def _grown(before: Look, after: Look) -> Iterator[File]:
 
 
 def _has_ended(file: File, look: Look, writes: Sequence[Write]) -> bool:
-    """Whether the file that grew then is one of a checkpoint, by this name, and not a log that goes on."""
+    """Whether the file that grew then belongs to a checkpoint, by this name, and is not a growing log."""
     with_it = [write for write in writes if file.path in write.paths]
     return len(with_it) == 1 and with_it[0].began < look.at <= with_it[0].ended
 
@@ -374,14 +374,14 @@ def _has_ended(file: File, look: Look, writes: Sequence[Write]) -> bool:
 
 
 class Resumption(NamedTuple):
-    """How an attempt began: ``went_on`` is None if that is unknown.
+    """How an attempt began: ``has_resumed`` is None if that is unknown.
 
     ``by``: what shows it: ``steps``, ``names`` or ``reading``. ``reached``: the step that the attempt before
     had got to, ``saved`` that of the last whole checkpoint, and ``began_at`` the first one of this, where
     steps are tracked.
     """
 
-    went_on: bool | None = None
+    has_resumed: bool | None = None
     by: str = ""
     reached: float | None = None
     began_at: float | None = None
@@ -402,13 +402,13 @@ def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps:
         began_at=begun[0].step if begun else None,
         saved=saved[-1] if saved else None,
     )
-    for by, went_on in (
+    for by, has_resumed in (
         ("steps", _by_steps(tracked[0], saved, surely, begun)),
         ("names", _by_names([written[one.number] for one in attempts[: place + 1]], complete, own.found)),
         ("reading", _by_reading(own, has_saved=bool(written[own.number]))),
     ):
-        if went_on is not None:
-            return known._replace(went_on=went_on, by=by)
+        if has_resumed is not None:
+            return known._replace(has_resumed=has_resumed, by=by)
     return known
 
 
@@ -439,10 +439,10 @@ def _saved(
 def _by_steps(
     first: Sequence[TrackedStep], saved: Sequence[float], surely: Sequence[float], own: Sequence[TrackedStep]
 ) -> bool | None:
-    """Return whether its first step is nearer to that of the last checkpoint than to that of the one before.
+    """Return whether its first step is nearer to the last checkpoint than to the one before.
 
-    A checkpoint may be written while the training goes on, so its own step is somewhat smaller. None where
-    there was no step beside the first to be saved.
+    A checkpoint may be written while the training continues, so its own step is somewhat smaller. None where
+    there was no step but the first to be saved.
     """
     if not (own and first and saved) or saved[-1] <= first[0].step:
         return None

@@ -119,7 +119,7 @@ def plan_sizes(
 
 
 def suffix(nodes: int) -> str:
-    """Return what the name of a size has behind that of the experiment."""
+    """Return what follows the name of the experiment in the name of a size."""
     return f"-{nodes}-node{'s' * (nodes > 1)}"
 
 

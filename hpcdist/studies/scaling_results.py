@@ -21,7 +21,7 @@ from hpcdist.tracking.points import Points
 
 LEAST: Final = 1e-30
 MOST: Final = 1e30
-"""Between these a value is a throughput: with others, sums and squares of several are no numbers."""
+"""A throughput is between these: sums and squares of other values may overflow."""
 
 _COMMUNICATION: Final = (
     "horovod/allreduce/share", "pytorch/communication/exposed_share", "pytorch/communication/share"
@@ -102,7 +102,7 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def _throughput(ranks: Iterable[Points]) -> float | None:
-    """Return the sum over these ranks; None if one of them has no value that is a throughput."""
+    """Return the sum over these ranks; None if one of them has no throughput."""
     medians = [median(value for value in each.values if LEAST <= value <= MOST) for each in ranks]
     known = [each for each in medians if each is not None]
     return sum(known) if len(known) == len(medians) else None
@@ -259,7 +259,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of these values, of which there is one at least."""
+        """Return the spread of these values, at least one."""
         return cls(statistics.median(values), min(values), max(values))
 
     def over(self, divisor: float) -> Spread:
@@ -368,7 +368,7 @@ def _ranks(over: Mapping[str, Recorded], metric: str) -> Ranks:
 
 
 def _metric(read: Iterable[Recorded]) -> str:
-    """Return the only metric whose name is that of a throughput.
+    """Return the only metric with the name of a throughput.
 
     Raises:
         ConfigError: if there is none or several, and a run has completed.

@@ -35,7 +35,7 @@ Mode = Literal["weak", "strong"]
 """Whether the problem grows with the nodes, or stays the same."""
 
 Ranks = Literal["", "sum", "first"]
-"""Whether the values of several ranks add up, or the lowest has that of the whole job; empty: not chosen."""
+"""Whether values of several ranks add up, or the lowest rank's is for the whole job; empty: not chosen."""
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 

@@ -38,7 +38,7 @@ Verbs:
   init        Write a first experiment file for this machine.
   submit      Submit an experiment as a batch job.
   shell       Open a shell on the first node of an allocation.
-  rehearse    End a small run on purpose, and check that it goes on.
+  rehearse    End a small run on purpose, and check that it resumes.
   render      Print the job script.
   plan        Show which tasks run on which nodes, and their variables.
   explain     Show where every value of the job script comes from.

@@ -232,7 +232,7 @@ def test_what_an_operation_of_polyaxon_cannot_have_is_refused_with_what_to_write
     hub, conditions = refused(text)
     assert hub == (
         "runs.yml:8:15: run.operations[0].hubRef: `hubRef` of an operation is not known to a pipeline; it is"
-        " kept in Polyaxon's hub: write it as a file beside this one, and `pathRef: ./NAME.yml`"
+        " kept in Polyaxon's hub: write it as a file next to this one, and `pathRef: ./NAME.yml`"
     )
     assert conditions == (
         "runs.yml:11:19: run.operations[1].conditions: `conditions` of an operation is not known to a"

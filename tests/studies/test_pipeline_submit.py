@@ -15,12 +15,12 @@ from hpcdist.host.command import Command, Completed
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import control, finding
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import pipeline_file, pipeline_plan, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_plan import PlannedOperation
 from hpcdist.studies.pipeline_runs import Phase, Stored
-from hpcdist.studies.pipeline_submit import PipelineRequest, with_outputs
+from hpcdist.studies.pipeline_submit import PipelineFile, with_outputs
 from hpcdist.sweeps import continuing
 from hpcdist.sweeps.replanning import Changes
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
@@ -61,13 +61,15 @@ class Person:
         self.pipeline = pipeline_file.read_pipeline(source.parse(text, "diamond.yml"), OPTIONS)
 
     def submit(self, *, again: bool = False) -> tuple[Stored, dict[str, Run]]:
-        services = self.queue.services
-        request = PipelineRequest(
-            self.pipeline, "slurm", OPTIONS, plan,
-            lambda request, _, output: control.submit(request, self.runs, services, output),
-        )  # fmt: skip
-        output = Output(note=self.notes.append)
-        return pipeline_submit.submit(request, self.runs, services, output, again=again)
+        services, output = self.queue.services, Output(note=self.notes.append)
+        file = PipelineFile(self.pipeline.document, OPTIONS, self.runs, plan)
+        planned = pipeline_submit.plan_file(file)
+
+        def submit_run(request: SubmitRequest, made: Planned, output: Output) -> Run:
+            del made
+            return control.submit(request, self.runs, services, output)
+
+        return pipeline_submit.submit(file, planned, services, submit_run, output, again=again)
 
     def resume(self, stored: Stored) -> list[str]:
         output = Output(note=self.notes.append)
@@ -158,7 +160,7 @@ def test_what_cannot_be_taken_back_is_named(person: Person) -> None:
     with pytest.raises(SchedulerError):
         person.submit()
     [note] = person.notes
-    assert note.startswith("diamond-1-prep-1 may go on: the jobs could not be cancelled: ")
+    assert note.startswith("diamond-1-prep-1 may still run: the jobs could not be cancelled: ")
 
 
 def test_after_a_lost_answer_nothing_is_cancelled_and_the_next_submission_goes_on(person: Person) -> None:
@@ -175,7 +177,7 @@ def test_after_a_lost_answer_nothing_is_cancelled_and_the_next_submission_goes_o
         person.submit()
     assert (queue.jobs, person.notes[-1]) == (
         {"100": "PENDING", "101": "PENDING"},
-        "diamond-1 is not submitted as a whole; submit the same file again to go on",
+        "diamond-1 is not submitted as a whole; submit the same file again to complete it",
     )
     queue.programs |= {"sbatch": accept, "squeue": shown}
     assert person.submit()[0].name == "diamond-1"

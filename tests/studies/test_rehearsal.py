@@ -189,9 +189,9 @@ def test_a_training_that_goes_on_passes() -> None:
     )
     assert [(row.after, row.lost_seconds, row.resumption) for row in found.rows] == [
         ("the signal before a time limit", 0.0, None),
-        ("KILL to rank 0 on n1 at a checkpoint", 10.0, Resumption(went_on=True, by="reading")),
-        ("KILL to rank 0 on n1", 10.0, Resumption(went_on=True, by="reading")),
-        ("the signal before a time limit", None, Resumption(went_on=True, by="reading")),
+        ("KILL to rank 0 on n1 at a checkpoint", 10.0, Resumption(has_resumed=True, by="reading")),
+        ("KILL to rank 0 on n1", 10.0, Resumption(has_resumed=True, by="reading")),
+        ("the signal before a time limit", None, Resumption(has_resumed=True, by="reading")),
     ]
 
 
@@ -212,13 +212,13 @@ def failed(number: int, code: int) -> Attempt:
         ([*GOOD[:2], failed(2, 1)], "refused",
          "attempt 2, after KILL to rank 0 on n1 at a checkpoint, failed by itself, with exit code 1"),
         ([GOOD[0], GOOD[1]._replace(read=frozenset()), *GOOD[2:]], "refused",
-         "after the signal before a time limit, did not go on from the last whole checkpoint: it read none"),
-        ([GOOD[0], GOOD[1]._replace(read=None), *GOOD[2:]], "unknown", "may have gone on or not"),
+         "after the signal before a time limit, did not resume from the last whole checkpoint: it read none"),
+        ([GOOD[0], GOOD[1]._replace(read=None), *GOOD[2:]], "unknown", "may have resumed or not"),
         ([whole(0, 0), *GOOD[1:]], "passes", "warning: it saved nothing after USR1"),
         ([whole(0, 0)._replace(ended=1300.0), *GOOD[1:]], "refused",
          "wrong: USR1 does not reach it, or it ignores that: it neither saved nor ended until TERM came"),
         ([GOOD[0]._replace(ended=1300.0), *GOOD[1:]], "unknown",
-         "it went on after USR1 until TERM came: what it saved may be a checkpoint like others"),
+         "it ran on after USR1 until TERM came: what it saved may be a checkpoint like others"),
         ([*GOOD[:2], attempt(2, (file("c", 5, 5),), (file("c", 5, 6),)), GOOD[3]], "refused",
          "wrong: c is written over in place"),
         ([GOOD[0], attempt(1, (file("c", 3, 3),), (file("c", 3, 3), file("d", 4, 4)),
@@ -229,7 +229,7 @@ def failed(number: int, code: int) -> Attempt:
         ([GOOD[0], GOOD[1]._replace(endings=(), untried=("n2",)), *GOOD[2:]], "refused",
          "not tried: KILL to a rank while it writes a checkpoint (no rank was found on n2, or no way there)"),
         ([*GOOD[:2], GOOD[2]._replace(endings=GOOD[2].endings * 2), GOOD[3]], "passes",
-         "warning: attempt 2 went on for a minute after KILL to rank 0 on n1"),
+         "warning: attempt 2 ran on for a minute after KILL to rank 0 on n1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_has_a_sentence(attempts: list[Attempt], verdict: str, text: str) -> None:

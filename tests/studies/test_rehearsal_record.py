@@ -181,7 +181,7 @@ FOUR = [attempt(0, *(tuple(file("c", made, made) for made in range(there, there 
 
 
 @pytest.mark.parametrize(
-    ("own", "went_on"),
+    ("own", "has_resumed"),
     [
         (34.0, True),  # it does the step again that had been tracked before the last checkpoint
         (35.0, True),
@@ -192,17 +192,17 @@ FOUR = [attempt(0, *(tuple(file("c", made, made) for made in range(there, there 
         (0.0, False),
     ],
 )
-def test_steps_show_whether_it_went_on_from_the_last_checkpoint(own: float, *, went_on: bool) -> None:
+def test_steps_show_whether_it_went_on_from_the_last_checkpoint(own: float, *, has_resumed: bool) -> None:
     tracked = steps([float(step) for step in range(45)], [own, own + 1])
     second = attempt(1, FOUR[0].looks[-1].files)
     found = resumed([*FOUR, second], 1, tracked)
-    assert found == Resumption(went_on, "steps", reached=44.0, began_at=own, saved=34.0)
+    assert found == Resumption(has_resumed, "steps", reached=44.0, began_at=own, saved=34.0)
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_the_last_one() -> None:
     cut = FOUR[0]._replace(endings=(Ending(1040.1, "write", "n1", "0"),))
     tracked = steps([float(step) for step in range(35)], [25.0])
-    assert resumed([cut, attempt(1)], 1, tracked).went_on is True
+    assert resumed([cut, attempt(1)], 1, tracked).has_resumed is True
 
 
 def test_a_checkpoint_that_was_not_renamed_yet_is_not_the_last_one() -> None:
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_was_not_renamed_yet_is_not_the_last_one() -> None:
     waits = FOUR[0]._replace(looks=(*FOUR[0].looks, part), endings=(Ending(1060.0, "node", "n1", "0"),))
     tracked = steps([float(step) for step in range(55)], [35.0])
     assert resumed([waits, attempt(1)], 1, tracked) == Resumption(
-        went_on=True, by="steps", reached=54.0, began_at=35.0, saved=34.0
+        has_resumed=True, by="steps", reached=54.0, began_at=35.0, saved=34.0
     )
 
 
@@ -232,7 +232,7 @@ def test_neither_epochs_nor_a_log_beside_the_checkpoints_count() -> None:
     epoch = TrackedStep(2000.0, 3.0, "epoch")
     tracked = {**tracked, "7/0.1": [epoch, *tracked["7/0.1"]]}
     found = resumed([FOUR[0]._replace(looks=tuple(looks)), attempt(1)], 1, tracked)
-    assert (found.went_on, found.saved, found.began_at) == (True, 34.0, 35.0)
+    assert (found.has_resumed, found.saved, found.began_at) == (True, 34.0, 35.0)
 
 
 def resumed(attempts: Sequence[Attempt], number: int, steps: Steps) -> Resumption:
@@ -249,16 +249,16 @@ def numbered(*names: str) -> tuple[File, ...]:
 
 
 @pytest.mark.parametrize(
-    ("written", "went_on"),
+    ("written", "has_resumed"),
     [("step-40/a", True), ("step-30/a", True), ("step-20/a", False), ("step-10/a", False)],
 )
-def test_names_of_checkpoints_show_it_too(written: str, *, went_on: bool) -> None:
+def test_names_of_checkpoints_show_it_too(written: str, *, has_resumed: bool) -> None:
     there = numbered("step-10/a", "step-20/a", "step-30/a", "events.1700000000.n1")
     first = attempt(0, there[3:], (there[0], there[3]), (*there[:2], there[3]), there)
     again = tuple(each._replace(changed="2") for each in numbered(written))
     rest = tuple(each for each in there if each.path != written)
     own = attempt(1, there, (*rest, *again))
-    assert resumed([first, own], 1, {}) == Resumption(went_on, "names")
+    assert resumed([first, own], 1, {}) == Resumption(has_resumed, "names")
 
 
 def test_numbers_of_ranks_show_nothing() -> None:
@@ -267,11 +267,11 @@ def test_numbers_of_ranks_show_nothing() -> None:
 
     first = attempt(0, (), shards(1), shards(2))
     own = attempt(1, shards(2), shards(3))
-    assert resumed([first, own], 1, {}) == Resumption(went_on=True, by="reading")
+    assert resumed([first, own], 1, {}) == Resumption(has_resumed=True, by="reading")
 
 
 @pytest.mark.parametrize(
-    ("own", "went_on"),
+    ("own", "has_resumed"),
     [
         (TWO[1], True),
         (TWO[1]._replace(read=frozenset()), False),
@@ -280,6 +280,6 @@ def test_numbers_of_ranks_show_nothing() -> None:
         (attempt(1, (file("c", 2, 2),))._replace(read=frozenset()), None),  # ended before it could
     ],
 )
-def test_what_was_read_shows_it_else(own: Attempt, *, went_on: bool | None) -> None:
+def test_what_was_read_shows_it_else(own: Attempt, *, has_resumed: bool | None) -> None:
     found = resumed([TWO[0], own], 1, {})
-    assert found == Resumption(went_on, "" if went_on is None else "reading")
+    assert found == Resumption(has_resumed, "" if has_resumed is None else "reading")

@@ -95,7 +95,7 @@ def _print_costs(steps: Sequence[PlannedOperation]) -> None:
 
 
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
-    """Print each script; the id of a job that is none yet is its place."""
+    """Print each script; a job that does not exist yet has its place as its id."""
     _print_scripts(_planned(_read(options, document, runs_dir)).operations, json=json)
 
 

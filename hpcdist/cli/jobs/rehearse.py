@@ -1,4 +1,4 @@
-"""``hpcdist rehearse``: end a small run of an experiment on purpose, and check that it goes on."""
+"""``hpcdist rehearse``: end a small run of an experiment on purpose, and check that it resumes."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     is_report: bool,
     json: bool,
 ) -> None:
-    """End a small run on purpose, and check that it goes on.
+    """End a small run on purpose, and check that it resumes.
 
     The experiment runs as it is, on few nodes for some minutes. It gets the signal before a time limit, then
     ranks and all ranks of a node get KILL, at random moments after the first checkpoint; each time the script
-    starts it again. Exit code 84: it does not go on as it has to; 1: this rehearsal has not shown whether.
+    starts it again. Exit code 84: it does not resume correctly; 1: this rehearsal did not show whether.
     """
     services = runs.services()
     if is_report:
@@ -151,7 +151,7 @@ def _row_as_json(row: AttemptRow) -> dict[str, Any]:
         "kind": attempt.kind,
         "exit_code": attempt.code,
         "lost_seconds": row.lost_seconds,
-        "went_on": resumption.went_on,
+        "went_on": resumption.has_resumed,
         "shown_by": resumption.by or None,
         "first_step": resumption.began_at,
         "step_before": resumption.reached,
@@ -166,14 +166,14 @@ def _row(row: AttemptRow) -> tuple[str, ...]:
 
 def _began(resumption: Resumption | None) -> str:
     if resumption is None:
-        return "anew"
-    if resumption.went_on is None:
+        return "from the start"
+    if resumption.has_resumed is None:
         return "unknown"
     if resumption.began_at is not None:
         reached = "" if resumption.reached is None else f", after {resumption.reached:g}"
         return f"at step {resumption.began_at:g}{reached}"
-    if not resumption.went_on:
-        return "anew"
+    if not resumption.has_resumed:
+        return "from the start"
     return "from a checkpoint that it read" if resumption.by == "reading" else "with a later checkpoint"
 
 
