@@ -30,7 +30,7 @@ from hpcdist.runs import cancelling
 from hpcdist.runs.control import Output
 from hpcdist.schedulers.job import Status
 from hpcdist.studies import pipeline_file, pipeline_runs, pipeline_submit
-from hpcdist.studies.pipeline_submit import PipelineFile
+from hpcdist.studies.pipeline_submit import PipelineRequest
 
 
 @dataclass(frozen=True)
@@ -96,20 +96,18 @@ class Pipeline:
             ConfigError: with the problems of all operations.
             PlanError: if one does not fit the site, or its batch system cannot wait in such a way.
         """
-        planned = pipeline_submit.plan_file(self._for(runs_directory(None), on))
-        return MappingProxyType(
-            {one.operation.name: Plan(one.made, one.options) for one in planned.operations}
-        )
+        found = pipeline_submit.plan(self._request(runs_directory(None), on))
+        return MappingProxyType({one.operation.name: Plan(one.made, one.options) for one in found})
 
-    def _for(self, runs_dir: Path, on: str | None) -> PipelineFile:
-        """Return the file as it is read for a remote, or for here."""
+    def _request(self, runs_dir: Path, on: str | None) -> PipelineRequest:
+        """Return the pipeline as it is read for a remote, or for here."""
         options = self._options._replace(remote=on)
         remote = None if on is None else remotes.target(options)
         if remote and not options.site:
             options = options._replace(site=remote.site)
-        return PipelineFile(
-            self._document, options, runs_dir, partial(_plan, runs_dir, machine.here()), remote
-        )
+        pipeline = pipeline_file.read_pipeline(self._document, options)
+        plan = partial(_plan, runs_dir, machine.here())
+        return PipelineRequest(pipeline, options, runs_dir, plan, remote)
 
     def submit(
         self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
@@ -126,9 +124,11 @@ class Pipeline:
             SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         """
         notes = list[str]()
-        file = self._for(runs_directory(runs_dir), on)
-        planned, output = pipeline_submit.plan_file(file), Output(note=notes.append)
-        stored, _ = pipeline_submit.submit_file(file, planned, elsewhere.services(), output, again=again)
+        request, output = self._request(runs_directory(runs_dir), on), Output(note=notes.append)
+        planned = pipeline_submit.plan(request)
+        stored, _ = pipeline_submit.submit_planned(
+            request, planned, elsewhere.services(), output, again=again
+        )
         return PipelineRun(stored, stored.name, tuple(notes))
 
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from hpcdist.documents.tree import Document
 from hpcdist.errors import (
     ConfigError,
     OutputError,
@@ -30,7 +29,6 @@ from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
-from hpcdist.studies.pipeline_file import read_pipeline
 from hpcdist.studies.pipeline_plan import (
     Operation,
     Pipeline,
@@ -62,10 +60,10 @@ Submit = Callable[[SubmitRequest, Planned, Output], Run]
 """Submits the run of a plan as `control.submit`."""
 
 
-class PipelineFile(NamedTuple):
-    """A file with several operations, and how they are planned; they are for ``remote``, or for here."""
+class PipelineRequest(NamedTuple):
+    """A pipeline as read with these options, and how it is planned: for ``remote``, or for this machine."""
 
-    document: Document
+    pipeline: Pipeline
     options: ExperimentOptions
     runs_dir: Path
     plan: PlanOne
@@ -74,39 +72,32 @@ class PipelineFile(NamedTuple):
     @property
     def digest(self) -> str:
         """What identifies the pipeline on its machine."""
-        own = self.document.text, self.options.changes, self.options.remote or ""
+        own = self.pipeline.document.text, self.options.changes, self.options.remote or ""
         return rundir.digest(json.dumps(own))
 
 
-class PlannedPipeline(NamedTuple):
-    """A pipeline with the plans of its operations, before there is any run."""
-
-    pipeline: Pipeline
-    operations: list[PlannedOperation]
-
-    @property
-    def site(self) -> str:
-        """The site of its operations."""
-        return self.operations[0].made.plan.identity.site
-
-
-def plan_file(file: PipelineFile) -> PlannedPipeline:
-    """Plan all operations of a file, with the run directories that they will have.
+def plan(request: PipelineRequest) -> list[PlannedOperation]:
+    """Plan all operations, with the run directories that they will have.
 
     Raises:
         ConfigError: with the problems of all operations.
         PlanError: as `plan_operations`.
     """
-    pipeline = read_pipeline(file.document, file.options)
-    name = rundir.next_name(file.runs_dir, pipeline.name)
-    runs = expected_runs(pipeline, name, file.remote.all_runs if file.remote else file.runs_dir)
-    return PlannedPipeline(pipeline, plan_operations(pipeline, name, runs, file.plan))
+    pipeline, remote = request.pipeline, request.remote
+    name = rundir.next_name(request.runs_dir, pipeline.name)
+    runs = expected_runs(pipeline, name, remote.all_runs if remote else request.runs_dir)
+    return plan_operations(pipeline, name, runs, request.plan)
 
 
-def submit_file(
-    file: PipelineFile, planned: PlannedPipeline, services: Services, output: Output, *, again: bool = False
+def submit_planned(
+    request: PipelineRequest,
+    planned: Sequence[PlannedOperation],
+    services: Services,
+    output: Output,
+    *,
+    again: bool = False,
 ) -> tuple[Stored, dict[str, Run]]:
-    """Submit the operations of a file, which were planned before, on its remote or here.
+    """Submit all operations, which were planned before, on the remote or here.
 
     Raises:
         ConfigError: if a program would not be found there, or as `submit`.
@@ -114,17 +105,16 @@ def submit_file(
     """
     from hpcdist.remotes import submitting as remotes  # with the user's config
 
-    if file.remote:
-        for step in planned.operations:
-            remotes.check_code(step.made, file.remote)
-    this_machine.check(file.runs_dir)
-    submit_run = partial(remotes.submit, file.remote, file.runs_dir, services)
-    return submit(file, planned, services, submit_run, output, again=again)
+    if request.remote:
+        for step in planned:
+            remotes.check_code(step.made, request.remote)
+    this_machine.check(request.runs_dir)
+    submit_run = partial(remotes.submit, request.remote, request.runs_dir, services)
+    return submit(request, planned[0].made.plan.identity.site, services, submit_run, output, again=again)
 
 
 class _Submission(NamedTuple):
-    file: PipelineFile
-    pipeline: Pipeline
+    request: PipelineRequest
     stored: Stored
     services: Services
     submit: Submit
@@ -133,7 +123,7 @@ class _Submission(NamedTuple):
     def all(self) -> dict[str, Run]:
         """Submit the operations that have no job yet; return the runs of all."""
         found = {name: run for name, run in self.stored.runs().items() if run.job}
-        for operation in self.pipeline.operations:
+        for operation in self.request.pipeline.operations:
             run = found.get(operation.name)
             if not run or any(job.record.phase is not rundir.Phase.SUBMITTED for job in run.jobs):
                 paths = {name: Path(run.record.there or run.directory.path) for name, run in found.items()}
@@ -141,9 +131,10 @@ class _Submission(NamedTuple):
         return found
 
     def _one(self, operation: Operation, runs: Runs) -> Run:
-        remote, runs_dir = self.file.options.remote or "", self.file.runs_dir
+        pipeline, options, runs_dir, plan, _ = self.request
+        remote = options.remote or ""
         find = partial(awaited.resolved, runs_dir=runs_dir, services=self.services, remote=remote)
-        step = plan_operation(self.pipeline, operation, self.stored.name, runs, self.file.plan, find)
+        step = plan_operation(pipeline, operation, self.stored.name, runs, plan, find)
         return self.submit(request_of(step, self.stored.name, self.services), step.made, self.output)
 
     def take_back(self) -> list[str]:
@@ -171,9 +162,9 @@ def request_of(step: PlannedOperation, pipeline: str, services: Services) -> Sub
     return request._replace(operation=f"{pipeline}/{name}")
 
 
-def submit(  # noqa: PLR0913 - a file with its plans, and how it is submitted
-    file: PipelineFile,
-    planned: PlannedPipeline,
+def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
+    request: PipelineRequest,
+    site: str,
     services: Services,
     submit_run: Submit,
     output: Output,
@@ -187,13 +178,13 @@ def submit(  # noqa: PLR0913 - a file with its plans, and how it is submitted
         SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         ConfigError: if the run of one cannot be written; the others are cancelled, too.
     """
-    runs_dir, digest = file.runs_dir, file.digest
+    runs_dir, digest = request.runs_dir, request.digest
     ownership.make(runs_dir)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY), name="pipeline"):
-        old = None if again else interrupted(runs_dir, digest, planned.site)
+        old = None if again else interrupted(runs_dir, digest, site)
         stored = old and _resumed(old, services, output)
-        stored = stored or _created(file, planned, services)
-        submission = _Submission(file, planned.pipeline, stored, services, submit_run, output)
+        stored = stored or _created(request, site, services)
+        submission = _Submission(request, stored, services, submit_run, output)
         try:
             found = submission.all()
         except (SubmissionUnknown, OutputError):
@@ -208,14 +199,14 @@ def submit(  # noqa: PLR0913 - a file with its plans, and how it is submitted
         return stored._replace(phase=Phase.SUBMITTED).save(), found
 
 
-def _created(file: PipelineFile, planned: PlannedPipeline, services: Services) -> Stored:
-    directory: RunDirectory = services.create(file.runs_dir, planned.pipeline.name)
+def _created(request: PipelineRequest, site: str, services: Services) -> Stored:
+    pipeline = request.pipeline
+    directory: RunDirectory = services.create(request.runs_dir, pipeline.name)
     needs = {
-        one.name: [(need.operation, need.condition) for need in one.needs]
-        for one in planned.pipeline.operations
+        one.name: [(need.operation, need.condition) for need in one.needs] for one in pipeline.operations
     }
-    stored = Stored(directory, file.digest, planned.site, rundir.timestamp(services.now()), needs)
-    return stored.save(file.document.text, file.options.changes)
+    stored = Stored(directory, request.digest, site, rundir.timestamp(services.now()), needs)
+    return stored.save(pipeline.document.text, request.options.changes)
 
 
 def _resumed(old: Stored, services: Services, output: Output) -> Stored | None:

@@ -156,3 +156,17 @@ def test_what_is_the_same_for_all_operations_is_done_once(hpcdist: Hpcdist) -> N
     """The site of 5,000 was searched for among all site files 5,000 times."""
     calls(hpcdist, 1)
     assert calls(hpcdist, 12) == calls(hpcdist, 2)
+
+
+def test_warnings_about_the_file_are_printed_where_an_operation_cannot_be_planned(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    wrong = {"name": "a", "run": {"cmd": "true"}, "batch": {"walltime": "x"}}
+    rows = [wrong, {"name": "b", "run": {"cmd": "true"}}]
+    (folder / "two.yml").write_text(json.dumps({"kind": "pipeline", "operations": rows}))
+    done = hpcdist("check", "two.yml", "--site", "slurm")
+    assert (done.code, "nothing uses the outputs of a" in done.err, "batch.walltime" in done.err) == (
+        2,
+        True,
+        True,
+    )

@@ -20,7 +20,7 @@ from hpcdist.runs.rundir import Run
 from hpcdist.studies import pipeline_file, pipeline_plan, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_plan import PlannedOperation
 from hpcdist.studies.pipeline_runs import Phase, Stored
-from hpcdist.studies.pipeline_submit import PipelineFile, with_outputs
+from hpcdist.studies.pipeline_submit import PipelineRequest, with_outputs
 from hpcdist.sweeps import continuing
 from hpcdist.sweeps.replanning import Changes
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
@@ -62,14 +62,14 @@ class Person:
 
     def submit(self, *, again: bool = False) -> tuple[Stored, dict[str, Run]]:
         services, output = self.queue.services, Output(note=self.notes.append)
-        file = PipelineFile(self.pipeline.document, OPTIONS, self.runs, plan)
-        planned = pipeline_submit.plan_file(file)
+        request = PipelineRequest(self.pipeline, OPTIONS, self.runs, plan)
+        pipeline_submit.plan(request)
 
         def submit_run(request: SubmitRequest, made: Planned, output: Output) -> Run:
             del made
             return control.submit(request, self.runs, services, output)
 
-        return pipeline_submit.submit(file, planned, services, submit_run, output, again=again)
+        return pipeline_submit.submit(request, "slurm", services, submit_run, output, again=again)
 
     def resume(self, stored: Stored) -> list[str]:
         output = Output(note=self.notes.append)

@@ -24,28 +24,30 @@ from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.script.renderer import render
 from hpcdist.studies import pipeline_runs, pipeline_submit
+from hpcdist.studies.pipeline_file import read_pipeline
 from hpcdist.studies.pipeline_plan import PlannedOperation
 from hpcdist.studies.pipeline_runs import OperationState, Stored
-from hpcdist.studies.pipeline_submit import PipelineFile, PlannedPipeline
+from hpcdist.studies.pipeline_submit import PipelineRequest
 
 _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
 
 
-def _read(options: ExperimentOptions, document: Document, runs_dir: Path) -> PipelineFile:
-    return PipelineFile(
-        document, options, runs_dir, partial(_plan, runs_dir, machine.here()), remote_or_here(options)
-    )
+def _request(options: ExperimentOptions, document: Document, runs_dir: Path) -> PipelineRequest:
+    """Read a file, and print the warnings and notes on it as a pipeline."""
+    pipeline = read_pipeline(document, options)
+    print_problems(pipeline.problems)
+    plan = partial(_plan, runs_dir, machine.here())
+    return PipelineRequest(pipeline, options, runs_dir, plan, remote_or_here(options))
 
 
-def _planned(file: PipelineFile) -> PlannedPipeline:
-    """Plan all operations of a file, and print the warnings and notes.
+def _planned(request: PipelineRequest) -> list[PlannedOperation]:
+    """Plan all operations, and print their warnings and notes.
 
     Raises:
         HpcdistError: with the problems of all operations.
     """
-    found = pipeline_submit.plan_file(file)
-    print_problems(found.pipeline.problems)
-    print_problems(dict.fromkeys(problem for step in found.operations for problem in step.made.problems))
+    found = pipeline_submit.plan(request)
+    print_problems(dict.fromkeys(problem for step in found for problem in step.made.problems))
     return found
 
 
@@ -57,7 +59,7 @@ def _plan(
 
 def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, quiet: bool) -> None:
     """Print warnings and notes, and what runs where."""
-    steps = _planned(_read(options, document, runs_dir)).operations
+    steps = _planned(_request(options, document, runs_dir))
     for step in steps:
         render(step.made.plan)
         print_problems(step.made.unusual)
@@ -67,7 +69,7 @@ def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, qui
 
 def show_plan(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
     """Print what each operation waits for, and what of it runs where."""
-    steps = _planned(_read(options, document, runs_dir)).operations
+    steps = _planned(_request(options, document, runs_dir))
     needs = {step.operation.name: [need[:2] for need in step.operation.needs] for step in steps}
     nodes = pipeline_runs.graph(needs, {})
     if json:
@@ -96,7 +98,7 @@ def _print_costs(steps: Sequence[PlannedOperation]) -> None:
 
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
     """Print each script; a job that does not exist yet has its place as its id."""
-    _print_scripts(_planned(_read(options, document, runs_dir)).operations, json=json)
+    _print_scripts(_planned(_request(options, document, runs_dir)), json=json)
 
 
 def _print_scripts(steps: Sequence[PlannedOperation], *, json: bool) -> None:
@@ -115,16 +117,16 @@ def submit(  # noqa: PLR0913 - one argument an option
     """Plan all operations, then submit them in their order; return their runs.
 
     Raises:
-        HpcdistError: as `plan_file` and `submit_file`.
+        HpcdistError: as `pipeline_submit.plan` and `submit_planned`.
     """
-    file = _read(options, document, runs_dir)
-    planned = _planned(file)
+    request = _request(options, document, runs_dir)
+    steps = _planned(request)
     if dry_run:
-        _print_scripts(planned.operations, json=json)
+        _print_scripts(steps, json=json)
         return []
     output = Output(note=note) if json else Output(_print_run, note)
     try:
-        stored, found = pipeline_submit.submit_file(file, planned, runs.services(), output, again=again)
+        stored, found = pipeline_submit.submit_planned(request, steps, runs.services(), output, again=again)
     except control.Interrupted:
         note("the pipeline may be submitted in part; submit the same file again to complete it")
         raise
@@ -132,7 +134,7 @@ def submit(  # noqa: PLR0913 - one argument an option
         show.as_json({"pipeline": stored.name, "runs": [*map(runs.record_of, found.values())]})
         show.flush()
     else:
-        _print_costs(planned.operations)
+        _print_costs(steps)
         click.echo(f"{stored.name}: {len(found)} runs; next: hpcdist status {stored.name}")
     return [*found.values()]
 
