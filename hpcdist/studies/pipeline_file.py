@@ -17,8 +17,8 @@ from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.studies.pipeline_plan import (
     CONDITIONS,
     FOR_ALL,
-    Need,
     Operation,
+    OperationNeed,
     Pipeline,
     malformed,
     used_operations,
@@ -244,7 +244,7 @@ def _reference(param: Any) -> tuple[str, str]:
 
 _SINGLETON: Final = "it has one in `batch: {dependency: singleton}` of the operation itself"
 
-Placed = tuple[Path, Need]
+Placed = tuple[Path, OperationNeed]
 """A need, and where it is written."""
 
 
@@ -266,12 +266,12 @@ def needs_of(body: Map, rest: Map, path: Path, others: Sequence[str]) -> tuple[l
             message = f"it waits for {other} already ({found[other][1].condition})"
             problems.append(Problem(message, where, "name each operation once"))
         else:
-            found[other] = (where, Need(other, str(condition)))
+            found[other] = (where, OperationNeed(other, str(condition)))
     for where, other in used_operations(rest, path):
         if other not in others:
             problems.append(_no_operation(other, body, others, where))
         else:
-            found.setdefault(other, (where, Need(other)))
+            found.setdefault(other, (where, OperationNeed(other)))
     return [*found.values()], problems
 
 
@@ -435,7 +435,9 @@ class _Reading:
         self._refuse("params are keys and values", (*path, "params"), "write `params: {NAME: VALUE}`")
         return Map()
 
-    def _unused(self, path: Path, name: str, needs: Mapping[str, Need], rest: Map) -> Iterator[Problem]:
+    def _unused(
+        self, path: Path, name: str, needs: Mapping[str, OperationNeed], rest: Map
+    ) -> Iterator[Problem]:
         used = {other for _, other in used_operations(rest)}
         for other, need in needs.items():
             if other not in used and need.condition == "afterok":

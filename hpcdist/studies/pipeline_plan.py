@@ -79,7 +79,7 @@ CONDITIONS: Final = ("afterok", "afterany", "afternotok", "after", "aftercorr")
 """How an operation may wait for another one; which of them a batch system has, its scheduler says."""
 
 
-class Need(NamedTuple):
+class OperationNeed(NamedTuple):
     """Another operation that must have ended, in the way of the ``condition``, before one starts."""
 
     operation: str
@@ -96,7 +96,7 @@ class Operation(NamedTuple):
     name: str
     options: ExperimentOptions
     document: Document
-    needs: tuple[Need, ...] = ()
+    needs: tuple[OperationNeed, ...] = ()
     is_inline: bool = True
     place: Place | None = None
     params: Map = Map()

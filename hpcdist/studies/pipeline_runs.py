@@ -24,7 +24,7 @@ _TEXT: Final = "pipeline.yml"
 _MOST: Final = 1 << 22
 
 
-class Phase(str, Enum):
+class PipelinePhase(str, Enum):
     """The progress of a pipeline's submission: only one that is ``submitting`` is resumed."""
 
     SUBMITTING = "submitting"
@@ -37,7 +37,7 @@ class _Written(Struct, frozen=True):
     site: str
     created_at: str
     needs: dict[str, list[tuple[str, str]]]
-    phase: Phase
+    phase: PipelinePhase
 
 
 class Stored(NamedTuple):
@@ -48,7 +48,7 @@ class Stored(NamedTuple):
     site: str
     created_at: str
     needs: Mapping[str, Sequence[tuple[str, str]]]
-    phase: Phase = Phase.SUBMITTING
+    phase: PipelinePhase = PipelinePhase.SUBMITTING
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ def interrupted(runs_dir: Path, digest: str, site: str) -> Stored | None:
                 stored = read_pipeline(RunDirectory(path.absolute()))
             except ConfigError:
                 continue
-            if (stored.digest, stored.site, stored.phase) == (digest, site, Phase.SUBMITTING):
+            if (stored.digest, stored.site, stored.phase) == (digest, site, PipelinePhase.SUBMITTING):
                 return stored
     return None
 

@@ -44,7 +44,7 @@ from hpcdist.studies.pipeline_plan import (
 )
 from hpcdist.studies.pipeline_runs import (
     OperationState,
-    Phase,
+    PipelinePhase,
     Stored,
     find_pipeline,
     interrupted,
@@ -140,7 +140,7 @@ class _Submission(NamedTuple):
     def take_back(self) -> list[str]:
         """Cancel what was submitted; return what became of it, in sentences."""
         found = [run for run in self.stored.runs().values() if run.job]
-        self.stored._replace(phase=Phase.WITHDRAWN).save()
+        self.stored._replace(phase=PipelinePhase.WITHDRAWN).save()
         if not found:
             return []
         names = ", ".join(run.name for run in found)
@@ -196,7 +196,7 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
             for text in submission.take_back():
                 output.note(text)
             raise
-        return stored._replace(phase=Phase.SUBMITTED).save(), found
+        return stored._replace(phase=PipelinePhase.SUBMITTED).save(), found
 
 
 def _created(request: PipelineRequest, site: str, services: Services) -> Stored:
@@ -215,7 +215,7 @@ def _resumed(old: Stored, services: Services, output: Output) -> Stored | None:
     reports = states.status([*runs.values()], services)
     if any(report.status.state is JobState.CANCELLED for report in reports):
         output.note(f"{old.name} of the same file, whose submission was interrupted, was cancelled")
-        old._replace(phase=Phase.WITHDRAWN).save()
+        old._replace(phase=PipelinePhase.WITHDRAWN).save()
         return None
     done = sum(run.job is not None for run in runs.values())
     output.note(f"{old.name} of the same file has {done} of {len(old.needs)} runs; the others are submitted")

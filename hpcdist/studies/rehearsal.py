@@ -204,7 +204,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
 # --- What is wrong with what a training did when it was ended: each problem a sentence, with what to do
 
 
-class Finding(NamedTuple):
+class Fault(NamedTuple):
     """``wrong``: the training does not resume correctly; ``unknown``: that was not shown."""
 
     kind: Literal["wrong", "unknown", "warning"]
@@ -213,10 +213,10 @@ class Finding(NamedTuple):
 
 def findings_of(
     attempts: Sequence[Attempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
-) -> Iterator[Finding]:
+) -> Iterator[Fault]:
     """Yield all problems. ``resumptions``: of the attempts but the first."""
     if not attempts:
-        yield Finding("unknown", "no attempt has begun; the log of the run has the reason")
+        yield Fault("unknown", "no attempt has begun; the log of the run has the reason")
         return
     yield from _of_checkpoints(attempts, written, plan)
     for attempt in attempts:
@@ -252,21 +252,21 @@ def saved(attempts: Sequence[Attempt], written: Written) -> tuple[float, Write] 
     return None
 
 
-def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restarts) -> Iterator[Finding]:
+def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restarts) -> Iterator[Fault]:
     if not any(written.values()):
-        yield Finding(
+        yield Fault(
             "wrong" if any(attempt.endings for attempt in attempts) else "unknown",
             "there was no checkpoint: nothing was written to $HPCDIST_CHECKPOINTS; "
             "write there, more often, or rehearse with more --minutes",
         )
     if file := overwritten(attempts):
-        yield Finding(
+        yield Fault(
             "wrong",
             f"{file} is written over in place: a kill in the meantime leaves half of it, and no other "
             "checkpoint; write another file, then rename it (os.replace)",
         )
     elif file := unprotected(attempts, written):
-        yield Finding(
+        yield Fault(
             "warning",
             f"{file} was written under its own name: a kill in the meantime leaves half of it, which the "
             "program has to recognize; write another file, then rename it (os.replace)",
@@ -277,7 +277,7 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
     yield from _of_signal(signal, saved(attempts, written), plan)
 
 
-def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Finding]:
+def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Fault]:
     """Yield what is wrong with how a program took the signal before a limit: it has to react itself."""
     term = plan.notice - last_before_term(plan.notice)
     ran_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
@@ -286,39 +286,39 @@ def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restart
         text = (
             f"{plan.signal} does not reach it, or it ignores that: it neither saved nor ended until TERM came"
         )
-        yield Finding("wrong", f"{text}, and {lost}")
+        yield Fault("wrong", f"{text}, and {lost}")
     elif save is None:
-        yield Finding("warning", f"it saved nothing after {plan.signal}: {lost}")
+        yield Fault("warning", f"it saved nothing after {plan.signal}: {lost}")
     elif (seconds := save[1].ended - save[0]) > term:
         took = f"it saved {seconds:.0f} s after {plan.signal}"
-        yield Finding("wrong", f"`notice` is too short: {took}, and TERM comes before that")
+        yield Fault("wrong", f"`notice` is too short: {took}, and TERM comes before that")
     elif ran_on:
         text = f"it ran on after {plan.signal} until TERM came: what it saved may be a checkpoint like others"
-        yield Finding("unknown", f"{text}; end it when it has saved, with a code that is not 0")
+        yield Fault("unknown", f"{text}; end it when it has saved, with a code that is not 0")
 
 
-def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
+def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
     name = f"attempt {attempt.number}"
     if attempt.ended is None:
-        yield Finding("unknown", f"{name} has no end: its job was ended, or lives")
+        yield Fault("unknown", f"{name} has no end: its job was ended, or lives")
     elif attempt.is_enough:
         return
     elif attempt.endings and attempt.code == 0:
         text = f"{name} ended with exit code 0 after {after(attempt)}"
-        yield Finding("wrong", f"{text}, and so would count as finished; end with another code")
+        yield Fault("wrong", f"{text}, and so would count as finished; end with another code")
     elif attempt.endings and attempt.code in plan.stop_on_exit:
-        yield Finding(
+        yield Fault(
             "wrong",
             f"{name} ended with exit code {attempt.code}, after which there is no other one (`stop_on_exit`)",
         )
     elif len(attempt.endings) > 1:
-        yield Finding(
+        yield Fault(
             "warning", f"{name} ran on for a minute after {after(attempt)}, and had to be ended as a whole"
         )
     elif attempt.ended_by_itself and attempt.code == 0 and attempt.number == 0:
-        yield Finding("unknown", f"{name} finished before it could be ended; make the training longer")
+        yield Fault("unknown", f"{name} finished before it could be ended; make the training longer")
     elif attempt.ended_by_itself and attempt.code and attempt.number == 0:
-        yield Finding(
+        yield Fault(
             "unknown",
             f"{name} failed by itself, with exit code {attempt.code}; the log of the run has the reason",
         )
@@ -326,23 +326,23 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Finding]:
 
 def _of_begin(
     attempt: Attempt, before: Attempt, resumption: Resumption, *, has_saved: bool
-) -> Iterator[Finding]:
+) -> Iterator[Fault]:
     name = f"attempt {attempt.number}, after {after(before)},"
     if attempt.ended_by_itself and attempt.code:
-        yield Finding(
+        yield Fault(
             "wrong",
             f"{name} failed by itself, with exit code {attempt.code}: it cannot resume from what was left",
         )
     elif resumption.has_resumed is False:
-        yield Finding("wrong", f"{name} did not resume from the last whole checkpoint: it {_how(resumption)}")
+        yield Fault("wrong", f"{name} did not resume from the last whole checkpoint: it {_how(resumption)}")
     elif resumption.has_resumed is None and not has_saved:
-        yield Finding("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
+        yield Fault("unknown", f"{name} wrote no checkpoint in its time; rehearse with more --minutes")
     elif resumption.has_resumed is None:
         text = (
             f"{name} may have resumed or not: it tracked no steps, its checkpoints have no numbers in their "
             "names, and the file system does not show what is read; track a metric with its step"
         )
-        yield Finding("unknown", text)
+        yield Fault("unknown", text)
 
 
 def _how(resumption: Resumption) -> str:
@@ -355,7 +355,7 @@ def _how(resumption: Resumption) -> str:
     }[resumption.by]
 
 
-def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:
+def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Fault]:
     """Yield what was not tried: where nothing was found to end, and for which there was no time."""
     names = {
         "notice": "the signal before a time limit",
@@ -373,9 +373,9 @@ def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Finding]:
                 if nodes
                 else "there was no time, or no attempt"
             )
-            yield Finding("warning", f"not tried: {names[end]} ({why})")
+            yield Fault("warning", f"not tried: {names[end]} ({why})")
     if not tried - {"notice"} and {*ends} - {"notice"}:
-        yield Finding("unknown", "no rank was ended by KILL")
+        yield Fault("unknown", "no rank was ended by KILL")
 
 
 # --- How often to save: the formula of Young and Daly
@@ -442,7 +442,7 @@ class Judgement(NamedTuple):
     """What a rehearsal comes to; seconds are None where no checkpoint was written."""
 
     verdict: Verdict
-    findings: tuple[Finding, ...]
+    findings: tuple[Fault, ...]
     rows: tuple[AttemptRow, ...]
     write_seconds: float | None
     write_bytes: int | None

@@ -19,7 +19,7 @@ from hpcdist.tracking.files import Losses
 _MOST_BYTES: Final = 1 << 28
 
 
-class File(NamedTuple):
+class CheckpointFile(NamedTuple):
     """A file below the checkpoints; ``born`` is empty where the file system does not know it."""
 
     inode: int
@@ -34,11 +34,11 @@ class File(NamedTuple):
         return self.inode, self.changed
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """The files that were there at a time, in seconds since 1970."""
 
     at: float
-    files: tuple[File, ...]
+    files: tuple[CheckpointFile, ...]
 
 
 class Ending(NamedTuple):
@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
     kind: str
     """How it was to be ended."""
     began: float
-    looks: tuple[Look, ...] = ()
+    looks: tuple[Snapshot, ...] = ()
     """The checkpoints whenever they had changed; the first look is what the attempt found."""
     endings: tuple[Ending, ...] = ()
     untried: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Attempt(NamedTuple):
     """The states of the files that were read; None where the file system does not show that."""
 
     @property
-    def found(self) -> tuple[File, ...]:
+    def found(self) -> tuple[CheckpointFile, ...]:
         """The files that it found."""
         return self.looks[0].files if self.looks else ()
 
@@ -128,10 +128,10 @@ def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
 Event = tuple[float, str, list[str]]
 
 
-def _split(lines: Iterable[str]) -> tuple[list[Event], list[Look]]:
+def _split(lines: Iterable[str]) -> tuple[list[Event], list[Snapshot]]:
     """Return the events but for looks, and the looks."""
     events: list[Event] = []
-    looks: list[tuple[float, list[File]]] = []
+    looks: list[tuple[float, list[CheckpointFile]]] = []
     for line in lines:
         what, *words = (line if line.startswith("+") else line.rstrip()).split(" ")
         with suppress(ValueError, IndexError):
@@ -141,13 +141,15 @@ def _split(lines: Iterable[str]) -> tuple[list[Event], list[Look]]:
                 looks.append((int(words[0]) / 1000, []))
             else:
                 events.append((int(words[0]) / 1000, what, words[1:]))
-    return events, [Look(at, tuple(files)) for at, files in looks]
+    return events, [Snapshot(at, tuple(files)) for at, files in looks]
 
 
-def _file(words: Sequence[str]) -> File:
+def _file(words: Sequence[str]) -> CheckpointFile:
     inode, size, changed, born, *path = words
     is_known = born.strip("0.-") != ""
-    return File(int(inode), int(size), changed, born if is_known else "", " ".join(path).removeprefix("./"))
+    return CheckpointFile(
+        int(inode), int(size), changed, born if is_known else "", " ".join(path).removeprefix("./")
+    )
 
 
 # --- The steps that the program tracked, by attempts
@@ -239,8 +241,8 @@ def writes(attempt: Attempt) -> list[Write]:
 class _Change(NamedTuple):
     """A look, and the files that were new or others than before."""
 
-    look: Look
-    files: tuple[File, ...]
+    look: Snapshot
+    files: tuple[CheckpointFile, ...]
 
 
 def _begins_another(changes: Sequence[_Change], change: _Change) -> bool:
@@ -313,7 +315,7 @@ def _pattern(path: str) -> str:
     return _NUMBER.sub("#", path)
 
 
-def changed(before: Look, after: Look) -> list[File]:
+def changed(before: Snapshot, after: Snapshot) -> list[CheckpointFile]:
     """Return the files that are new or others than before; one that was renamed is."""
     known = set(before.files)
     return [file for file in after.files if file not in known]
@@ -329,7 +331,7 @@ def overwritten(attempts: Sequence[Attempt]) -> str | None:
     return next((file for before, after in looks for file in _overwritten(before, after)), None)
 
 
-def _overwritten(before: Look, after: Look) -> Iterator[str]:
+def _overwritten(before: Snapshot, after: Snapshot) -> Iterator[str]:
     known = {(file.path, file.inode, file.born): file for file in before.files if file.born}
     unchanged = sum(file.bytes for file in set(before.files) & set(after.files))
     for file in after.files:
@@ -357,14 +359,14 @@ def fewest_bytes(written: Written) -> float:
     return max((write.bytes for writes in written.values() for write in writes), default=0) / 2
 
 
-def _grown(before: Look, after: Look) -> Iterator[File]:
+def _grown(before: Snapshot, after: Snapshot) -> Iterator[CheckpointFile]:
     there = {(file.path, file.inode, file.born): file.bytes for file in before.files}
     for file in after.files:
         if there.get((file.path, file.inode, file.born), file.bytes) < file.bytes:
             yield file
 
 
-def _has_ended(file: File, look: Look, writes: Sequence[Write]) -> bool:
+def _has_ended(file: CheckpointFile, look: Snapshot, writes: Sequence[Write]) -> bool:
     """Whether the file that grew then belongs to a checkpoint, by this name, and is not a growing log."""
     with_it = [write for write in writes if file.path in write.paths]
     return len(with_it) == 1 and with_it[0].began < look.at <= with_it[0].ended
@@ -419,7 +421,10 @@ def _most_tracked(steps: Sequence[TrackedStep]) -> str:
 
 
 def _saved(
-    attempts: Sequence[Attempt], complete: Written, tracked: Sequence[Sequence[TrackedStep]], margin: float
+    attempts: Sequence[Attempt],
+    complete: Written,
+    tracked: Sequence[Sequence[TrackedStep]],
+    margin: float,
 ) -> list[float]:
     """Return the steps that had been tracked so many seconds before each whole checkpoint began."""
     writes = [
@@ -451,7 +456,9 @@ def _by_steps(
     return 2 * own[0].step > earlier + steps[-1]
 
 
-def _by_names(written: Sequence[Sequence[Write]], complete: Written, found: Sequence[File]) -> bool | None:
+def _by_names(
+    written: Sequence[Sequence[Write]], complete: Written, found: Sequence[CheckpointFile]
+) -> bool | None:
     """Return whether the first checkpoint that it wrote is no older than the last whole one that it found.
 
     Numbers count only where each checkpoint of the first attempt had a new and larger one: others are those

@@ -13,7 +13,7 @@ from hpcdist.studies import scaling_runs
 from hpcdist.studies.scaling_results import (
     EFFICIENT,
     Fit,
-    Measured,
+    RunMeasurement,
     SizeResult,
     Spread,
     StudyResult,
@@ -121,7 +121,7 @@ def _size_data(size: SizeResult) -> dict[str, Any]:
     }
 
 
-def _run_data(run: Measured) -> dict[str, Any]:
+def _run_data(run: RunMeasurement) -> dict[str, Any]:
     return {
         "run": run.run,
         "nodes": run.member.nodes,
@@ -246,7 +246,7 @@ _MOST: Final = 20
 """The most sentences about what is missing."""
 
 
-class Section(NamedTuple):
+class StudySection(NamedTuple):
     """A study in a report; without ``rows``, ``lines`` is the reason."""
 
     title: str
@@ -257,7 +257,7 @@ class Section(NamedTuple):
     """Returns the plot, as `figure`."""
 
 
-def sections(reports: Iterable[Report]) -> Iterator[Section]:
+def sections(reports: Iterable[Report]) -> Iterator[StudySection]:
     """Yield the studies that these runs belong to, in the order of their first runs."""
     by_token: dict[str, list[tuple[Report, Member]]] = {}
     for report in reports:
@@ -268,11 +268,11 @@ def sections(reports: Iterable[Report]) -> Iterator[Section]:
         try:
             result = study_result(of, _each_once(pairs, of))
         except ConfigError as error:
-            yield Section(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
+            yield StudySection(f"{of.experiment}: {of.mode} scaling", lines=[str(error)])
             continue
         if result.sizes:
             rows, texts = [*map(row, result.sizes)], [*lines(result), *result.lost[:_MOST]]
-            yield Section(title(result), heads(result), rows, texts, partial(figure, result))
+            yield StudySection(title(result), heads(result), rows, texts, partial(figure, result))
 
 
 def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:

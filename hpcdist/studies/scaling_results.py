@@ -32,7 +32,7 @@ Recorded = Mapping[str, Mapping[int, Points]]
 """Metrics by their names and the ranks that recorded them, the lowest first."""
 
 
-class Measured(NamedTuple):
+class RunMeasurement(NamedTuple):
     """What one run has measured; None where it has not: only jobs that completed count."""
 
     run: str
@@ -70,12 +70,12 @@ def read_metrics(run: Run) -> tuple[Recorded, tuple[str, ...]]:
     return by_name, found.warnings
 
 
-def measure(report: Report, member: Member, recorded: Recorded, metric: str, ranks: Ranks) -> Measured:
+def measure(report: Report, member: Member, recorded: Recorded, metric: str, ranks: Ranks) -> RunMeasurement:
     """Return what a run has measured by this metric."""
     run, state = report.run, report.status.state
     plan = run.directory.plan()
     counts = (plan.tasks, plan.gpus, plan.gpus_had)
-    bare = Measured(run.name, member, state.value, *counts, is_recorded=metric in recorded)
+    bare = RunMeasurement(run.name, member, state.value, *counts, is_recorded=metric in recorded)
     if state is not JobState.COMPLETED or metric not in recorded:
         return bare
     if ranks == "sum":
@@ -294,7 +294,7 @@ class StudyResult(NamedTuple):
     fits: tuple[Fit, ...]
     left_out: tuple[str, ...]
     """Why sizes or repetitions were not measured, as sentences."""
-    runs: tuple[Measured, ...] = ()
+    runs: tuple[RunMeasurement, ...] = ()
     """What each run has measured, by nodes and repetitions."""
     lost: tuple[str, ...] = ()
     """Metrics that cannot be read, ranks that are missing from a sum, and missing laws, as sentences."""
@@ -339,7 +339,7 @@ def study_result(
     return StudyResult(study, metric, (*_sizes(runs),), laws, (*left,), (*runs,), (*lost,))
 
 
-def _fits(study: Study, runs: Iterable[Measured]) -> tuple[tuple[Fit, ...], list[str]]:
+def _fits(study: Study, runs: Iterable[RunMeasurement]) -> tuple[tuple[Fit, ...], list[str]]:
     """Return the laws of a study; none without numpy, and a sentence that says so."""
     points = [(one.member.nodes, one.throughput) for one in runs if one.throughput]
     try:
@@ -348,7 +348,7 @@ def _fits(study: Study, runs: Iterable[Measured]) -> tuple[tuple[Fit, ...], list
         return (), ["no laws are fitted: numpy is not installed; run `pip install 'hpcdist[report]'`"]
 
 
-def _partial(one: Measured, metric: str) -> str:
+def _partial(one: RunMeasurement, metric: str) -> str:
     """Return how many ranks a sum is of, and which are missing."""
     which = f"rank{'s' * (len(one.without) > 1)} {comma_list(map(str, one.without))}"
     return f"{metric} is the sum of {one.summed} of {one.ranks} ranks: {which} recorded none"
@@ -390,8 +390,8 @@ _CHOOSE: Final = "--metric NAME:sum adds them up, --metric NAME:first takes that
 _RECORD: Final = "record one with `hpcdist_tracking`, or find it in the output: `tracking: {metrics: ...}`"
 
 
-def _sizes(found: Sequence[Measured]) -> Iterator[SizeResult]:
-    by_nodes: dict[int, list[Measured]] = {}
+def _sizes(found: Sequence[RunMeasurement]) -> Iterator[SizeResult]:
+    by_nodes: dict[int, list[RunMeasurement]] = {}
     for one in found:
         if one.throughput is not None:
             by_nodes.setdefault(one.member.nodes, []).append(one)
@@ -416,7 +416,7 @@ def _sizes(found: Sequence[Measured]) -> Iterator[SizeResult]:
         )
 
 
-def _left_out(study: Study, found: Iterable[Measured], metric: str, *, is_whole: bool) -> Iterator[str]:
+def _left_out(study: Study, found: Iterable[RunMeasurement], metric: str, *, is_whole: bool) -> Iterator[str]:
     """Yield why a run that was asked for has measured nothing; ``is_whole``: all were submitted."""
     there = {(one.member.nodes, one.member.repetition): one for one in found}
     for member in sorted(study.members, key=lambda member: (member.nodes, member.repetition)):

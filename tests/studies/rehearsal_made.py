@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcdist.plan.model import ENDS, Rehearsal, Restarts
-from hpcdist.studies.rehearsal_record import Attempt, Ending, File, Look
+from hpcdist.studies.rehearsal_record import Attempt, CheckpointFile, Ending, Snapshot
 
 PLAN = Restarts(
     on=("timeout", "failure"),
@@ -15,16 +15,16 @@ PLAN = Restarts(
 )
 
 
-def file(name: str, inode: int, changed: float = 0, size: int = 100, born: str = "b") -> File:
-    return File(inode, size, str(changed), born, name)
+def file(name: str, inode: int, changed: float = 0, size: int = 100, born: str = "b") -> CheckpointFile:
+    return CheckpointFile(inode, size, str(changed), born, name)
 
 
-def looks(*seen: tuple[float, tuple[File, ...]]) -> tuple[Look, ...]:
-    return tuple(Look(at, files) for at, files in seen)
+def looks(*seen: tuple[float, tuple[CheckpointFile, ...]]) -> tuple[Snapshot, ...]:
+    return tuple(Snapshot(at, files) for at, files in seen)
 
 
 def attempt(
-    number: int, *files: tuple[File, ...], kind: str = "", code: int = 137, pause: float = 10
+    number: int, *files: tuple[CheckpointFile, ...], kind: str = "", code: int = 137, pause: float = 10
 ) -> Attempt:
     """An attempt of which each look is ten seconds after the one before, and which is then ended."""
     began = 1000.0 * (number + 1)

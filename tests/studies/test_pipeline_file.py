@@ -10,7 +10,7 @@ from hpcdist.documents import source
 from hpcdist.errors import ConfigError, Place, Problem
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.studies import pipeline_file, pipeline_plan
-from hpcdist.studies.pipeline_plan import Need, Pipeline
+from hpcdist.studies.pipeline_plan import OperationNeed, Pipeline
 from tests.wording import Wording
 
 DIAMOND = """\
@@ -187,7 +187,7 @@ def test_experiments_in_files_get_params(tmp_path: Path, wording: Wording) -> No
     document = source.parse(text.replace(", batch: {nodes: 2}", ""), file)
     [one] = pipeline_file.read_pipeline(document, ExperimentOptions(file)).operations
     assert (one.options.file, one.params) == (str(tmp_path / "train.yml"), {"data": 3})
-    assert one.needs == tuple[Need]()
+    assert one.needs == tuple[OperationNeed]()
 
 
 def test_params_of_a_file_are_keys_and_values(tmp_path: Path, wording: Wording) -> None:

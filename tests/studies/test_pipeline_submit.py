@@ -19,7 +19,7 @@ from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import pipeline_file, pipeline_plan, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_plan import PlannedOperation
-from hpcdist.studies.pipeline_runs import Phase, Stored
+from hpcdist.studies.pipeline_runs import PipelinePhase, Stored
 from hpcdist.studies.pipeline_submit import PipelineRequest, with_outputs
 from hpcdist.sweeps import continuing
 from hpcdist.sweeps.replanning import Changes
@@ -110,7 +110,7 @@ def test_operations_are_submitted_in_order_with_the_dependencies_of_their_jobs(p
     assert f"sum {person.runs}/diamond-1-prep-1/outputs" in (found["left"].directory.script).read_text()
     assert pipeline_runs.find_pipeline(person.runs, "diamond-1") == stored
     assert (stored.phase, finding.find(person.runs, "diamond-1/left").name) == (
-        Phase.SUBMITTED,
+        PipelinePhase.SUBMITTED,
         "diamond-1-left-1",
     )
     assert person.submit()[0].name == "diamond-2"

@@ -13,10 +13,10 @@ from hpcdist.runs.rundir import RunDirectory
 from hpcdist.studies import rehearsal_record as record
 from hpcdist.studies.rehearsal_record import (
     Attempt,
+    CheckpointFile,
     Ending,
-    File,
-    Look,
     Resumption,
+    Snapshot,
     Steps,
     TrackedStep,
     Write,
@@ -42,7 +42,7 @@ read 1005100 12 1000.4 ./a checkpoint.pt
 seen 1005200 yes
 """
 
-OLD = File(12, 6286, "1000.4", "990.5", "a checkpoint.pt")
+OLD = CheckpointFile(12, 6286, "1000.4", "990.5", "a checkpoint.pt")
 
 
 def test_an_attempt_is_read_and_damaged_lines_are_left_out() -> None:
@@ -51,7 +51,7 @@ def test_an_attempt_is_read_and_damaged_lines_are_left_out() -> None:
         tracking="7/0.1",
         kind="write",
         began=1000.5,
-        looks=(Look(1000.5, (OLD,)), Look(1002.0, (OLD, File(13, 10, "1001.9", "", "b")))),
+        looks=(Snapshot(1000.5, (OLD,)), Snapshot(1002.0, (OLD, CheckpointFile(13, 10, "1001.9", "", "b")))),
         endings=(Ending(1003.0, "write", "n1", "0,1"),),
         untried=("n2",),
         is_enough=True,
@@ -244,7 +244,7 @@ def test_steps_show_nothing_before_there_was_a_later_one_to_save() -> None:
     assert resumed(TWO, 1, late).by == "reading"
 
 
-def numbered(*names: str) -> tuple[File, ...]:
+def numbered(*names: str) -> tuple[CheckpointFile, ...]:
     return tuple(file(name, sum(map(ord, name)), 1) for name in names)
 
 
@@ -262,7 +262,7 @@ def test_names_of_checkpoints_show_it_too(written: str, *, has_resumed: bool) ->
 
 
 def test_numbers_of_ranks_show_nothing() -> None:
-    def shards(changed: float) -> tuple[File, ...]:
+    def shards(changed: float) -> tuple[CheckpointFile, ...]:
         return file("rank0", 1, changed), file("rank1", 2, changed)
 
     first = attempt(0, (), shards(1), shards(2))

@@ -42,14 +42,14 @@ _OF_REPORT: Final = frozenset({"metric", "plot_file", "runs_dir", "json"})
 """The options that go with a report on a study."""
 
 
-class Nodes(NamedTuple):
+class NodesOption(NamedTuple):
     """The numbers of nodes, and the param that is the number of nodes, if it is named."""
 
     numbers: tuple[int, ...] = ()
     param: str = ""
 
 
-class Metric(NamedTuple):
+class MetricOption(NamedTuple):
     """The throughput; empty if it is to be found by its name. ``ranks``: what several ranks come to."""
 
     name: str = ""
@@ -59,12 +59,12 @@ class Metric(NamedTuple):
 class Shown(NamedTuple):
     """What a report is of, and where it goes."""
 
-    metric: Metric
+    metric: MetricOption
     plot_file: Path | None
     json: bool
 
 
-def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> Nodes:
+def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> NodesOption:
     """Read ``1,2,4`` or ``workers=1,2,4``; each number counts once, in ascending order."""
     del ctx, param
     name, equals, listed = (value or "").rpartition("=")
@@ -75,16 +75,16 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> Nod
     found = tuple(sorted({*map(int, words)}))
     if len(found) > MOST:
         raise click.BadParameter(f"these are {len(found)} sizes, and a study has at most {MOST}.")
-    return Nodes(found, name.strip())
+    return NodesOption(found, name.strip())
 
 
-def _metric(ctx: click.Context, param: click.Parameter, value: str) -> Metric:
+def _metric(ctx: click.Context, param: click.Parameter, value: str) -> MetricOption:
     """Read ``images_per_second``, ``images_per_second:sum`` or ``:first``."""
     del ctx, param
     name, colon, ranks = value.rpartition(":")
     if colon and ranks == "sum":
-        return Metric(name, "sum")
-    return Metric(name, "first") if colon and ranks == "first" else Metric(value)
+        return MetricOption(name, "sum")
+    return MetricOption(name, "first") if colon and ranks == "first" else MetricOption(value)
 
 
 def _gpu_hours(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -173,10 +173,10 @@ def _check_kind(options: ExperimentOptions) -> None:
 def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx: click.Context,
     options: ExperimentOptions,
-    nodes: Nodes,
+    nodes: NodesOption,
     is_weak: bool,
     repeat: int,
-    metric: Metric,
+    metric: MetricOption,
     most: float | None,
     chain: bool,
     dry_run: bool,
@@ -220,7 +220,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx.exit(next(filter(None, (runs.exit_code(report.status) for report in reports)), 0))
 
 
-def _planned(options: ExperimentOptions, nodes: Nodes, runs_dir: Path, *, saves: bool) -> Sizes:
+def _planned(options: ExperimentOptions, nodes: NodesOption, runs_dir: Path, *, saves: bool) -> Sizes:
     """Plan all sizes, without suspect nodes and with the jobs of the runs that they wait for, as `submit`.
 
     Raises:
