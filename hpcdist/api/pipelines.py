@@ -37,7 +37,7 @@ from hpcdist.studies.pipeline_submit import PipelineRequest
 class PipelineRun:
     """A pipeline that was submitted; ``notes``: what a verb would have printed then."""
 
-    _stored: pipeline_runs.Stored = field(repr=False)
+    _stored: pipeline_runs.StoredPipeline = field(repr=False)
     name: str
     notes: tuple[str, ...] = ()
 

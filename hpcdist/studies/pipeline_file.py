@@ -20,7 +20,7 @@ from hpcdist.studies.pipeline_plan import (
     Operation,
     OperationNeed,
     Pipeline,
-    malformed,
+    malformed_references,
     used_operations,
     used_params,
 )
@@ -397,7 +397,7 @@ class _Reading:
         own_needs, problems = needs_of(body, rest, path, [one for one in known if one != name])
         self.problems += problems
         needs = {need.operation: need._replace(place=self.document.place(where)) for where, need in own_needs}
-        self.problems += malformed(rest, path)
+        self.problems += malformed_references(rest, path)
         self.problems += self._unused(path, name, needs, rest)
         own = self.options._replace(params=(), settings=tuple(self._settings(name)))
         place = self.document.place((*path, "name"))

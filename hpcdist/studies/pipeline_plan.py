@@ -46,7 +46,7 @@ def used_params(data: object) -> Iterator[str]:
         yield from (match["param"] for match in _REFERENCE.finditer(text) if match["param"])
 
 
-def malformed(data: object, path: Path = ()) -> Iterator[Problem]:
+def malformed_references(data: object, path: Path = ()) -> Iterator[Problem]:
     """Yield malformed references."""
     for where, text in texts_in(data, path):
         for match in _OF_OPS.finditer(text):
@@ -54,7 +54,7 @@ def malformed(data: object, path: Path = ()) -> Iterator[Problem]:
                 yield Problem(f"{match[0]} is nothing that an operation has", where, _HINT)
 
 
-def fill(data: Any, outputs: Callable[[str], str], params: Mapping[str, object]) -> Any:
+def fill_references(data: Any, outputs: Callable[[str], str], params: Mapping[str, object]) -> Any:
     """Return the data with these references filled in; a text that is one param becomes its value."""
 
     def value(match: re.Match[str]) -> object:
@@ -269,12 +269,12 @@ def _filled(pipeline: Pipeline, operation: Operation, runs: Runs) -> tuple[Docum
     params = dict(pipeline.params)
     document, options = operation.document, operation.options
     if not operation.is_inline:
-        filled = fill(operation.params, outputs, params)
+        filled = fill_references(operation.params, outputs, params)
         return document, options._replace(params=tuple((key, _text(filled, key)) for key in filled))
     own = document.data.get("params") or {}
     others = {key: value for key, value in params.items() if key not in own}
     data = document.data.mapped(
-        lambda key, value: fill(value, outputs, params if key == "params" else others)
+        lambda key, value: fill_references(value, outputs, params if key == "params" else others)
     )
     return document._replace(data=data), options
 

@@ -40,7 +40,7 @@ class _Written(Struct, frozen=True):
     phase: PipelinePhase
 
 
-class Stored(NamedTuple):
+class StoredPipeline(NamedTuple):
     """A pipeline as it was submitted; ``needs``: what each operation needs, with conditions, in order."""
 
     directory: RunDirectory
@@ -55,7 +55,7 @@ class Stored(NamedTuple):
         """Its name, as its directory has it."""
         return self.directory.name
 
-    def save(self, text: str | None = None, changes: Sequence[str] = ()) -> Stored:
+    def save(self, text: str | None = None, changes: Sequence[str] = ()) -> StoredPipeline:
         """Write it, with the text of its file and the options if that is given; return it.
 
         Raises:
@@ -76,24 +76,26 @@ class Stored(NamedTuple):
         return {name: by_name[name] for name in self.needs if name in by_name}
 
 
-def find_pipeline(runs_dir: Path, name: str) -> Stored | None:
+def find_pipeline(runs_dir: Path, name: str) -> StoredPipeline | None:
     """Return the pipeline of this name, or in this directory, if there is one.
 
     Raises:
         ConfigError: if it cannot be read.
     """
     path = finding.pipeline_directory(runs_dir, name)
-    return read_pipeline(RunDirectory(path)) if path else None
+    return read_stored(RunDirectory(path)) if path else None
 
 
-def read_pipeline(directory: RunDirectory) -> Stored:
+def read_stored(directory: RunDirectory) -> StoredPipeline:
     """Return the pipeline in this directory.
 
     Raises:
         ConfigError: if it cannot be read, or is invalid.
     """
     try:
-        return Stored(directory, *astuple(msgspec.json.decode(directory.read(FILE, _MOST), type=_Written)))
+        return StoredPipeline(
+            directory, *astuple(msgspec.json.decode(directory.read(FILE, _MOST), type=_Written))
+        )
     except OSError as error:
         raise _unreadable(directory, str(error.strerror)) from error
     except (MsgspecError, RecursionError) as error:
@@ -105,12 +107,12 @@ def _unreadable(directory: RunDirectory, why: str) -> ConfigError:
     return ConfigError(Problem(f"{directory.path / FILE} cannot be read: {why}", hint=hint))
 
 
-def interrupted(runs_dir: Path, digest: str, site: str) -> Stored | None:
+def interrupted_submission(runs_dir: Path, digest: str, site: str) -> StoredPipeline | None:
     """Return the pipeline of the same file whose submission did not end, if there is one."""
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
         if (path / FILE).is_file():
             try:
-                stored = read_pipeline(RunDirectory(path.absolute()))
+                stored = read_stored(RunDirectory(path.absolute()))
             except ConfigError:
                 continue
             if (stored.digest, stored.site, stored.phase) == (digest, site, PipelinePhase.SUBMITTING):
@@ -179,14 +181,14 @@ class OperationState(NamedTuple):
         }
 
 
-def operation_states(stored: Stored, services: Services) -> list[OperationState]:
+def operation_states(stored: StoredPipeline, services: Services) -> list[OperationState]:
     """Return the operations in their order, with their states by one query for all runs."""
     runs = stored.runs()
     reports = dict(zip(runs, states.status([*runs.values()], services), strict=True))
-    return graph(stored.needs, reports)
+    return operation_graph(stored.needs, reports)
 
 
-def graph(
+def operation_graph(
     needs: Mapping[str, Sequence[tuple[str, str]]], reports: Mapping[str, Report]
 ) -> list[OperationState]:
     """Return the nodes of these operations, which stand in their order."""
@@ -217,7 +219,7 @@ def _blocking(node: OperationState, nodes: Mapping[str, OperationState]) -> Iter
             yield f"{name} is {other.state.value}", condition != "afternotok"
 
 
-def not_needed(reports: Iterable[Report]) -> set[RunDirectory]:
+def unneeded_runs(reports: Iterable[Report]) -> set[RunDirectory]:
     """Return the directories of runs that were not needed, as far as these runs show it.
 
     Raises:
@@ -230,7 +232,7 @@ def not_needed(reports: Iterable[Report]) -> set[RunDirectory]:
             directory = report.run.directory.path.with_name(pipeline)
             pipelines.setdefault(directory, {})[name] = report
     found = ((find_pipeline(path.parent, path.name), own) for path, own in pipelines.items())
-    nodes = (node for stored, own in found if stored for node in graph(stored.needs, own))
+    nodes = (node for stored, own in found if stored for node in operation_graph(stored.needs, own))
     return {node.run.directory for node in nodes if node.run and not node.is_needed}
 
 

@@ -36,8 +36,8 @@ from hpcdist.studies.pipeline_plan import (
     PlanOne,
     Runs,
     expected_runs,
-    fill,
-    malformed,
+    fill_references,
+    malformed_references,
     plan_operation,
     plan_operations,
     with_orphan_directive,
@@ -45,9 +45,9 @@ from hpcdist.studies.pipeline_plan import (
 from hpcdist.studies.pipeline_runs import (
     OperationState,
     PipelinePhase,
-    Stored,
+    StoredPipeline,
     find_pipeline,
-    interrupted,
+    interrupted_submission,
     operation_states,
 )
 
@@ -96,7 +96,7 @@ def submit_planned(
     output: Output,
     *,
     again: bool = False,
-) -> tuple[Stored, dict[str, Run]]:
+) -> tuple[StoredPipeline, dict[str, Run]]:
     """Submit all operations, which were planned before, on the remote or here.
 
     Raises:
@@ -115,7 +115,7 @@ def submit_planned(
 
 class _Submission(NamedTuple):
     request: PipelineRequest
-    stored: Stored
+    stored: StoredPipeline
     services: Services
     submit: Submit
     output: Output
@@ -170,7 +170,7 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
     output: Output,
     *,
     again: bool = False,
-) -> tuple[Stored, dict[str, Run]]:
+) -> tuple[StoredPipeline, dict[str, Run]]:
     """Submit all operations; return the pipeline with their runs. All were planned before.
 
     Raises:
@@ -181,7 +181,7 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
     runs_dir, digest = request.runs_dir, request.digest
     ownership.make(runs_dir)
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY), name="pipeline"):
-        old = None if again else interrupted(runs_dir, digest, site)
+        old = None if again else interrupted_submission(runs_dir, digest, site)
         stored = old and _resumed(old, services, output)
         stored = stored or _created(request, site, services)
         submission = _Submission(request, stored, services, submit_run, output)
@@ -199,17 +199,17 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
         return stored._replace(phase=PipelinePhase.SUBMITTED).save(), found
 
 
-def _created(request: PipelineRequest, site: str, services: Services) -> Stored:
+def _created(request: PipelineRequest, site: str, services: Services) -> StoredPipeline:
     pipeline = request.pipeline
     directory: RunDirectory = services.create(request.runs_dir, pipeline.name)
     needs = {
         one.name: [(need.operation, need.condition) for need in one.needs] for one in pipeline.operations
     }
-    stored = Stored(directory, request.digest, site, rundir.timestamp(services.now()), needs)
+    stored = StoredPipeline(directory, request.digest, site, rundir.timestamp(services.now()), needs)
     return stored.save(pipeline.document.text, request.options.changes)
 
 
-def _resumed(old: Stored, services: Services, output: Output) -> Stored | None:
+def _resumed(old: StoredPipeline, services: Services, output: Output) -> StoredPipeline | None:
     """Return a pipeline whose submission was interrupted, if none of its runs was cancelled since."""
     runs = old.runs()
     reports = states.status([*runs.values()], services)
@@ -234,7 +234,7 @@ class Rerun(Protocol):
         """Return the run; ``awaiting``: how runs that it waits for are found; ``whole``: see `resume`."""
 
 
-def resume(stored: Stored, services: Services, output: Output, rerun: Rerun) -> list[Run]:
+def resume(stored: StoredPipeline, services: Services, output: Output, rerun: Rerun) -> list[Run]:
     """Submit a further job for each operation that did not end well, and for those that depend on it.
 
     The runs keep their directories, so that paths of outputs stay valid and programs find their checkpoints.
@@ -286,13 +286,16 @@ def with_outputs(run: Run, *changes: Pairs) -> list[tuple[tuple[str, str], ...]]
         message = f"{name}/{own} does not need {other}, and so cannot use its outputs"
         raise ConfigError(Problem(message, hint=hint))
 
-    wrong = (one._replace(path=()) for one in malformed([text for pairs in changes for _, text in pairs]))
+    wrong = (
+        one._replace(path=())
+        for one in malformed_references([text for pairs in changes for _, text in pairs])
+    )
     if problems := dict.fromkeys(wrong):
         raise ConfigError(*problems)
-    return [tuple((key, str(fill(text, outputs, {}))) for key, text in pairs) for pairs in changes]
+    return [tuple((key, str(fill_references(text, outputs, {}))) for key, text in pairs) for pairs in changes]
 
 
-def _before(stored: Stored, name: str) -> list[str]:
+def _before(stored: StoredPipeline, name: str) -> list[str]:
     """Return the operations that end before this one begins, in the order of the file."""
     found, left = set[str](), [name]
     while left:
@@ -312,7 +315,7 @@ def _again(nodes: Sequence[OperationState]) -> list[OperationState]:
     return [node for node in nodes if node.name in names]
 
 
-def _check(stored: Stored, nodes: Sequence[OperationState], again: Sequence[OperationState]) -> None:
+def _check(stored: StoredPipeline, nodes: Sequence[OperationState], again: Sequence[OperationState]) -> None:
     missing = [node.name for node in nodes if node.run is None or node.state is JobState.UNSUBMITTED]
     if missing:
         message = f"{stored.name} was not submitted as a whole: {', '.join(missing)} has no job"

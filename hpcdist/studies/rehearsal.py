@@ -28,12 +28,12 @@ from hpcdist.studies.rehearsal_record import (
     Write,
     Written,
     checkpoints_of,
+    half_written_file,
     is_whole,
-    overwritten,
+    overwritten_file,
     read_attempts,
     read_steps,
     resumption,
-    unprotected,
 )
 from hpcdist.units import Walltime
 
@@ -211,7 +211,7 @@ class Fault(NamedTuple):
     text: str
 
 
-def findings_of(
+def faults_of(
     attempts: Sequence[Attempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
 ) -> Iterator[Fault]:
     """Yield all problems. ``resumptions``: of the attempts but the first."""
@@ -226,7 +226,7 @@ def findings_of(
     yield from _untried(attempts, plan)
 
 
-def after(attempt: Attempt) -> str:
+def ending_text(attempt: Attempt) -> str:
     """Return how an attempt was ended: ``KILL to rank 1 on n2``."""
     if not attempt.endings:
         return "nothing was done to it"
@@ -242,7 +242,7 @@ def last_before_term(notice: int) -> int:
     return notice // 2 if notice < 60 else 30  # noqa: PLR2004
 
 
-def saved(attempts: Sequence[Attempt], written: Written) -> tuple[float, Write] | None:
+def save_after_signal(attempts: Sequence[Attempt], written: Written) -> tuple[float, Write] | None:
     """Return when an attempt got the signal, and what it wrote then."""
     for attempt in attempts:
         if attempt.kind == "notice" and attempt.endings:
@@ -259,13 +259,13 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
             "there was no checkpoint: nothing was written to $HPCDIST_CHECKPOINTS; "
             "write there, more often, or rehearse with more --minutes",
         )
-    if file := overwritten(attempts):
+    if file := overwritten_file(attempts):
         yield Fault(
             "wrong",
             f"{file} is written over in place: a kill in the meantime leaves half of it, and no other "
             "checkpoint; write another file, then rename it (os.replace)",
         )
-    elif file := unprotected(attempts, written):
+    elif file := half_written_file(attempts, written):
         yield Fault(
             "warning",
             f"{file} was written under its own name: a kill in the meantime leaves half of it, which the "
@@ -274,7 +274,7 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
     signal = next((one for one in attempts if one.kind == "notice" and one.endings), None)
     if signal is None:
         return
-    yield from _of_signal(signal, saved(attempts, written), plan)
+    yield from _of_signal(signal, save_after_signal(attempts, written), plan)
 
 
 def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Fault]:
@@ -304,7 +304,7 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
     elif attempt.is_enough:
         return
     elif attempt.endings and attempt.code == 0:
-        text = f"{name} ended with exit code 0 after {after(attempt)}"
+        text = f"{name} ended with exit code 0 after {ending_text(attempt)}"
         yield Fault("wrong", f"{text}, and so would count as finished; end with another code")
     elif attempt.endings and attempt.code in plan.stop_on_exit:
         yield Fault(
@@ -313,7 +313,8 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
         )
     elif len(attempt.endings) > 1:
         yield Fault(
-            "warning", f"{name} ran on for a minute after {after(attempt)}, and had to be ended as a whole"
+            "warning",
+            f"{name} ran on for a minute after {ending_text(attempt)}, and had to be ended as a whole",
         )
     elif attempt.ended_by_itself and attempt.code == 0 and attempt.number == 0:
         yield Fault("unknown", f"{name} finished before it could be ended; make the training longer")
@@ -327,7 +328,7 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
 def _of_begin(
     attempt: Attempt, before: Attempt, resumption: Resumption, *, has_saved: bool
 ) -> Iterator[Fault]:
-    name = f"attempt {attempt.number}, after {after(before)},"
+    name = f"attempt {attempt.number}, after {ending_text(before)},"
     if attempt.ended_by_itself and attempt.code:
         yield Fault(
             "wrong",
@@ -462,17 +463,17 @@ def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf)
     written = checkpoints_of(attempts)
     numbers = range(1, len(attempts))
     resumptions = [resumption(attempts, written, number, steps) for number in numbers]
-    found = tuple(findings_of(attempts, written, resumptions, plan))
+    found = tuple(faults_of(attempts, written, resumptions, plan))
     kinds = {finding.kind for finding in found}
     writes = [write for each in written.values() for write in each]
     longest = max((write.seconds for write in writes), default=None)
-    save = saved(attempts, written)
+    save = save_after_signal(attempts, written)
     nodes = plan.rehearsal.nodes if plan.rehearsal else 1
     return Judgement(
         verdict="refused" if "wrong" in kinds else "unknown" if "unknown" in kinds else "passes",
         findings=found,
         rows=tuple(
-            AttemptRow(attempt, after(attempt), resumption, _lost(attempt, written[attempt.number]))
+            AttemptRow(attempt, ending_text(attempt), resumption, _lost(attempt, written[attempt.number]))
             for attempt, resumption in zip(attempts, (None, *resumptions), strict=False)
         ),
         write_seconds=longest,

@@ -220,14 +220,14 @@ Written = Mapping[int, Sequence[Write]]
 
 def checkpoints_of(attempts: Sequence[Attempt]) -> Written:
     """Return the checkpoints that these attempts wrote."""
-    return {attempt.number: writes(attempt) for attempt in attempts}
+    return {attempt.number: checkpoint_writes(attempt) for attempt in attempts}
 
 
-def writes(attempt: Attempt) -> list[Write]:
+def checkpoint_writes(attempt: Attempt) -> list[Write]:
     """Return the checkpoints that an attempt wrote."""
     found: list[list[_Change]] = []
     for before, after in pairwise(attempt.looks):
-        files = changed(before, after)
+        files = changed_files(before, after)
         if not files:  # files were removed
             continue
         change = _Change(after, tuple(files))
@@ -258,14 +258,14 @@ def _begins_another(changes: Sequence[_Change], change: _Change) -> bool:
     known = {file.inode for file in there.values()}
     if any(file.inode in known for file in change.files):
         return False
-    numbers = dict(sorted(map(numbered, there)))  # the highest one of each name
+    numbers = dict(sorted(map(without_numbers, there)))  # the highest one of each name
     return any(
         stem in numbers and own > numbers[stem]
-        for stem, own in (numbered(file.path) for file in change.files)
+        for stem, own in (without_numbers(file.path) for file in change.files)
     )
 
 
-def numbered(path: str) -> tuple[str, tuple[int, ...]]:
+def without_numbers(path: str) -> tuple[str, tuple[int, ...]]:
     """Return the name right below the checkpoints without its numbers, and these.
 
     They are ``checkpoint-#`` and 500 of ``checkpoint-500/rank_0.pt``.
@@ -292,7 +292,7 @@ def is_whole(write: Write, attempt: Attempt) -> bool:
     return write.ended < end.at - (1.0 if end.kind == "write" else RESOLUTION)
 
 
-def whole(attempts: Sequence[Attempt], written: Written) -> Written:
+def whole_checkpoints(attempts: Sequence[Attempt], written: Written) -> Written:
     """Return the checkpoints that are known to have been whole when their attempts were ended.
 
     The last one of an attempt has all names that each of those has behind which another one was written:
@@ -315,13 +315,13 @@ def _pattern(path: str) -> str:
     return _NUMBER.sub("#", path)
 
 
-def changed(before: Snapshot, after: Snapshot) -> list[CheckpointFile]:
+def changed_files(before: Snapshot, after: Snapshot) -> list[CheckpointFile]:
     """Return the files that are new or others than before; one that was renamed is."""
     known = set(before.files)
     return [file for file in after.files if file not in known]
 
 
-def overwritten(attempts: Sequence[Attempt]) -> str | None:
+def overwritten_file(attempts: Sequence[Attempt]) -> str | None:
     """Return a file that is written over in place, while there is no other whole checkpoint.
 
     A log that grows does not count; nor does a small file next to the checkpoints, such as the name of the
@@ -340,7 +340,7 @@ def _overwritten(before: Snapshot, after: Snapshot) -> Iterator[str]:
             yield file.path
 
 
-def unprotected(attempts: Sequence[Attempt], written: Written) -> str | None:
+def half_written_file(attempts: Sequence[Attempt], written: Written) -> str | None:
     """Return a file of a whole checkpoint that was seen under its last name when it was not complete."""
     least = fewest_bytes(written)
     found = (
@@ -395,7 +395,7 @@ def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps:
     earlier, own = attempts[:place], attempts[place]
     metric = _most_tracked(steps.get(attempts[0].tracking, ()))
     tracked = [[step for step in steps.get(one.tracking, ()) if step.metric == metric] for one in attempts]
-    complete = whole(earlier, written)
+    complete = whole_checkpoints(earlier, written)
     saved = _saved(earlier, complete, tracked, margin=0)
     surely = _saved(earlier, complete, tracked, margin=RESOLUTION)
     before, begun = tracked[place - 1], tracked[place]
@@ -467,13 +467,15 @@ def _by_names(
     numbers = [*_new_numbers(written[0])]
     if len(numbers) < 2 or any(one >= other for one, other in pairwise(numbers)):  # noqa: PLR2004
         return None
-    there = {numbered(file.path) for file in found}
-    own = {numbered(path) for path in written[-1][0].paths} if written[-1] else set()
+    there = {without_numbers(file.path) for file in found}
+    own = {without_numbers(path) for path in written[-1][0].paths} if written[-1] else set()
     begins, name = min(((number, stem) for stem, number in own if number), default=((), ""))
     if not begins or max((number for _, number in there), default=()) <= numbers[0]:
         return None
     last_whole = complete[len(written) - 2]
-    broken = {numbered(path) for write in written[-2] if write not in last_whole for path in write.paths}
+    broken = {
+        without_numbers(path) for write in written[-2] if write not in last_whole for path in write.paths
+    }
     last = max((number for stem, number in there - broken if stem == name), default=())
     return begins > numbers[0] and begins >= last
 
@@ -482,7 +484,7 @@ def _new_numbers(writes: Sequence[Write]) -> Iterator[tuple[int, ...]]:
     """Yield the lowest number that is new in each checkpoint; none where one has none."""
     known: set[tuple[int, ...]] = set()
     for write in writes:
-        new = {number for _, number in map(numbered, write.paths) if number} - known
+        new = {number for _, number in map(without_numbers, write.paths) if number} - known
         if not new:
             return
         known |= new

@@ -118,7 +118,7 @@ def plan_sizes(
     return found
 
 
-def suffix(nodes: int) -> str:
+def size_suffix(nodes: int) -> str:
     """Return what follows the name of the experiment in the name of a size."""
     return f"-{nodes}-node{'s' * (nodes > 1)}"
 
@@ -182,7 +182,7 @@ def _settings(base: Planned, nodes: int, templated: Container[Path]) -> Iterator
     Raises:
         ConfigError: if the replicas that stay need more.
     """
-    yield "name", json.dumps(f"{base.plan.identity.name}{suffix(nodes)}")
+    yield "name", json.dumps(f"{base.plan.identity.name}{size_suffix(nodes)}")
     if WORKERS not in templated:
         yield dotted(WORKERS), str(_workers_on(base, nodes))
     if NODES not in templated:
@@ -254,7 +254,7 @@ def _costs(made: Planned, repeat: int) -> SizeCost:
     return SizeCost(placement.nodes, placement.size, gpus, repeat, each)
 
 
-def charged(found: Iterable[SizeCost]) -> Sum:
+def total_charge(found: Iterable[SizeCost]) -> Sum:
     """Return what all runs of all sizes take together."""
     return Sum([(size.each, size.runs) for size in found])
 

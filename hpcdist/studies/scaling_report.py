@@ -17,8 +17,8 @@ from hpcdist.studies.scaling_results import (
     SizeResult,
     Spread,
     StudyResult,
-    at,
     study_result,
+    throughput_at,
 )
 from hpcdist.studies.scaling_runs import Member, Study, StudyRun
 
@@ -170,7 +170,7 @@ def figure(result: StudyResult, shown: Callable[[str], str] = str) -> dict[str, 
     span = [nodes[0] * (nodes[-1] / nodes[0]) ** (step / _CURVE) for step in range(_CURVE + 1)]
     per_node = result.sizes[0].throughput.median / nodes[0]
     curves = {"ideal": [each * per_node for each in span]}
-    curves |= {law.law: [at(law, each) for each in span] for law in result.fits}
+    curves |= {law.law: [throughput_at(law, each) for each in span] for law in result.fits}
     lines = zip(curves.items(), _LINES, strict=False)
     traces = [_trace(name, span, y, *style) for (name, y), style in lines]
     text = "".join(char if char.isprintable() else "?" for char in shown(result.metric)[:_LONGEST])

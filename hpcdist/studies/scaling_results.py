@@ -186,12 +186,12 @@ UNIVERSAL: Final = _Law(
 LAWS: Final = {law.name: law for law in (AMDAHL, GUSTAFSON, UNIVERSAL)}
 
 
-def at(fit: Fit, nodes: float) -> float:
+def throughput_at(fit: Fit, nodes: float) -> float:
     """Return the throughput of a law with so many nodes."""
     return fit.one_node * LAWS[fit.law].at(nodes, fit.parameters)
 
 
-def fit(law: str, points: Iterable[Point]) -> Fit | None:
+def fit_law(law: str, points: Iterable[Point]) -> Fit | None:
     """Fit a law, with the least squares of relative errors; None for fewer sizes than it has parameters.
 
     Points whose throughput is not above zero are left out: no law has such.
@@ -209,7 +209,7 @@ def fit(law: str, points: Iterable[Point]) -> Fit | None:
         return None
     one_node, parameters = read
     fitted = Fit(law, one_node, parameters, (), len(sizes) == len(kind.columns), _peak(parameters))
-    return fitted._replace(residuals=tuple((n, x / at(fitted, n) - 1) for n, x in found))
+    return fitted._replace(residuals=tuple((n, x / throughput_at(fitted, n) - 1) for n, x in found))
 
 
 def _peak(parameters: dict[str, float]) -> float | None:
@@ -343,7 +343,7 @@ def _fits(study: Study, runs: Iterable[RunMeasurement]) -> tuple[tuple[Fit, ...]
     """Return the laws of a study; none without numpy, and a sentence that says so."""
     points = [(one.member.nodes, one.throughput) for one in runs if one.throughput]
     try:
-        return (*filter(None, (fit(law, points) for law in _LAWS[study.mode])),), []
+        return (*filter(None, (fit_law(law, points) for law in _LAWS[study.mode])),), []
     except ImportError:
         return (), ["no laws are fitted: numpy is not installed; run `pip install 'hpcdist[report]'`"]
 

@@ -20,7 +20,7 @@ from hpcdist.runs.record import Phase
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
-from hpcdist.studies.scaling_plan import suffix
+from hpcdist.studies.scaling_plan import size_suffix
 
 FILE: Final = "scaling.json"
 _SUBMITTED: Final = "scaling.submitted"
@@ -125,12 +125,12 @@ def _has_job(one: StudyRun) -> bool:
     return one.run.job is not None
 
 
-def unfinished(runs: Sequence[StudyRun], digest: str) -> Study | None:
+def unfinished_study(runs: Sequence[StudyRun], digest: str) -> Study | None:
     """Return the last study with this digest, if not all of its runs were submitted."""
     last = next((one.member.study for one in reversed(runs) if one.member.study.digest == digest), None)
     found = runs_of(runs, last) if last else []
     is_whole = any(was_submitted(one.run) for one in found)
-    return last if last and not is_whole and missing(last, found) else None
+    return last if last and not is_whole and missing_members(last, found) else None
 
 
 def mark_submitted(found: Iterable[StudyRun]) -> None:
@@ -145,7 +145,7 @@ def was_submitted(run: Run) -> bool:
     return (run.directory.path / _SUBMITTED).is_file()
 
 
-def missing(study: Study, found: Iterable[StudyRun]) -> list[Member]:
+def missing_members(study: Study, found: Iterable[StudyRun]) -> list[Member]:
     """Return the runs of a study whose submission was not completed, in order."""
     there = {one.member for one in found if all(job.record.phase is Phase.SUBMITTED for job in one.run.jobs)}
     return [member for member in study.members if member not in there]
@@ -191,9 +191,9 @@ def submit_study(
         runs_dir, new.digest, services.sleep, lambda: output.note(_BUSY), name="submit-study"
     ):
         every = study_runs(runs_dir)
-        kept = unfinished(every, new.digest)
+        kept = unfinished_study(every, new.digest)
         there = runs_of(every, kept) if kept else []
-        left = missing(kept or new, there)
+        left = missing_members(kept or new, there)
         if kept:
             done = len(kept.members) - len(left)
             output.note(f"an earlier study has {done} of {len(kept.members)} runs; the others are submitted")
@@ -222,7 +222,7 @@ def _new_study(request: StudyRequest, sizes: Sizes, services: Services) -> Study
         [first.document.text, [options.changes for options, _ in sizes], first.plan.identity.site, names,
          nodes, repeat, mode, metric, ranks]
     )  # fmt: skip
-    name = names[0].removesuffix(suffix(nodes[0]))
+    name = names[0].removesuffix(size_suffix(nodes[0]))
     return Study(services.token(), rundir.digest(text), name, nodes, repeat, mode, metric, ranks)
 
 

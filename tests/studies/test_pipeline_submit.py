@@ -19,7 +19,7 @@ from hpcdist.runs.control import Output, SubmitRequest
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import pipeline_file, pipeline_plan, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_plan import PlannedOperation
-from hpcdist.studies.pipeline_runs import PipelinePhase, Stored
+from hpcdist.studies.pipeline_runs import PipelinePhase, StoredPipeline
 from hpcdist.studies.pipeline_submit import PipelineRequest, with_outputs
 from hpcdist.sweeps import continuing
 from hpcdist.sweeps.replanning import Changes
@@ -60,7 +60,7 @@ class Person:
         self.queue.shell = FakeShell([((name,), self.queue.answer) for name in self.queue.programs])
         self.pipeline = pipeline_file.read_pipeline(source.parse(text, "diamond.yml"), OPTIONS)
 
-    def submit(self, *, again: bool = False) -> tuple[Stored, dict[str, Run]]:
+    def submit(self, *, again: bool = False) -> tuple[StoredPipeline, dict[str, Run]]:
         services, output = self.queue.services, Output(note=self.notes.append)
         request = PipelineRequest(self.pipeline, OPTIONS, self.runs, plan)
         pipeline_submit.plan(request)
@@ -71,7 +71,7 @@ class Person:
 
         return pipeline_submit.submit(request, "slurm", services, submit_run, output, again=again)
 
-    def resume(self, stored: Stored) -> list[str]:
+    def resume(self, stored: StoredPipeline) -> list[str]:
         output = Output(note=self.notes.append)
         found = pipeline_submit.resume(stored, self.queue.services, output, continuing.run_again)
         return [run.record.operation for run in found]
@@ -225,11 +225,11 @@ def test_what_waits_for_a_failure_that_did_not_come_was_not_needed(tmp_path: Pat
     ]
     assert pipeline_runs.summary("diamond-1", nodes) == "diamond-1: 3 completed, 2 not needed"
     reports = [node.report for node in nodes if node.report]
-    assert {where.name for where in pipeline_runs.not_needed(reports)} == {
+    assert {where.name for where in pipeline_runs.unneeded_runs(reports)} == {
         "diamond-1-repair-1",
         "diamond-1-check-1",
     }
-    assert pipeline_runs.not_needed(reports[1:]) == set()
+    assert pipeline_runs.unneeded_runs(reports[1:]) == set()
     with pytest.raises(ConfigError, match="every operation of diamond-1 has completed, or is still to run"):
         person.resume(stored)
 

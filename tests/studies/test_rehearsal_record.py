@@ -92,7 +92,7 @@ def test_a_checkpoint_is_what_changes_until_it_is_quiet_for_a_second() -> None:
         (13.0, (file("b", 2, 3, size=500), file("c", 3, 4))),
         (14.5, (file("c", 3, 4),)),
     )
-    writes = record.writes(found)
+    writes = record.checkpoint_writes(found)
     assert writes == [Write(11.0, 11.7, 500, ("b",)), Write(13.0, 13.0, 100, ("c",))]
     assert [round(write.seconds, 1) for write in writes] == [0.7, record.RESOLUTION]
 
@@ -107,29 +107,29 @@ def test_checkpoints_that_follow_each_other_at_once_are_several() -> None:
         (10.5, (file("c", 2, 2),)),
         (10.8, (file("c", 3, 3),)),
     )
-    assert [(write.began, write.bytes) for write in record.writes(moved)] == [
+    assert [(write.began, write.bytes) for write in record.checkpoint_writes(moved)] == [
         (10.1, 100), (10.4, 100), (10.8, 100)
     ]  # fmt: skip
     more = [
         (10.0 + 0.3 * made, tuple(file(f"c-{one}", one, one) for one in range(8, 8 + made)))
         for made in range(5)
     ]
-    assert [write.paths for write in record.writes(seen(*more))] == [
+    assert [write.paths for write in record.checkpoint_writes(seen(*more))] == [
         ("c-8",), ("c-9",), ("c-10",), ("c-11",)
     ]  # fmt: skip
     again = [(10.0 + 0.3 * made, (file("c", 1, made, size=100 * (made % 3)),)) for made in range(7)]
-    assert [write.bytes for write in record.writes(seen(*again))] == [200, 200, 0]
+    assert [write.bytes for write in record.checkpoint_writes(seen(*again))] == [200, 200, 0]
 
 
 def test_files_of_ranks_are_one_checkpoint() -> None:
     first = [(10.0, ()), (10.1, (file("rank0", 1, 1, size=5),))]
     both = (10.3, (file("rank0", 1, 2), file("rank1", 2, 2)))
-    assert record.writes(seen(*first, both)) == [Write(10.1, 10.3, 200, ("rank0", "rank1"))]
+    assert record.checkpoint_writes(seen(*first, both)) == [Write(10.1, 10.3, 200, ("rank0", "rank1"))]
 
 
 def test_a_file_that_is_written_over_in_place_is_found() -> None:
-    assert record.overwritten([attempt(0, (file("a", 1, 1),), (file("a", 1, 2, size=5),))]) == "a"
-    assert record.overwritten([attempt(0, (file("a", 1, 1),), (file("a", 1, 2),))]) == "a"
+    assert record.overwritten_file([attempt(0, (file("a", 1, 1),), (file("a", 1, 2, size=5),))]) == "a"
+    assert record.overwritten_file([attempt(0, (file("a", 1, 1),), (file("a", 1, 2),))]) == "a"
 
 
 def test_what_is_whole_at_any_moment_is_not_written_over() -> None:
@@ -142,14 +142,14 @@ def test_what_is_whole_at_any_moment_is_not_written_over() -> None:
         ((file("latest", 1, 1), large), (file("latest", 1, 2), large)),  # the name of the last one
         ((file("a", 1, 1), file("b", 2, 2)), (file("a", 1, 3), file("b", 2, 2))),  # they take turns
     ]:
-        assert record.overwritten([attempt(0, before, after)]) is None
+        assert record.overwritten_file([attempt(0, before, after)]) is None
 
 
 def test_a_checkpoint_that_was_seen_half_written_under_its_name_is_found() -> None:
     def unprotected(*looks: tuple[object, ...]) -> str | None:
         old = file("a", 1, 1, size=500)
         found = seen(*((10 + 0.3 * at, (old, *files)) for at, files in enumerate(looks)))
-        return record.unprotected([found], checkpoints_of([found]))
+        return record.half_written_file([found], checkpoints_of([found]))
 
     half, whole = file("b", 2, 2, size=100), file("b", 2, 3, size=500)
     assert unprotected((), (half,), (whole,)) == "b"
@@ -162,7 +162,7 @@ def test_a_checkpoint_that_was_cut_short_shows_nothing() -> None:
     """It may have been renamed later."""
     half, more = file("new", 2, 2, size=100), file("new", 2, 3, size=500)
     cut = attempt(1, (), (half,), (more,), pause=0.5)
-    assert record.unprotected([cut], checkpoints_of([cut])) is None
+    assert record.half_written_file([cut], checkpoints_of([cut])) is None
 
 
 TWO = [whole(0, 0), whole(1, 2)]

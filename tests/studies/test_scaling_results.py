@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from hpcdist.errors import ConfigError
 from hpcdist.runs.states import Report
 from hpcdist.studies import scaling_report, scaling_runs
-from hpcdist.studies.scaling_results import LAWS, Fit, Point, SizeResult, Spread, at, fit, study_result
+from hpcdist.studies.scaling_results import (
+    LAWS,
+    Fit,
+    Point,
+    SizeResult,
+    Spread,
+    fit_law,
+    study_result,
+    throughput_at,
+)
 from hpcdist.studies.scaling_runs import Member, Ranks, StudyRun
 from tests.report import made as others
 from tests.report.made import COMPLETED, FAILED
@@ -29,7 +38,7 @@ RATES = st.floats(1e-3, 1e9)
 
 
 def fitted(law: str, points: list[Point]) -> Fit:
-    found = fit(law, points)
+    found = fit_law(law, points)
     assert found is not None
     return found
 
@@ -62,7 +71,7 @@ def test_a_maximum_is_where_throughput_is_highest() -> None:
     found = fitted("universal", measured("universal", 100, {"contention": 0.02, "coherency": 0.0005}))
     assert found.peak == pytest.approx(math.sqrt(0.98 / 0.0005))
     assert found.peak
-    assert at(found, found.peak) > max(at(found, found.peak * by) for by in (0.9, 1.1))
+    assert throughput_at(found, found.peak) > max(throughput_at(found, found.peak * by) for by in (0.9, 1.1))
     assert fitted("universal", [(n, 100.0 * n) for n in SIZES]).peak is None
 
 
@@ -70,7 +79,7 @@ def test_a_maximum_is_where_throughput_is_highest() -> None:
 def test_whatever_was_measured_no_parameter_is_below_zero_and_units_do_not_matter(
     points: list[Point], law: str, unit: float
 ) -> None:
-    found, scaled = fit(law, points), fit(law, [(n, x * unit) for n, x in points])
+    found, scaled = fit_law(law, points), fit_law(law, [(n, x * unit) for n, x in points])
     enough = len({n for n, _ in points}) >= len(LAWS[law].columns)
     if not enough:
         assert found is scaled is None
@@ -112,7 +121,7 @@ def test_as_many_sizes_as_parameters_fit_exactly() -> None:
 
 @pytest.mark.parametrize("points", [[], [(1, 100.0)], [(1, 100.0), (1, 90.0)], [(1, 0.0), (2, math.nan)]])
 def test_too_few_sizes_have_no_fit(points: list[Point]) -> None:
-    assert [fit(law, points) for law in LAWS] == [None, None, None]
+    assert [fit_law(law, points) for law in LAWS] == [None, None, None]
 
 
 SPEEDS = {(1, 1): 90.0, (1, 2): 110.0, (2, 1): 180.0, (2, 2): 200.0, (4, 1): 300.0, (4, 2): 300.0}
@@ -265,7 +274,7 @@ def test_a_run_that_was_removed_is_told_from_one_that_was_never_submitted(tmp_pa
     assert study_result(one, pairs).left_out == ("2 nodes, repetition 1: was not submitted",)
     scaling_runs.mark_submitted([StudyRun(pairs[0][0].run, pairs[0][1])])
     assert study_result(one, pairs).left_out == ("2 nodes, repetition 1: its run was removed",)
-    assert scaling_runs.unfinished(scaling_runs.study_runs(tmp_path), one.digest) is None
+    assert scaling_runs.unfinished_study(scaling_runs.study_runs(tmp_path), one.digest) is None
 
 
 def test_a_study_that_has_only_begun() -> None:

@@ -62,9 +62,9 @@ def test_what_was_not_submitted_is_missing(tmp_path: Path) -> None:
     made_only = reports[2].run
     save(made_only.directory, replace(made_only.record, phase=Phase.CREATED, job_id=None))
     every = scaling_runs.study_runs(tmp_path)
-    assert scaling_runs.unfinished(every, "d0") == STUDY
-    assert scaling_runs.unfinished(every, "another") is None
-    left = scaling_runs.missing(STUDY, scaling_runs.runs_of(every, STUDY))
+    assert scaling_runs.unfinished_study(every, "d0") == STUDY
+    assert scaling_runs.unfinished_study(every, "another") is None
+    left = scaling_runs.missing_members(STUDY, scaling_runs.runs_of(every, STUDY))
     assert [(one.nodes, one.repetition) for one in left] == [(2, 1), (4, 1), (1, 2), (2, 2), (4, 2)]
 
 

@@ -26,7 +26,7 @@ from hpcdist.script.renderer import render
 from hpcdist.studies import pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_file import read_pipeline
 from hpcdist.studies.pipeline_plan import PlannedOperation
-from hpcdist.studies.pipeline_runs import OperationState, Stored
+from hpcdist.studies.pipeline_runs import OperationState, StoredPipeline
 from hpcdist.studies.pipeline_submit import PipelineRequest
 
 _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
@@ -71,7 +71,7 @@ def show_plan(options: ExperimentOptions, document: Document, runs_dir: Path, *,
     """Print what each operation waits for, and what of it runs where."""
     steps = _planned(_request(options, document, runs_dir))
     needs = {step.operation.name: [need[:2] for need in step.operation.needs] for step in steps}
-    nodes = pipeline_runs.graph(needs, {})
+    nodes = pipeline_runs.operation_graph(needs, {})
     if json:
         keys = ("operation", "needs")
         named = [{key: node.as_data()[key] for key in keys} for node in nodes]
@@ -144,7 +144,7 @@ def _print_run(run: Run) -> None:
     show.flush()
 
 
-def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> Stored | None:
+def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> StoredPipeline | None:
     """Return the pipeline that is named alone.
 
     Raises:
@@ -153,7 +153,7 @@ def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> Stored | None:
     return pipeline_runs.find_pipeline(runs_dir, jobs[0]) if len(jobs) == 1 else None
 
 
-def show_graph(stored: Stored, *, json: bool, whole: bool = False) -> None:
+def show_graph(stored: StoredPipeline, *, json: bool, whole: bool = False) -> None:
     """Print the operations with what each waits for, and their states; ``whole``: and the pipeline's own."""
     nodes = pipeline_runs.operation_states(stored, runs.services())
     own = {"site": stored.site, "created_at": stored.created_at, "directory": str(stored.directory.path)}

@@ -299,7 +299,7 @@ def _print_plan(found: Sequence[SizeCost]) -> None:
     click.echo(
         f"{runs} run{'s' * (runs > 1)}{each}, at most {gpu_hours} GPU-hours and {node_hours} node-hours"
     )
-    if charge := scaling_plan.charged(found).lines.get("charge"):
+    if charge := scaling_plan.total_charge(found).lines.get("charge"):
         click.echo(f"charge: {charge}")
 
 
@@ -322,7 +322,7 @@ def _plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
             "runs": size.runs,
             "gpu_hours": size.gpu_hours,
             "node_hours": size.node_hours,
-            "charge": size.each and scaling_plan.charged([size]).charge,
+            "charge": size.each and scaling_plan.total_charge([size]).charge,
             "unit": size.each.rate.unit if size.each and size.each.rate else None,
         }
         for size in found
@@ -331,7 +331,7 @@ def _plan_data(found: Sequence[SizeCost]) -> list[dict[str, Any]]:
 
 def _note_balance(made: Planned, found: Sequence[SizeCost]) -> None:
     balance = costs.ask(made, runs.services().runner)
-    for text in balance.texts_of_all(scaling_plan.charged(found), "the study"):
+    for text in balance.texts_of_all(scaling_plan.total_charge(found), "the study"):
         note(f"balance: {text}")
 
 
