@@ -51,7 +51,7 @@ def malformed_references(data: object, path: Path = ()) -> Iterator[Problem]:
     for where, text in texts_in(data, path):
         for match in _OF_OPS.finditer(text):
             if not _REFERENCE.fullmatch(match[0]):
-                yield Problem(f"{match[0]} is nothing that an operation has", where, _HINT)
+                yield Problem(f"{match[0]} is not an output of an operation", where, _HINT)
 
 
 def fill_references(data: Any, outputs: Callable[[str], str], params: Mapping[str, object]) -> Any:

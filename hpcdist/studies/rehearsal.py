@@ -121,7 +121,7 @@ def stored_restarts(directory: RunDirectory) -> Restarts:
         found = None
     if found is None or found.rehearsal is None:
         hint = "write the name of a run that `hpcdist rehearse` submitted"
-        raise ConfigError(Problem(f"{directory.name} is no rehearsal", hint=hint))
+        raise ConfigError(Problem(f"{directory.name} is not a rehearsal", hint=hint))
     return found
 
 

@@ -201,7 +201,7 @@ def _workers_on(base: Planned, nodes: int) -> int:
     workers = per_node * nodes - others
     if workers < 0:
         places = f"{per_node} replica{'s' * (per_node > 1)} a node"
-        message = f"{others} replicas are no workers, too many for --nodes {nodes} with {places}"
+        message = f"{others} replicas are not workers, too many for --nodes {nodes} with {places}"
         hint = f"begin with --nodes {-(-others // per_node)}"
         raise ConfigError(base.document.locate(Problem(message, WORKERS, hint)))
     return workers

@@ -96,7 +96,7 @@ def find_study(runs_dir: Path, job: str) -> tuple[Study, list[StudyRun]]:
     member = member_of(run)
     if member is None:
         hint = "`hpcdist scale EXP --nodes 1,2,4` makes one"
-        raise ConfigError(Problem(f"{run.name} is no run of a scaling study", hint=hint))
+        raise ConfigError(Problem(f"{run.name} is not a run of a scaling study", hint=hint))
     return member.study, runs_of(study_runs(run.directory.path.parent), member.study)
 
 

@@ -120,7 +120,7 @@ def test_what_cannot_be_rehearsed(
 def test_a_run_that_is_no_rehearsal_has_no_report(real: Hpcdist) -> None:
     assert real("submit", written(run={"cmd": "true"}), "--wait").code == 0
     done = real("rehearse", "--report", "train-1")
-    assert (done.code, "error: train-1 is no rehearsal" in done.err) == (2, True)
+    assert (done.code, "error: train-1 is not a rehearsal" in done.err) == (2, True)
 
 
 def test_a_rehearsal_is_not_taken_for_a_submission_of_its_settings(real: Hpcdist) -> None:

@@ -156,6 +156,7 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
         ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.html"),
         ("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"),
         ("nothing-1",),
+        ("nothing.yml",),
         ("train-1", "--repeat", "3", "--strong"),
         ("train-1", "--wait"),
     ],

@@ -126,7 +126,7 @@ def test_a_run_without_a_plan_is_no_rehearsal(tmp_path: Path) -> None:
     for text in (None, "", "{}", '{"completion": {"restarts": null}}', '{"completion": []}'):
         if text is not None:
             (tmp_path / "plan.json").write_text(text)
-        with pytest.raises(ConfigError, match="is no rehearsal"):
+        with pytest.raises(ConfigError, match="is not a rehearsal"):
             rehearsal.stored_restarts(RunDirectory(tmp_path))
 
 

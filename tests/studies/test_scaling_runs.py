@@ -43,7 +43,7 @@ def test_the_runs_of_a_study_are_found_by_any_of_them(tmp_path: Path) -> None:
 def test_a_damaged_file_is_of_no_study(tmp_path: Path, text: str) -> None:
     report = made.run(tmp_path, Member(STUDY, 1, 1), {})
     report.run.directory.write(FILE, text)
-    with pytest.raises(ConfigError, match="train-1-nodes-1 is no run of a scaling study"):
+    with pytest.raises(ConfigError, match="train-1-nodes-1 is not a run of a scaling study"):
         scaling_runs.find_study(tmp_path, "train-1-nodes-1")
     assert scaling_runs.study_runs(tmp_path) == []
 

@@ -70,7 +70,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: str | None) -> Nod
     name, equals, listed = (value or "").rpartition("=")
     words = [word.strip() for word in listed.split(",")] if value else []
     if not all(map(_WORD.fullmatch, words)) or (equals and not name.strip()):
-        form = "is no list of numbers of nodes from 1 to 999999, such as 1,2,4 or PARAM=1,2,4."
+        form = "is not a list of numbers of nodes from 1 to 999999, such as 1,2,4 or PARAM=1,2,4."
         raise click.BadParameter(f"{value!r} {form}")
     found = tuple(sorted({*map(int, words)}))
     if len(found) > MOST:
@@ -91,7 +91,7 @@ def _gpu_hours(ctx: click.Context, param: click.Parameter, value: float | None) 
     """Check a number of hours; NaN would be above no limit."""
     del ctx, param
     if value is not None and not 0 <= value < math.inf:
-        raise click.BadParameter(f"{value:g} is no number of hours, such as 40.")
+        raise click.BadParameter(f"{value:g} is not a number of hours, such as 40.")
     return value
 
 
@@ -125,7 +125,7 @@ def _check_report(ctx: click.Context, file: str) -> None:
     Raises:
         UsageError: if there are any.
     """
-    if file == "-" or Path(file).is_file():
+    if file == "-" or Path(file).is_file() or Path(file).suffix in {".yml", ".yaml"}:
         raise click.UsageError(f"Give numbers of nodes for {file}, such as --nodes 1,2,4.")
     if ignored := given(ctx, lambda name: name not in _OF_REPORT):
         wait = "; `hpcdist wait` waits for its runs" if "--wait" in ignored else ""
