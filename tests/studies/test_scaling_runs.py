@@ -8,11 +8,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError
+from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.host.command import Command, Completed
+from hpcdist.loading.planning import ExperimentOptions
+from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Phase, Run, save
 from hpcdist.studies import scaling_runs
-from hpcdist.studies.scaling_runs import FILE, Member
+from hpcdist.studies.scaling_plan import plan_sizes
+from hpcdist.studies.scaling_runs import FILE, Member, StudyRequest
+from hpcdist.testing import FakeShell, failed
 from tests.report import made as others
+from tests.runs.test_control import Queue
 from tests.studies import scaling_made as made
 from tests.studies.scaling_made import STUDY
 
@@ -76,3 +82,58 @@ def test_a_run_that_has_a_job_comes_before_one_that_has_none(tmp_path: Path) -> 
     chosen = scaling_runs.runs_of(scaling_runs.study_runs(tmp_path), STUDY)
     assert [one.run.name for one in chosen] == ["train-1-nodes-1"]
     assert isinstance(chosen[0].run, Run)
+
+
+REFUSED = failed(1, "sbatch: error: Batch job submission failed: Invalid qos")
+
+
+class Person:
+    """Somebody who submits a study to a Slurm of a few functions; ``waits``: what each job waits for."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("HPCDIST_CONFIG", "")
+        (folder / "train.yml").write_text("framework: pytorch\nrun: {cmd: python t.py}\n")
+        self.runs, self.queue, self.notes = folder / "runs", Queue(), list[str]()
+        self.waits: list[str] = []
+        self.refuses_after = 9
+        self.accept = self.queue.sbatch
+        self.queue.programs |= {"sbatch": self.sbatch, "sh": lambda command: Completed(command, 128)}
+        self.queue.shell = FakeShell([((name,), self.queue.answer) for name in self.queue.programs])
+
+    def sbatch(self, command: Command) -> Completed:
+        if len(self.waits) >= self.refuses_after:
+            return REFUSED._replace(command=command)
+        [*words] = (word for word in command.argv if word.startswith("--dependency="))
+        self.waits.append(words[0].partition("=")[2] if words else "")
+        return self.accept(command)
+
+    def submit(self, request: StudyRequest) -> list[tuple[int, int]]:
+        sizes = plan_sizes(ExperimentOptions("train.yml", site="slurm"), request.nodes)
+        output = Output(note=self.notes.append)
+        found = scaling_runs.submit_study(request, sizes, self.runs, self.queue.services, output)
+        return [(one.member.nodes, one.member.repetition) for one in found]
+
+
+def test_in_a_chain_each_run_waits_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person(tmp_path, monkeypatch)
+    assert person.submit(StudyRequest((1, 2), repeat=2, chain=True)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert person.waits == ["", "afterany:100", "afterany:101", "afterany:102"]
+
+
+def test_a_study_that_was_refused_in_part_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person(tmp_path, monkeypatch)
+    person.refuses_after = 2
+    with pytest.raises(SchedulerError, match="Invalid qos"):
+        person.submit(StudyRequest((1, 2, 4)))
+    assert person.notes == ["2 of 3 runs are submitted; the same command submits the others"]
+    person.refuses_after = 9
+    assert person.submit(StudyRequest((1, 2, 4))) == [(1, 1), (2, 1), (4, 1)]
+    assert person.notes[1:] == ["an earlier study has 2 of 3 runs; the others are submitted"]
+    assert sorted(person.queue.jobs) == ["100", "101", "102"]
+    assert len(person.submit(StudyRequest((1, 2, 4)))) == 3  # which is another study
+    assert len(person.queue.jobs) == 6
