@@ -59,6 +59,9 @@ def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist, wor
     assert [(size["nodes"], size["runs"], size["throughput"]) for size in shown["sizes"]] == [
         (1, 2, {"median": 101.0, "low": 101.0, "high": 101.0})
     ]
+    for metric in ("images_per_second:sum", "images_per_second:first", ":sum"):
+        named = hpcdist("scale", "train-1-node-1", "--metric", metric, "--json")
+        assert json.loads(named.out)["sizes"] == shown["sizes"]
     wrong = hpcdist("scale", "train-1-node-2", "--metric", "loss")
     wording(wrong.err)
 
@@ -90,6 +93,13 @@ def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpc
         ]
     }
     assert not (folder / "runs").exists()
+
+
+def test_the_param_that_is_the_number_of_nodes_can_be_named(folder: Path, hpcdist: Hpcdist) -> None:
+    text = (PROGRAM % sys.executable).replace("framework: pytorch", "framework: pytorch\nparams: {size: 7}")
+    (folder / "train.yml").write_text(text)
+    done = hpcdist("scale", "train.yml", "--nodes", "size=1", "--dry-run")
+    assert (done.code, done.out.splitlines()[1].split()[:2]) == (0, ["1", "1"])
 
 
 def test_a_run_of_no_study_has_no_report(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
