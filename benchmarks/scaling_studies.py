@@ -64,7 +64,7 @@ def both(cluster: Cluster, directory: Path) -> Round:
     study = _hpcdist(cluster, directory, *STUDY)["runs"]
     by_hand = [_sbatch(cluster, directory, *each) for each in zip(NODES, study, strict=True)]
     until(lambda: not cluster.run(["squeue", "-h"]).stdout, "all jobs to end", 1200, every=1)
-    sizes = _hpcdist(cluster, directory, "--report", study[0]["name"])["sizes"]
+    sizes = _hpcdist(cluster, directory, study[0]["name"])["sizes"]
     return Round([float(size["throughput"]["median"]) for size in sizes], [*_written(directory, by_hand)])
 
 

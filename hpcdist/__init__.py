@@ -22,9 +22,7 @@ The rooms, from the ground up: a package imports only from the lines above its o
     tracking    metrics that runs recorded: read, compared, shown on a report page, and exported
     checks    what could keep jobs from running well, what they used, and which nodes failed
     searches    the trials of a search that was submitted, and further jobs of any run
-    scaling    one experiment on several numbers of nodes: throughput, efficiency, cost
-    pipelines    several runs that the batch system starts one after the other
-    rehearsal    whether a training goes on after it was ended on purpose
+    studies    scaling, pipelines and rehearsals: several runs for one question, or a run put to the test
     testing    FakeShell and the contract that every scheduler keeps
     api    what `import hpcdist` gives a program
     cli    one short module per verb

@@ -20,7 +20,7 @@ TESTS: Final = (
     "tests/test_golden.py",  # renders the examples
     "tests/test_units.py",
     "tests/hydra_plugins",
-    "tests/scaling/test_plot.py",
+    "tests/studies/test_scaling_results.py",
     "tests/tracking/test_report_page.py",
     "tests/tracking/test_export_tensorboard.py",
     "tests/searches/test_adaptive.py",

@@ -25,21 +25,19 @@ from hpcdist.loading import machine, recognition
 from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.pipelines import looking, planning, reading, store, submitting
-from hpcdist.pipelines.planning import Step
-from hpcdist.pipelines.submitting import PipelineRequest
 from hpcdist.remotes import submitting as remotes
-from hpcdist.remotes.submitting import Target
-from hpcdist.runs import cancelling, rundir, this_machine
+from hpcdist.runs import cancelling
 from hpcdist.runs.control import Output
 from hpcdist.schedulers.job import Status
+from hpcdist.studies import pipeline_file, pipeline_runs, pipeline_submit
+from hpcdist.studies.pipeline_submit import PipelineRequest
 
 
 @dataclass(frozen=True)
 class PipelineRun:
     """A pipeline that was submitted; ``notes``: what a verb would have printed then."""
 
-    _stored: store.Stored = field(repr=False)
+    _stored: pipeline_runs.StoredPipeline = field(repr=False)
     name: str
     notes: tuple[str, ...] = ()
 
@@ -50,14 +48,14 @@ class PipelineRun:
 
     def status(self) -> Mapping[str, Status]:
         """Return the state of each operation, as `hpcdist status`; its reason says why it can never start."""
-        nodes = looking.look(self._stored, elsewhere.services())
+        nodes = pipeline_runs.operation_states(self._stored, elsewhere.services())
         return {node.name: replace(node.report.status, reason=node.reason) for node in nodes if node.report}
 
     def wait(self, timeout: float | None = None) -> Mapping[str, Status]:
         """Return how each operation ended, when all have; ``timeout`` in seconds.
 
         Raises:
-            WaitTimeout: if they have not ended by then; they go on.
+            WaitTimeout: if they have not ended by then; they continue.
         """
         wait([*self.runs.values()], timeout)
         return self.status()
@@ -77,10 +75,9 @@ class PipelineRun:
             ConfigError: if all ended well or live, or one of them cannot run again.
             SchedulerError: if the state of one is unknown, or as `Plan.submit`.
         """
-        from hpcdist.pipelines import resuming  # it plans
-        from hpcdist.searches.resume import run_again
+        from hpcdist.searches.resume import run_again  # it plans
 
-        found = resuming.resume(self._stored, elsewhere.services(), Output(), run_again)
+        found = pipeline_submit.resume(self._stored, elsewhere.services(), Output(), run_again)
         return tuple(map(Run, found))
 
 
@@ -99,22 +96,18 @@ class Pipeline:
             ConfigError: with the problems of all operations.
             PlanError: if one does not fit the site, or its batch system cannot wait in such a way.
         """
-        steps = self._steps(runs_directory(None), *self._options_on(on))
-        return MappingProxyType({step.operation.name: Plan(step.made, step.options) for step in steps})
+        found = pipeline_submit.plan(self._request(runs_directory(None), on))
+        return MappingProxyType({one.operation.name: Plan(one.made, one.options) for one in found})
 
-    def _options_on(self, on: str | None) -> tuple[ExperimentOptions, Target | None]:
-        """Return the options with which it is read for a remote, and that."""
+    def _request(self, runs_dir: Path, on: str | None) -> PipelineRequest:
+        """Return the pipeline as it is read for a remote, or for here."""
         options = self._options._replace(remote=on)
         remote = None if on is None else remotes.target(options)
         if remote and not options.site:
             options = options._replace(site=remote.site)
-        return options, remote
-
-    def _steps(self, runs_dir: Path, options: ExperimentOptions, remote: Target | None) -> list[Step]:
-        pipeline = reading.read(self._document, options)
-        name = rundir.next_name(runs_dir, pipeline.name)
-        expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
-        return planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir, machine.here()))
+        pipeline = pipeline_file.read_pipeline(self._document, options)
+        plan = partial(_plan, runs_dir, machine.here())
+        return PipelineRequest(pipeline, options, runs_dir, plan, remote)
 
     def submit(
         self, runs_dir: str | os.PathLike[str] | None = None, *, again: bool = False, on: str | None = None
@@ -128,22 +121,14 @@ class Pipeline:
             ConfigError: as `plan`, or if a run cannot be written.
             PlanError: as `plan`.
             SchedulerError: as `Plan.submit`.
-            SubmissionUnknown: if there was no answer; the next submission of the same file goes on.
+            SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         """
-        where, services, notes = runs_directory(runs_dir), elsewhere.services(), list[str]()
-        options, remote = self._options_on(on)
-        steps = self._steps(where, options, remote)
-        if remote:
-            for step in steps:
-                remotes.check_code(step.made, remote)
-        this_machine.check(where)
-        request = PipelineRequest(
-            reading.read(self._document, options), steps[0].made.plan.identity.site, options
+        notes = list[str]()
+        request, output = self._request(runs_directory(runs_dir), on), Output(note=notes.append)
+        planned = pipeline_submit.plan(request)
+        stored, _ = pipeline_submit.submit_planned(
+            request, planned, elsewhere.services(), output, again=again
         )
-        stored, _ = submitting.submit(
-            request, where, services, partial(_plan, where, machine.here()),
-            partial(remotes.submit, remote, where, services), Output(note=notes.append), again=again,
-        )  # fmt: skip
         return PipelineRun(stored, stored.name, tuple(notes))
 
 
@@ -168,9 +153,9 @@ def load_pipeline(
     """
     options = options_of(path, site, params, settings)
     file, document = options.file, recognition.read(options.file)
-    if not reading.is_pipeline(document):
+    if not pipeline_file.is_pipeline(document):
         raise ConfigError(Problem(f"{file} is no pipeline, but one experiment", hint="use `hpcdist.load`"))
-    reading.read(document, options)
+    pipeline_file.read_pipeline(document, options)
     return Pipeline(file, options, document)
 
 
@@ -183,7 +168,7 @@ def find_pipeline(
         ConfigError: if there is none, or it cannot be read.
     """
     where, wanted = runs_directory(runs_dir), text_of(name, "name")
-    stored = store.find(where, wanted)
+    stored = pipeline_runs.find_pipeline(where, wanted)
     if stored is None:
         raise ConfigError(Problem(f"there is no pipeline {wanted!r} in {where}"))
     return PipelineRun(stored, stored.name)

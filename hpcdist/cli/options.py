@@ -90,6 +90,17 @@ def experiment_options(verb: Callable[..., None]) -> Verb:
     return _decorated(with_options, _EXPERIMENT)
 
 
+def file_options(verb: Callable[..., None]) -> Verb:
+    """Add EXP, which is one file, and the most used options that override it, as ``ExperimentOptions``."""
+
+    @functools.wraps(verb)
+    def with_options(**others: Any) -> None:
+        _with_experiment(verb, **others)
+
+    file = click.argument("file", metavar="EXP", shell_complete=completion.files)
+    return _decorated(with_options, (file, site_option, *override_options))
+
+
 def on_option(verb: Verb) -> Verb:
     """Add ``--on`` to a verb with EXP, as ``remote`` of its ``ExperimentOptions``."""
     text = "Remote of your config that it is for, whose site counts; `submit` submits there, over ssh."
@@ -109,7 +120,11 @@ def experiment_and_command(verb: Callable[..., None]) -> Verb:
 
 
 def _with_experiment(
-    verb: Callable[..., None], *, settings: tuple[tuple[str, str], ...], no_container: bool, **others: Any
+    verb: Callable[..., None],
+    *,
+    settings: tuple[tuple[str, str], ...],
+    no_container: bool = False,
+    **others: Any,
 ) -> None:
     from hpcdist.loading.planning import ExperimentOptions
 

@@ -144,9 +144,9 @@ def pipeline_of(options: ExperimentOptions) -> tuple[Document | None, bool]:
     )
     if not is_ours and not has_jobs:
         return document, False
-    from hpcdist.pipelines import reading  # not needed for other tools' files
+    from hpcdist.studies import pipeline_file  # not needed for other tools' files
 
-    return document, reading.is_pipeline(document, options.form)
+    return document, pipeline_file.is_pipeline(document, options.form)
 
 
 def runs_here() -> Path:

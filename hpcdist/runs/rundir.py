@@ -13,7 +13,7 @@ RUNS/mnist-3/
                                 ``restarted ID EPOCH CODE`` where the script runs its program again
     attempts/  cancelled        a file for each run of its program; that its user cancelled it
     accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
-    scaling.json                which run of a scaling study it is, by `hpcdist.scaling`
+    scaling.json                which run of a scaling study it is, by `hpcdist.studies`
     logs/                       the output of the job
     code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
     tracking/                   what its program recorded, read by `hpcdist.tracking`

@@ -20,7 +20,6 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, report_data, report_plots, series, trial_params
 from hpcdist.tracking.comparison import Tracked
-from hpcdist.tracking.export import moment
 from hpcdist.tracking.report_data import (
     LONGEST,
     LONGEST_NAME,
@@ -44,23 +43,6 @@ from hpcdist.tracking.report_data import (
 from hpcdist.tracking.report_plots import Curve, Plot, SearchView, plots
 from hpcdist.tracking.series import Metrics
 
-Cut = Callable[[object], str]
-"""What shortens a text, and masks secrets in it."""
-
-
-class StudyView(NamedTuple):
-    """A study, of the runs that are in the report; without ``heads`` its ``lines`` are a problem.
-
-    ``draw`` returns its plot as SVG, with texts in it that a function shortens.
-    """
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    lines: Sequence[str]
-    draw: Callable[[Cut], str] | None = None
-
-
 _MODELS: Final = 400_000
 """Characters of the table of models."""
 
@@ -75,6 +57,21 @@ class Collected(NamedTuple):
     tracked: Sequence[Tracked]
     curves: Sequence[Curve]
     search: SearchView | None = None
+
+
+Cut = Callable[[object], str]
+"""What shortens a text, and masks secrets in it."""
+
+
+class StudyView(NamedTuple):
+    """A scaling study among the runs; without ``rows``, ``lines`` has the reason."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[str]
+    figure: Callable[[Cut], dict[str, Any] | None] | None
+    """Returns its plot as Plotly has it, with texts as they may be shown."""
 
 
 class Content(NamedTuple):
@@ -228,7 +225,6 @@ def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) ->
         "number": number_text,
         "step": "{:.10g}".format,
         "cut": cut,
-        "drawn": lambda draw: Markup(draw(cut)),  # noqa: S704 - it escapes texts
         "moment": moment,
         "duration": duration,
     }
@@ -240,7 +236,7 @@ def _scripts(environment: jinja2.Environment, shown: Content, library: str) -> l
     scripts = [_asset(environment, "plots.js") + _asset(environment, "report.js")]
     if shown.searches:
         scripts.append(_asset(environment, "search.js"))
-    if shown.plots.items or shown.searches:
+    if shown.plots.items or shown.searches or any(one.rows for one in shown.studies):
         scripts.insert(0, _inline(library))
     return scripts
 
@@ -250,6 +246,7 @@ def _data(shown: Content, cut: Cut) -> dict[str, Any]:
         "items": len(shown.tracked.items),
         "plots": [{"name": cut(plot.name), "traces": plot.traces} for plot in shown.plots.items],
         "searches": [one.data(cut) for one in shown.searches],
+        "studies": [one.figure and one.figure(cut) for one in shown.studies],
     }
 
 

@@ -2,6 +2,11 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const controls = document.getElementById("controls");
+  for (const div of document.querySelectorAll(".plot[data-study]")) {
+    div.hidden = false;
+    Plotly.newPlot(div, data.studies[Number(div.dataset.study)]);
+    for (const svg of div.querySelectorAll("svg.main-svg")) svg.setAttribute("aria-hidden", "true");
+  }
   if (!controls) return;
 
   const DASHES = ["solid", "dash", "dot", "dashdot"];

@@ -11,11 +11,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hpcdist.cli.jobs.wait import exit_code
-from hpcdist.pipelines.removing import in_use, remove_emptied
 from hpcdist.runs import removing, rundir, states
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
-from tests.pipelines.test_submitting import REPAIRED, Person
+from hpcdist.studies.pipeline_runs import remove_empty, runs_in_use
+from tests.studies.test_pipeline_submit import REPAIRED, Person
 
 from .conftest import Hpcdist
 
@@ -43,21 +43,23 @@ def test_runs_are_kept_while_others_of_their_pipeline_may_use_them(tmp_path: Pat
     person = Person(tmp_path / "runs")
     stored, found = person.submit()
     person.queue.jobs |= {"100": "COMPLETED", "101": "COMPLETED", "102": "COMPLETED", "103": "RUNNING"}
-    assert in_use([found["prep"], found["join"]], person.queue.services).keys() == {found["prep"].directory}
-    [error] = in_use([found["prep"]], person.queue.services).values()
+    assert runs_in_use([found["prep"], found["join"]], person.queue.services).keys() == {
+        found["prep"].directory
+    }
+    [error] = runs_in_use([found["prep"]], person.queue.services).values()
     assert str(error) == (
         "diamond-1-prep-1 may be used by diamond-1/join, which is running; "
         "`hpcdist cancel diamond-1-join-1` ends its job"
     )
     person.queue.jobs.clear()
-    assert in_use([found["prep"]], person.queue.services).keys() == {found["prep"].directory}
-    assert in_use([found["prep"]], person.queue.services, force=True) == {}
+    assert runs_in_use([found["prep"]], person.queue.services).keys() == {found["prep"].directory}
+    assert runs_in_use([found["prep"]], person.queue.services, force=True) == {}
     end(found.values())
-    assert in_use([*found.values()], person.queue.services) == {}
-    assert remove_emptied([found["prep"]]) == []
+    assert runs_in_use([*found.values()], person.queue.services) == {}
+    assert remove_empty([found["prep"]]) == []
     for run in found.values():
         removing.remove_directory(run.directory)
-    assert remove_emptied([found["prep"], found["left"]]) == ["diamond-1"]
+    assert remove_empty([found["prep"], found["left"]]) == ["diamond-1"]
     assert ([*person.runs.glob("[!.]*")], stored.directory.path.exists()) == ([], False)
 
 
@@ -154,3 +156,17 @@ def test_what_is_the_same_for_all_operations_is_done_once(hpcdist: Hpcdist) -> N
     """The site of 5,000 was searched for among all site files 5,000 times."""
     calls(hpcdist, 1)
     assert calls(hpcdist, 12) == calls(hpcdist, 2)
+
+
+def test_warnings_about_the_file_are_printed_where_an_operation_cannot_be_planned(
+    folder: Path, hpcdist: Hpcdist
+) -> None:
+    wrong = {"name": "a", "run": {"cmd": "true"}, "batch": {"walltime": "x"}}
+    rows = [wrong, {"name": "b", "run": {"cmd": "true"}}]
+    (folder / "two.yml").write_text(json.dumps({"kind": "pipeline", "operations": rows}))
+    done = hpcdist("check", "two.yml", "--site", "slurm")
+    assert (done.code, "nothing uses the outputs of a" in done.err, "batch.walltime" in done.err) == (
+        2,
+        True,
+        True,
+    )

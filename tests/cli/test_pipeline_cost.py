@@ -38,7 +38,9 @@ def test_plan_has_the_cost_of_each_operation_and_their_sum(folder: Path, hpcdist
 def test_a_study_shows_what_it_is_charged(folder: Path, hpcdist: Hpcdist) -> None:
     (folder / "train.yml").write_text("framework: pytorch\nrun: {cmd: 'true'}\nbatch: {walltime: 1h}\n")
     (folder / "sites" / "toy.yaml").write_text(TOY + CHARGE)
-    done = hpcdist("scale", "train.yml", *SITE, "--nodes", "1,2", "--repeat", "2", "--dry-run")
+    done = hpcdist(
+        "scale", "train.yml", "--site", "sites/toy.yaml", "--nodes", "1,2", "--repeat", "2", "--dry-run"
+    )
     assert done.out.splitlines()[-2:] == [
         "4 runs, at most 0 GPU-hours and 6 node-hours",
         f"charge: at most 18 SU in all: {WHY}",

@@ -108,8 +108,11 @@ def test_a_training_that_writes_in_place_is_refused(real: Hpcdist) -> None:
     ],
     ids=["no restart", "search", "array"],
 )
-def test_what_cannot_be_rehearsed(hpcdist: Hpcdist, data: dict[str, Any], wording: Wording) -> None:
-    done = hpcdist("rehearse", written(**data), "--site-path", "sites")
+def test_what_cannot_be_rehearsed(
+    hpcdist: Hpcdist, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    monkeypatch.setenv("HPCDIST_SITE_PATH", "sites")
+    done = hpcdist("rehearse", written(**data))
     assert (done.code, Path("runs").exists()) == (2, False)
     wording(done.err)
 
@@ -117,7 +120,7 @@ def test_what_cannot_be_rehearsed(hpcdist: Hpcdist, data: dict[str, Any], wordin
 def test_a_run_that_is_no_rehearsal_has_no_report(real: Hpcdist) -> None:
     assert real("submit", written(run={"cmd": "true"}), "--wait").code == 0
     done = real("rehearse", "--report", "train-1")
-    assert (done.code, "error: train-1 is no rehearsal" in done.err) == (2, True)
+    assert (done.code, "error: train-1 is not a rehearsal" in done.err) == (2, True)
 
 
 def test_a_rehearsal_is_not_taken_for_a_submission_of_its_settings(real: Hpcdist) -> None:

@@ -35,8 +35,8 @@ def experiment(folder: Path) -> None:
 
 
 def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
-    done = hpcdist(*WORDS, "--wait", "--plot", "plot.svg")
-    assert (done.code, done.err) == (0, "note: plot.svg shows it; open it in a browser\n")
+    done = hpcdist(*WORDS, "--wait", "--plot", "plot.html")
+    assert (done.code, done.err) == (0, "note: plot.html shows it; open it in a browser\n")
     lines = done.out.splitlines()
     assert lines[:3] == [
         "nodes  tasks  GPUs  walltime  runs  GPU-hours  node-hours",
@@ -47,8 +47,8 @@ def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist, wor
     assert lines[5] == "train: weak scaling, images_per_second"
     assert lines[7].split()[:7] == ["1", "1", "0", "2", "101", "1.00", "1.00"]
     assert lines[8:] == ["largest size with an efficiency of at least 0.8: 1 node"]
-    assert "</svg>" in (folder / "plot.svg").read_text()
-    shown = json.loads(hpcdist("scale", "--report", "train-1-node-2", "--json").out)
+    assert "images_per_second" in (folder / "plot.html").read_text()
+    shown = json.loads(hpcdist("scale", "train-1-node-2", "--json").out)
     assert {name: shown[name] for name in ("experiment", "mode", "metric", "cost_unit", "fits")} == {
         "experiment": "train",
         "mode": "weak",
@@ -59,21 +59,18 @@ def test_a_study_is_planned_run_and_reported(folder: Path, hpcdist: Hpcdist, wor
     assert [(size["nodes"], size["runs"], size["throughput"]) for size in shown["sizes"]] == [
         (1, 2, {"median": 101.0, "low": 101.0, "high": 101.0})
     ]
-    wrong = hpcdist("scale", "--report", "train-1-node-2", "--metric", "loss")
+    for metric in ("images_per_second:sum", "images_per_second:first", ":sum"):
+        named = hpcdist("scale", "train-1-node-1", "--metric", metric, "--json")
+        assert json.loads(named.out)["sizes"] == shown["sizes"]
+    wrong = hpcdist("scale", "train-1-node-2", "--metric", "loss")
     wording(wrong.err)
 
 
-def test_a_plot_as_png(folder: Path, hpcdist: Hpcdist) -> None:
-    done = hpcdist(*WORDS, "--wait", "--plot", "plot.PNG")
-    assert (done.code, done.err) == (0, "note: plot.PNG shows it\n")
-    assert (folder / "plot.PNG").read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_pillow_no_png_is_begun(
+def test_without_plotly_nothing_is_submitted_for_a_plot(
     folder: Path, hpcdist: Hpcdist, monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    done = hpcdist(*WORDS, "--wait", "--plot", "plot.png")
+    monkeypatch.setitem(sys.modules, "plotly.io", None)
+    done = hpcdist(*WORDS, "--wait", "--plot", "plot.html")
     assert (done.code, done.out, (folder / "runs").exists()) == (2, "", False)
     wording(done.err)
 
@@ -98,16 +95,23 @@ def test_a_dry_run_shows_the_cost_and_submits_nothing(folder: Path, hpcdist: Hpc
     assert not (folder / "runs").exists()
 
 
+def test_the_param_that_is_the_number_of_nodes_can_be_named(folder: Path, hpcdist: Hpcdist) -> None:
+    text = (PROGRAM % sys.executable).replace("framework: pytorch", "framework: pytorch\nparams: {size: 7}")
+    (folder / "train.yml").write_text(text)
+    done = hpcdist("scale", "train.yml", "--nodes", "size=1", "--dry-run")
+    assert (done.code, done.out.splitlines()[1].split()[:2]) == (0, ["1", "1"])
+
+
 def test_a_run_of_no_study_has_no_report(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
     del folder
     assert hpcdist("submit", "train.yml", "--wait").code == 0
-    done = hpcdist("scale", "--report", "train-1")
+    done = hpcdist("scale", "train-1")
     assert done.code == 2
     wording(done.err)
 
 
 def test_too_many_gpu_hours_are_refused(folder: Path, hpcdist: Hpcdist, wording: Wording) -> None:
-    words = ("scale", "ranks.yml", "--site", "toy", "--site-path", "sites", "--set", "batch.launcher=srun")
+    words = ("scale", "ranks.yml", "--site", "sites/toy.yaml", "--set", "batch.launcher=srun")
     gpus = ("--set", "environment.resources.gpu.limits=4", "--set", "batch.site=toy", "--set")
     own = "environment.replicas={n_workers: 0}"
     done = hpcdist(*words, *gpus, own, "--set", "batch.walltime=1h", "--nodes", "1", "--max-gpu-hours", "3.9")
@@ -126,17 +130,17 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
     for mark in runs.glob("*/scaling.submitted"):
         mark.unlink()
     done = hpcdist(*WORDS)
-    assert "an earlier study has 1 of 2 runs; it goes on (--again begins anew)" in done.err
+    assert "an earlier study has 1 of 2 runs; the others are submitted" in done.err
     assert [line.partition(":")[0] for line in done.out.splitlines()[3:]] == [
         "train-1-node-3",
-        "next  hpcdist scale --report train-1-node-1",
+        "next  hpcdist scale train-1-node-1",
     ]
     done = hpcdist(*WORDS)
     assert done.err == ""
     assert [line.partition(":")[0] for line in done.out.splitlines()[3:]] == [
         "train-1-node-4",
         "train-1-node-5",
-        "next  hpcdist scale --report train-1-node-4",
+        "next  hpcdist scale train-1-node-4",
     ]
     assert hpcdist("wait", *(f"train-1-node-{number}" for number in (1, 3, 4, 5))).code == 0
 
@@ -155,15 +159,16 @@ def test_an_interrupted_study_goes_on_and_one_that_is_complete_begins_anew(
         ("train.yml", "--nodes", "1", "--chain"),
         ("pipeline.yml", "--nodes", "1"),
         ("notebook.yml", "--nodes", "1"),
-        ("train.yml", "--nodes", "1", "--nodes-param", "n"),
-        ("train.yml", "--nodes", "1", "--plot", "x.svg"),
+        ("train.yml", "--nodes", "n=1"),
+        ("train.yml", "--nodes", "=1"),
+        ("train.yml", "--nodes", "1", "--plot", "x.html"),
         ("train.yml", "--nodes", "1", "--wait", "--plot", "x.pdf"),
-        ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.svg"),
+        ("train.yml", "--nodes", "1", "--wait", "--plot", "no/x.html"),
         ("train.yml", "--nodes", "1", "--max-gpu-hours", "nan"),
-        ("--report", "nothing-1"),
-        ("train.yml", "--report", "--nodes", "1"),
-        ("train-1", "--report", "--repeat", "3", "--strong"),
-        ("train-1", "--report", "--wait"),
+        ("nothing-1",),
+        ("nothing.yml",),
+        ("train-1", "--repeat", "3", "--strong"),
+        ("train-1", "--wait"),
     ],
     ids=lambda words: " ".join(words)[:60],
 )

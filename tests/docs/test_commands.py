@@ -151,7 +151,6 @@ ELSEWHERE: Final = {
     "hpcdist outputs --models --sort -accuracy": ("tests/cli/test_compare.py", "sorts by this metric"),
     "hpcdist report": ("tests/cli/test_report.py", "has runs to show"),
     "hpcdist report 'train-*' -o train.html": ("tests/cli/test_report.py", "has runs of this name"),
-    "pip install '.[plot]'": ("pyproject.toml", "the extra is part of what tests need"),
     "pip install '.[report]'": ("pyproject.toml", "the extra is part of what tests need"),
     **dict.fromkeys(
         (
@@ -171,7 +170,7 @@ ELSEWHERE: Final = {
         "tests/cli/test_scale.py",
         "has an experiment for this",
     ),
-    "hpcdist scale --report exp-1-node-1 --plot scaling.svg": ("tests/cli/test_scale.py", "has a study"),
+    "hpcdist scale exp-1-node-1 --plot scaling.html": ("tests/cli/test_scale.py", "has a study"),
     "hpcdist scale strong.yml --nodes 1,2,4 --strong --repeat 3 --dry-run": (
         "tests/docs/test_scaling.py",
         "has this file",

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from hpcdist.cli import main
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.scaling import sizes
+from hpcdist.studies import scaling_plan
 from tests.docs.pages import block, keeps_block
 
 
@@ -28,7 +28,7 @@ def test_the_sizes_and_their_cost_are_as_they_are_shown(
 def test_the_param_is_that_of_each_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCDIST_CONFIG", "")
     (tmp_path / "train.yml").write_text(block("nodes param"))
-    found = sizes.planned(ExperimentOptions(str(tmp_path / "train.yml")), (1, 4))
+    found = scaling_plan.plan_sizes(ExperimentOptions(str(tmp_path / "train.yml")), (1, 4))
     assert [(made.plan.placement.nodes, made.plan.identity.command) for _, made in found] == [
         (1, "python train.py --nodes 1 --batch 4096"),
         (4, "python train.py --nodes 4 --batch 1024"),

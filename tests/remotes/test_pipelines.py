@@ -62,7 +62,7 @@ def test_a_submission_that_is_killed_is_gone_on_with_without_a_second_job(
     here.cut(*["0"] * step, "killed-after")
     assert here.hpcdist("submit", "digits.yml", "--on", "box", code=None).returncode == -9
     said = here.hpcdist("submit", "digits.yml", "--on", "box")
-    assert "its submission goes on now" in said.stderr
+    assert "the others are submitted" in said.stderr
     assert queue.jobs == ["101", "102", "103"]
     assert "#SBATCH --dependency=afterok:101\n" in script(here, "train")
 

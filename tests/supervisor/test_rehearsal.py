@@ -16,8 +16,8 @@ import pytest
 from supervisor import ranks, rehearsal
 from supervisor.rehearsal import Answer, Hands, Known, Look, Rehearsal, plan
 
-from hpcdist.rehearsal import observed
-from hpcdist.rehearsal.observed import Attempt, Ending
+from hpcdist.studies import rehearsal_record as observed
+from hpcdist.studies.rehearsal_record import Attempt, Ending
 from tests.supervisor.starts import POLICY, start
 
 SEEDED = POLICY._replace(rehearsal="1 notice write node rank", notice=60)

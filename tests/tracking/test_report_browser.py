@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from hpcdist.cli.jobs.report import content as report_content
+from hpcdist.studies.scaling_runs import Member
 from hpcdist.tracking import report as report_page
 from hpcdist.tracking.report_data import visible
+from tests.studies import scaling_made
 from tests.tracking import made_reports as made
 from tests.tracking.made_reports import HOSTILE, NOW
 
@@ -75,6 +77,14 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made.search(folder, trials, [0.5, 0.25, None, 0.75]),
         made.search(folder, texts, [1, 2, 4, 3, 5], order=f"-{HOSTILE[0]}"),
     )
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a page about a scaling study, whose metric has a hostile name."""
+    folder, name = tmp_path_factory.mktemp("study"), f"{HOSTILE[3]}/s"
+    members = [Member(scaling_made.STUDY, nodes, 1) for nodes in (1, 2)]
+    return written(folder, *(scaling_made.run(folder, each, {name: [5.0 * each.nodes]}) for each in members))
 
 
 def written(folder: Path, *runs: Any) -> Path:
@@ -205,6 +215,14 @@ def test_values_that_are_hostile_stay_text(hostile: Path, opened: Open) -> None:
         shown.get_by_text("hostile-1").first.click()
 
 
+def test_a_study_is_drawn_and_its_metric_stays_text(study: Path, opened: Open) -> None:
+    with opened(study, viewport={"width": 1280, "height": 5000}) as shown:
+        assert shown.locator(".plot[data-study] .scatterlayer .trace").count() == 3
+        assert shown.locator("img, iframe, .plot a[href], .plot svg a").count() == 0
+        title = shown.locator(".plot[data-study] .ytitle").text_content()
+        assert title == f"{HOSTILE[3]}/s"
+
+
 def test_a_search_is_drawn_and_its_texts_stay_text(searches: Path, opened: Open) -> None:
     with opened(searches, viewport={"width": 1280, "height": 20_000}) as shown:
         shown.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 17")
@@ -305,7 +323,7 @@ def test_the_page_may_ask_for_nothing(harmless: Path, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["harmless", "hostile", "searches"])
+@pytest.mark.parametrize("which", ["harmless", "hostile", "searches", "study"])
 def test_accessible_in_both_schemes(
     which: str, scheme: str, opened: Open, request: pytest.FixtureRequest
 ) -> None:
@@ -330,7 +348,7 @@ def test_the_plots_follow_the_scheme(harmless: Path, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
-@pytest.mark.parametrize("which", ["hostile", "searches"])
+@pytest.mark.parametrize("which", ["hostile", "searches", "study"])
 def test_nothing_is_wider_than_the_window(
     which: str, width: int, opened: Open, request: pytest.FixtureRequest
 ) -> None:

@@ -7,6 +7,4 @@ index    what `status --offline` shows
 runs element follow    shared: finding runs and their trials; output
 pipeline operations    several runs that depend on each other; a verb for each of them
 spans used    times and sizes; what jobs cost
-rehearsed    the report of a rehearsal
-scale_study    a scaling study: its runs, its plan and result, its plot
 """

@@ -19,9 +19,9 @@ def each(ctx: click.Context, verb: click.Command, runs_dir: Path, job: str, *sin
     """
     if not finding.pipeline_directory(runs_dir, job):
         return False
-    from hpcdist.pipelines import store  # with what only pipelines need
+    from hpcdist.studies.pipeline_runs import find_pipeline  # with what only pipelines need
 
-    stored = store.find(runs_dir, job)
+    stored = find_pipeline(runs_dir, job)
     whole = [*stored.runs().values()] if stored else []
     for name in (name for name in single if whole and ctx.params[name]):
         option = next(max(one.opts, key=len) for one in verb.params if one.name == name)

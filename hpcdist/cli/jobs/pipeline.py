@@ -19,33 +19,36 @@ from hpcdist.documents.tree import Document
 from hpcdist.loading import machine
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.pipelines import looking, planning, reading, store, submitting
-from hpcdist.pipelines.looking import Node
-from hpcdist.pipelines.planning import Step
-from hpcdist.pipelines.store import Stored
-from hpcdist.pipelines.submitting import PipelineRequest
-from hpcdist.runs import control, rundir, this_machine
+from hpcdist.runs import control
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.script.renderer import render
+from hpcdist.studies import pipeline_runs, pipeline_submit
+from hpcdist.studies.pipeline_file import read_pipeline
+from hpcdist.studies.pipeline_plan import PlannedOperation
+from hpcdist.studies.pipeline_runs import OperationState, StoredPipeline
+from hpcdist.studies.pipeline_submit import PipelineRequest
 
 _HEADS: Final = ("operation", "after", "run", "job", "state", "exit", "reason")
 
 
-def planned_steps(options: ExperimentOptions, document: Document, runs_dir: Path) -> list[Step]:
-    """Plan all operations of a file, and print the warnings and notes.
+def _request(options: ExperimentOptions, document: Document, runs_dir: Path) -> PipelineRequest:
+    """Read a file, and print the warnings and notes on it as a pipeline."""
+    pipeline = read_pipeline(document, options)
+    print_problems(pipeline.problems)
+    plan = partial(_plan, runs_dir, machine.here())
+    return PipelineRequest(pipeline, options, runs_dir, plan, remote_or_here(options))
+
+
+def _planned(request: PipelineRequest) -> list[PlannedOperation]:
+    """Plan all operations, and print their warnings and notes.
 
     Raises:
         HpcdistError: with the problems of all operations.
     """
-    pipeline = reading.read(document, options)
-    print_problems(pipeline.problems)
-    name = rundir.next_name(runs_dir, pipeline.name)
-    remote = remote_or_here(options)
-    expected = planning.expected(pipeline, name, remote.all_runs if remote else runs_dir)
-    steps = planning.plan_all(pipeline, name, expected, partial(_plan, runs_dir, machine.here()))
-    print_problems(dict.fromkeys(problem for step in steps for problem in step.made.problems))
-    return steps
+    found = pipeline_submit.plan(request)
+    print_problems(dict.fromkeys(problem for step in found for problem in step.made.problems))
+    return found
 
 
 def _plan(
@@ -56,7 +59,7 @@ def _plan(
 
 def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, quiet: bool) -> None:
     """Print warnings and notes, and what runs where."""
-    steps = planned_steps(options, document, runs_dir)
+    steps = _planned(_request(options, document, runs_dir))
     for step in steps:
         render(step.made.plan)
         print_problems(step.made.unusual)
@@ -66,9 +69,9 @@ def check(options: ExperimentOptions, document: Document, runs_dir: Path, *, qui
 
 def show_plan(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
     """Print what each operation waits for, and what of it runs where."""
-    steps = planned_steps(options, document, runs_dir)
+    steps = _planned(_request(options, document, runs_dir))
     needs = {step.operation.name: [need[:2] for need in step.operation.needs] for step in steps}
-    nodes = looking.graph(needs, {})
+    nodes = pipeline_runs.operation_graph(needs, {})
     if json:
         keys = ("operation", "needs")
         named = [{key: node.as_data()[key] for key in keys} for node in nodes]
@@ -88,14 +91,17 @@ def _cost(made: Planned) -> str:
     return f"{number(cost.gpu_hours)} GPU-hours, {hours}" if cost and cost.gpus else hours
 
 
-def _print_costs(steps: Sequence[Step]) -> None:
+def _print_costs(steps: Sequence[PlannedOperation]) -> None:
     for title, text in costs.rows_of_all(step.made for step in steps):
         click.echo(f"{title}: {text}")
 
 
 def show_scripts(options: ExperimentOptions, document: Document, runs_dir: Path, *, json: bool) -> None:
-    """Print each script; the id of a job that is none yet is its place."""
-    steps = planned_steps(options, document, runs_dir)
+    """Print each script; a job that does not exist yet has its place as its id."""
+    _print_scripts(_planned(_request(options, document, runs_dir)), json=json)
+
+
+def _print_scripts(steps: Sequence[PlannedOperation], *, json: bool) -> None:
     scripts = {step.operation.name: render(step.made.plan) for step in steps}
     if json:
         show.as_json([{"operation": name, "script": script} for name, script in scripts.items()])
@@ -111,29 +117,18 @@ def submit(  # noqa: PLR0913 - one argument an option
     """Plan all operations, then submit them in their order; return their runs.
 
     Raises:
-        HpcdistError: as `planned_steps` and `submitting.submit`.
+        HpcdistError: as `pipeline_submit.plan` and `submit_planned`.
     """
-    steps = planned_steps(options, document, runs_dir)
+    request = _request(options, document, runs_dir)
+    steps = _planned(request)
     if dry_run:
-        show_scripts(options, document, runs_dir, json=json)
+        _print_scripts(steps, json=json)
         return []
-    from hpcdist.remotes import submitting as remotes  # with the user's config
-
-    remote = remote_or_here(options)
-    if remote:
-        for step in steps:
-            remotes.check_code(step.made, remote)
-    pipeline, services = reading.read(document, options), runs.services()
-    request = PipelineRequest(pipeline, steps[0].made.plan.identity.site, options)
-    this_machine.check(runs_dir)
     output = Output(note=note) if json else Output(_print_run, note)
     try:
-        stored, found = submitting.submit(
-            request, runs_dir, services, partial(_plan, runs_dir, machine.here()),
-            partial(remotes.submit, remote, runs_dir, services), output, again=again,
-        )  # fmt: skip
+        stored, found = pipeline_submit.submit_planned(request, steps, runs.services(), output, again=again)
     except control.Interrupted:
-        note("the pipeline may be submitted in part; submit the same file again to go on")
+        note("the pipeline may be submitted in part; submit the same file again to complete it")
         raise
     if json:
         show.as_json({"pipeline": stored.name, "runs": [*map(runs.record_of, found.values())]})
@@ -149,18 +144,18 @@ def _print_run(run: Run) -> None:
     show.flush()
 
 
-def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> Stored | None:
+def stored_of(runs_dir: Path, jobs: tuple[str, ...]) -> StoredPipeline | None:
     """Return the pipeline that is named alone.
 
     Raises:
         ConfigError: if it cannot be read.
     """
-    return store.find(runs_dir, jobs[0]) if len(jobs) == 1 else None
+    return pipeline_runs.find_pipeline(runs_dir, jobs[0]) if len(jobs) == 1 else None
 
 
-def show_graph(stored: Stored, *, json: bool, whole: bool = False) -> None:
+def show_graph(stored: StoredPipeline, *, json: bool, whole: bool = False) -> None:
     """Print the operations with what each waits for, and their states; ``whole``: and the pipeline's own."""
-    nodes = looking.look(stored, runs.services())
+    nodes = pipeline_runs.operation_states(stored, runs.services())
     own = {"site": stored.site, "created_at": stored.created_at, "directory": str(stored.directory.path)}
     data: dict[str, Any] = {
         "pipeline": stored.name,
@@ -173,7 +168,7 @@ def show_graph(stored: Stored, *, json: bool, whole: bool = False) -> None:
     if whole:
         show.table((), [(key.replace("_", " "), value) for key, value in data.items()])
         click.echo()
-    click.echo(looking.summary(stored.name, nodes))
+    click.echo(pipeline_runs.summary(stored.name, nodes))
     show.table(_HEADS, map(_row, nodes))
 
 
@@ -181,20 +176,19 @@ def resume(runs_dir: Path, name: str, *, json: bool) -> None:
     """Run again what did not end well in a pipeline, and what depends on it.
 
     Raises:
-        HpcdistError: as `resuming.resume`.
+        HpcdistError: as `pipeline_submit.resume`.
     """
-    from hpcdist.pipelines import resuming  # it plans
-    from hpcdist.searches.resume import run_again
+    from hpcdist.searches.resume import run_again  # it plans
 
-    if stored := store.find(runs_dir, name):
+    if stored := pipeline_runs.find_pipeline(runs_dir, name):
         services = runs.services()
         output = Output(bool if json else _print_run, note)
-        found = resuming.resume(stored, services, output, run_again)
+        found = pipeline_submit.resume(stored, services, output, run_again)
         if json:
             show.as_json([*map(runs.record_of, found)])
 
 
-def _row(node: Node) -> tuple[str, ...]:
+def _row(node: OperationState) -> tuple[str, ...]:
     code = node.report.status.exit_code if node.report else None
     run = node.run
     return (
@@ -203,12 +197,12 @@ def _row(node: Node) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _name(node: Node) -> str:
+def _name(node: OperationState) -> str:
     """Return an operation below those that it needs: the graph as lines."""
     return f"{'  ' * (node.depth - 1)}└ {node.name}" if node.depth else node.name
 
 
-def _after(node: Node) -> str:
+def _after(node: OperationState) -> str:
     shown = (name if condition == "afterok" else f"{condition}:{name}" for name, condition in node.needs)
     return ", ".join(shown) or "-"
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -25,15 +23,10 @@ from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
-from hpcdist.scaling import plot, results, study
-from hpcdist.scaling.results import Result
-from hpcdist.scaling.study import Found, Member, Study
+from hpcdist.studies import scaling_report
 from hpcdist.tracking import report
-from hpcdist.tracking.report import Content, Cut, StudyView
+from hpcdist.tracking.report import Content, StudyView
 from hpcdist.tracking.report_data import Supplement
-
-_MOST_LOST: Final = 20
-"""How many sentences about what is missing from a study a page has."""
 
 
 @click.command("report")
@@ -90,7 +83,8 @@ def content(reports: Sequence[Report], now: float) -> Content:
         ConfigError: if they are too many.
         OSError: if what one recorded cannot be read.
     """
-    return report.content(reports, now, _supplement, [*_studies(reports)])
+    studies = [StudyView(*section) for section in scaling_report.sections(reports)]
+    return report.content(reports, now, _supplement, studies)
 
 
 def _supplement(run: Run, attempts: Sequence[Attempt], now: float) -> Supplement:
@@ -114,34 +108,3 @@ def _facts(found: Used) -> dict[str, str | None]:
         "CPUs busy": None if whole.cpu_share is None else f"{whole.cpu_share:.0%}",
         "GPU use": None if use is None else f"{use:.0f}%",
     }
-
-
-def _studies(reports: Iterable[Report]) -> Iterator[StudyView]:
-    """Yield the scaling studies of these runs, in the order of their first runs."""
-    by_token: dict[str, list[tuple[Report, Member]]] = {}
-    for one in reports:
-        if member := study.of(one.run):
-            by_token.setdefault(member.study.token, []).append((one, member))
-    for pairs in by_token.values():
-        of = pairs[0][1].study
-        try:
-            result = results.result(of, _each_once(pairs, of))
-        except ConfigError as error:
-            yield StudyView(f"{of.experiment}: {of.mode} scaling", (), (), [str(error)])
-            continue
-        if result.sizes:
-            rows = [*map(results.row, result.sizes)]
-            lines = [*results.lines(result), *result.lost[:_MOST_LOST]]
-            yield StudyView(results.title(result), results.heads(result), rows, lines, partial(_svg, result))
-
-
-def _each_once(pairs: Sequence[tuple[Report, Member]], of: Study) -> list[tuple[Report, Member]]:
-    """Return one run of each size and repetition, as a study does."""
-    reports = {one.run.directory: one for one, _ in pairs}
-    chosen = study.of_study([Found(one.run, member) for one, member in pairs], of)
-    return [(reports[one.run.directory], one.member) for one in chosen]
-
-
-def _svg(result: Result, cut: Cut) -> str:
-    drawing = plot.drawing(result._replace(metric=cut(result.metric)))
-    return plot.write_svg(drawing) if drawing else ""

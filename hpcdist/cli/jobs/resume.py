@@ -45,8 +45,8 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         return
     run = finding.find(runs_dir, jobs)
     if run.record.operation and (params or settings):
-        from hpcdist.pipelines import resuming  # it reads pipelines
+        from hpcdist.studies.pipeline_submit import with_outputs  # it reads pipelines
 
-        params, settings = resuming.with_outputs(run, params, settings)
+        params, settings = with_outputs(run, params, settings)
     changes = Changes(params, settings, nodes)
     resume.resume(run, runs.services(voids=True), runs.added(run, json=json), changes)

@@ -14,10 +14,10 @@ from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, HpcdistError, Problem
-from hpcdist.pipelines import removing as pipelines
 from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import status
+from hpcdist.studies import pipeline_runs
 
 Kept = tuple[Run, HpcdistError]
 """A run that is not removed, and why."""
@@ -70,7 +70,7 @@ def _remove_named(runs_dir: Path, jobs: Sequence[str], *, force: bool, json: boo
         show.as_json(_as_data(removed, kept))
     for run, size in () if json else removed:
         click.echo(f"{run.name}: removed, {spans.size(size)}")
-    for name in pipelines.remove_emptied([run for run, _ in removed], whole.values()):
+    for name in pipeline_runs.remove_empty([run for run, _ in removed], whole.values()):
         note(f"{name}: removed, a pipeline without runs")
     return kept, code
 
@@ -92,7 +92,7 @@ def _remove_old(  # noqa: PLR0913 - as the verb has it
     if not over or not (yes or _agreed(len(over))):
         over = []
     removed, failed = _remove(over)
-    pipelines.remove_emptied(run for run, _ in removed)
+    pipeline_runs.remove_empty(run for run, _ in removed)
     removing.remove_leftovers(runs_dir)
     if json:
         show.as_json(_as_data(removed, [*kept, *failed]))
@@ -106,7 +106,7 @@ def _removable(found: Sequence[Run], *, force: bool) -> tuple[list[Run], list[Ke
     services = runs.services()
     over: list[Run] = []
     kept: list[Kept] = []
-    in_use = pipelines.in_use(found, services, force=force)
+    in_use = pipeline_runs.runs_in_use(found, services, force=force)
     for report in status(found, services):
         try:
             removing.check(report, services, force=force)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -104,8 +105,15 @@ def submit_run(
         ConfigError: if the run cannot be written, or other users could replace its files.
         SchedulerError: as `control.submit` does.
     """
-    try:
+    with explains_interruption():
         return this_machine.submit(request, runs_dir, services, Output(result, note), again=again)
+
+
+@contextmanager
+def explains_interruption() -> Iterator[None]:
+    """On Ctrl-C while a job is submitted, print that it may exist."""
+    try:
+        yield
     except control.Interrupted as error:
         run = error.run
         state = (

@@ -56,9 +56,9 @@ def exit_code(reports: Sequence[Report]) -> int:
     """Return the exit code of the first one that failed, of those that were needed; else 0."""
     unneeded: set[RunDirectory] = set()
     if any(report.run.record.operation for report in reports):
-        from hpcdist.pipelines import looking  # rarely needed
+        from hpcdist.studies.pipeline_runs import unneeded_runs  # rarely needed
 
-        unneeded = looking.unneeded(reports)
+        unneeded = unneeded_runs(reports)
     needed = (report for report in reports if report.run.directory not in unneeded)
     return next(filter(None, map(runs.exit_code_of, needed)), 0)
 
