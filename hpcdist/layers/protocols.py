@@ -69,7 +69,7 @@ class Topology(Model, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Framework(Protocol):
-    """A framework, most on top of ``frameworks.Plain``.
+    """A framework, most on top of ``PlainFramework``.
 
     ``section`` is the model of its section of the file, the top-level key of its name; ``roles`` are those
     of the replicas that it knows.
@@ -110,7 +110,7 @@ class Framework(Protocol):
 
 @runtime_checkable
 class Launcher(Protocol):
-    """A program that starts the tasks, most on top of ``launchers.Plain``.
+    """A program that starts the tasks, most on top of ``PlainLauncher``.
 
     Templates of a plug-in are in ``launchers/NAME.sh.j2``; its function ``prepare_NAME``, if there is one,
     runs in the shell that starts it.

@@ -365,7 +365,7 @@ def _checks(experiment: Experiment) -> Iterator[Problem]:
     yield from own
     yield from frameworks.problems_of(experiment)
     if not errors_in(own):
-        yield from frameworks.unequal(experiment)
+        yield from frameworks.unequal_gpus(experiment)
         yield from frameworks.other_programs(experiment)
     yield from launch_problems(experiment)
     yield from remarks.remarks(experiment)

@@ -29,7 +29,7 @@ def services() -> Services:
     if find_spec("pyslurm") or os.environ.get("HPCDIST_SLURM_READER"):
         from hpcdist.schedulers.slurm import reader  # imports the Slurm code
 
-        runner = reader.over(runner)
+        runner = reader.with_pyslurm(runner)
     return Services(runner, create=partial(rundir.create, trusts=trusts))
 
 

@@ -24,7 +24,7 @@ _UNREACHABLE: Final = re.compile(
 )
 
 
-def submitted(  # noqa: PLR0913 - what differs between batch systems
+def submission_id(  # noqa: PLR0913 - what differs between batch systems
     completed: Completed,
     job_id: str | None,
     *,

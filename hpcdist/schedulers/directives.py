@@ -23,7 +23,7 @@ from hpcdist.site.model import Site
 _RUN_DIRECTORY = Origin("rule", "run directory")
 
 
-def escaped(text: str) -> str:
+def double_quoted(text: str) -> str:
     r"""Return the text in double quotes, where ``\`` and ``"`` need a ``\``."""
     inner = text.replace("\\", r"\\").replace('"', r"\"")
     return f'"{inner}"'
@@ -42,7 +42,7 @@ class HeaderSyntax(NamedTuple):
     """The output file in the run directory, of a job and of an element of an array."""
     without_run_dir: tuple[str, str] | None
     """The same without a run directory, behind the job's name; None to leave it to the scheduler."""
-    quote: Callable[[str], str | None] = escaped
+    quote: Callable[[str], str | None] = double_quoted
     """Puts any other value in quotes; None where none can hold it."""
     cannot_hold: str = ""
     """What no quotes can hold."""

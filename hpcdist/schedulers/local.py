@@ -169,10 +169,10 @@ def _status(words: Mapping[str, str]) -> Status | None:
     if "alive" in words:
         stopped = words["alive"] in ("T", "t")
         return Status(JobState.SUSPENDED if stopped else JobState.RUNNING, words["alive"], source="processes")
-    return _past(words) if "gone" in words else None
+    return _ended_status(words) if "gone" in words else None
 
 
-def _past(words: Mapping[str, str]) -> Status:
+def _ended_status(words: Mapping[str, str]) -> Status:
     if (left := words.get("left", "0")) != "0":
         reason = (
             f"its script was killed, and its processes live on ({left} of them): end them by `hpcdist cancel`"

@@ -11,7 +11,7 @@ from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.job import Job, JobState, Status, fold_array
-from hpcdist.schedulers.pbs import PBS, Qstat, status
+from hpcdist.schedulers.pbs import PBS, PbsQstat, status
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
 from tests.wording import Wording
 
@@ -27,7 +27,7 @@ def job(job_id: str, token: str = "") -> Job:
 
 
 def read(transcript: str, *jobs: Job) -> dict[str, Status]:
-    return dict(Qstat().read(Completed(QSTAT, 0, (TRANSCRIPTS / transcript).read_text()), jobs))
+    return dict(PbsQstat().read(Completed(QSTAT, 0, (TRANSCRIPTS / transcript).read_text()), jobs))
 
 
 @pytest.mark.parametrize("job_id", ["1234.pbs01", "1234[].pbs-01.hsn.cm.polaris.alcf.anl.gov"])
@@ -149,7 +149,7 @@ def test_pending_job_has_a_reason() -> None:
 
 def over(*numbers: str) -> dict[str, Status]:
     jobs = [job(f"{number}.head") for number in numbers]
-    found = Qstat(("-x", "-t")).read(Completed(QSTAT, 0, (TRANSCRIPTS / "over.dsv").read_text()), jobs)
+    found = PbsQstat(("-x", "-t")).read(Completed(QSTAT, 0, (TRANSCRIPTS / "over.dsv").read_text()), jobs)
     return {job_id.removesuffix(".head"): said for job_id, said in found.items()}
 
 
@@ -201,7 +201,7 @@ def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
     text = (TRANSCRIPTS / "over.dsv").read_text()
     alone = "".join(line for line in text.splitlines(keepends=True) if "[]" in line[:20])
     jobs = [job(f"{number}[].head") for number in (1010, 1011, 1012, 1014, 1016)]
-    found = Qstat(("-x",), arrays=True).read(Completed(QSTAT, 0, alone), jobs)
+    found = PbsQstat(("-x",), arrays=True).read(Completed(QSTAT, 0, alone), jobs)
     assert [(said.state.value, said.exit_code) for said in found.values()] == [
         ("failed", 1),
         ("failed", None),
@@ -214,7 +214,7 @@ def test_an_array_alone_never_ends_well_when_an_element_did_not() -> None:
 def deleted(*numbers: str, elements: bool = True) -> dict[str, Status]:
     lines = (TRANSCRIPTS / "deleted.dsv").read_text().splitlines(keepends=True)
     text = "".join(line for line in lines if elements or "[]" in line.partition("|")[0])
-    query = Qstat(("-x", "-t")) if elements else Qstat(("-x",), arrays=True)
+    query = PbsQstat(("-x", "-t")) if elements else PbsQstat(("-x",), arrays=True)
     return dict(query.read(Completed(QSTAT, 0, text), [job(f"{number}.head") for number in numbers]))
 
 
@@ -252,8 +252,8 @@ def test_truncated_answer_is_not_final() -> None:
     text = (TRANSCRIPTS / "over.dsv").read_text()
     half = text[: text.index("|Exit_status=37")]
     jobs = [job("1000.head"), job("1001.head")]
-    assert set(Qstat(("-x",)).read(Completed(QSTAT, 0, half), jobs)) == {"1000.head"}
-    assert Qstat(("-x", "-t")).read(TIMED_OUT._replace(stdout=text), [job("1010[].head")]) == {}
+    assert set(PbsQstat(("-x",)).read(Completed(QSTAT, 0, half), jobs)) == {"1000.head"}
+    assert PbsQstat(("-x", "-t")).read(TIMED_OUT._replace(stdout=text), [job("1010[].head")]) == {}
 
 
 def test_variables_of_the_environment_are_not_fields() -> None:

@@ -18,7 +18,7 @@ from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.schedulers.sge import SGE, Qacct, Qstat, state
+from hpcdist.schedulers.sge import SGE, Qacct, SgeQstat, state
 from hpcdist.schedulers.sge.directives import HEADER
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import NodeType
@@ -359,10 +359,10 @@ def test_qstat() -> None:
         "12": "hhh",
     }
     jobs = [job(number, token) for number, token in {**tokens, "4242": "x"}.items()]
-    (command,) = Qstat().commands(jobs)
+    (command,) = SgeQstat().commands(jobs)
     assert command.argv[-1] == "5,6,7,8,9,10,11,12,4242"
     other = Status(JobState.UNKNOWN, reason="its id now belongs to another job", source="qstat")
-    found = Qstat().read(answer("states.8.1.9.xml"), jobs)
+    found = SgeQstat().read(answer("states.8.1.9.xml"), jobs)
     assert found == {
         "5": Status(JobState.RUNNING, "r", source="qstat"),
         "6": Status(JobState.PENDING, "qw", None, found["6"].reason, "qstat"),

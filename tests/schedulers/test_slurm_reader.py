@@ -96,7 +96,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 def over(shell: FakeShell, way: Way) -> Runner:
-    return reader.over(shell, {}, installed=lambda: bool(way.pyslurm))
+    return reader.with_pyslurm(shell, {}, installed=lambda: bool(way.pyslurm))
 
 
 def living(runner: Runner, version: str) -> Mapping[str, Status]:
@@ -261,10 +261,10 @@ def test_pyslurm_disabled_or_not_installed() -> None:
     unwanted = {"HPCDIST_SLURM_READER": "commands"}
     why = "HPCDIST_SLURM_READER=commands: pyslurm is not asked"
     assert reader.probe(shell, unwanted, installed=lambda: True) == Probe(works=False, why=why)
-    assert reader.over(shell, unwanted, installed=lambda: True) is shell
-    assert reader.over(shell, {}, installed=lambda: False) is shell
+    assert reader.with_pyslurm(shell, unwanted, installed=lambda: True) is shell
+    assert reader.with_pyslurm(shell, {}, installed=lambda: False) is shell
     with pytest.raises(ConfigError) as error:
-        reader.over(shell, {"HPCDIST_SLURM_READER": "fast"})
+        reader.with_pyslurm(shell, {"HPCDIST_SLURM_READER": "fast"})
     said = "HPCDIST_SLURM_READER=fast is no way to read Slurm; set it to auto or commands, or not at all"
     assert str(error.value) == said
 

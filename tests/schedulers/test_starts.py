@@ -11,11 +11,11 @@ from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.slurm import SLURM
-from hpcdist.schedulers.slurm.queries import QueueStarts
+from hpcdist.schedulers.slurm.queries import SlurmStarts
 from hpcdist.testing import MISSING
 
 STARTS = SLURM.starts
-TEST = QueueStarts().test("#!/bin/bash\n")
+TEST = SlurmStarts().test("#!/bin/bash\n")
 JOBS = [Job("9", "a", "/a", "t"), Job("10", "b", "/b", "t"), Job("12;far", "c", "/c", "t")]
 
 

@@ -29,7 +29,7 @@ containers: Registry[ContainerRuntime] = Registry(
 )
 
 
-class Plain(Layer):
+class PlainRuntime(Layer):
     """A runtime without words for the launcher."""
 
     kind = "container"

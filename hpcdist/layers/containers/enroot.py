@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hpcdist.experiment.sources import Image, image_error, image_of
-from hpcdist.layers.containers import RUN_FOLDER, Plain, site_args
+from hpcdist.layers.containers import RUN_FOLDER, PlainRuntime, site_args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.conditions import ConditionalText, text_of
@@ -16,7 +16,7 @@ from hpcdist.words import in_double_quotes, quote
 # --- Enroot: the names that it has for images, for the runtimes on top of it
 
 
-class Enroot(Plain):
+class Enroot(PlainRuntime):
     """A runtime whose images enroot fetches: from registries, and files in its own format."""
 
     name = "enroot"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpcdist.experiment.sources import Image, image_error
-from hpcdist.layers.containers import Plain, entrypoint_options, mount_option, site_args
+from hpcdist.layers.containers import PlainRuntime, entrypoint_options, mount_option, site_args
 from hpcdist.plan.model import Container, PreparedJob
 from hpcdist.plan.values import Word
 from hpcdist.site.settings import Runtime
@@ -27,7 +27,7 @@ _GPUS: Final = {"nccl": ("--nv",), "rccl": ("--rocm",)}
 """The options that bind the driver's libraries; devices, and so Intel's GPUs, are visible without one."""
 
 
-class Apptainer(Plain):
+class Apptainer(PlainRuntime):
     """``apptainer exec``; it takes files of all kinds, folders, and whatever it can fetch."""
 
     in_workdir = False
@@ -86,7 +86,7 @@ class Apptainer(Plain):
 # (src/shifter_core.c, ``calculate_args``).
 
 
-class Shifter(Plain):
+class Shifter(PlainRuntime):
     """``shifter --image``."""
 
     name = "shifter"
@@ -138,7 +138,7 @@ _MPI: Final = ("--mpi", "--cuda-mpich", "--openmpi")
 """Options that imply the ones in ``_HOST``, which podman refuses to get twice."""
 
 
-class PodmanHpc(Plain):
+class PodmanHpc(PlainRuntime):
     """``podman-hpc run``."""
 
     name = "podman-hpc"

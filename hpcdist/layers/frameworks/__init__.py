@@ -45,7 +45,7 @@ class NoSection(Model, frozen=True):
     """The section of a framework without keys."""
 
 
-class Plain(Layer):
+class PlainFramework(Layer):
     """No framework: the program is started unchanged. Frameworks are derived from it."""
 
     kind = "framework"
@@ -62,7 +62,7 @@ class Plain(Layer):
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield the problems of the section."""
         _, problems = experiment.section(self.name, self.section)
-        yield from (located(problem, self.name) for problem in problems)
+        yield from (problem_in_section(problem, self.name) for problem in problems)
         if self.one_process and (experiment.environment.processes_per_replica or 1) > 1:
             path: Path = ("environment", "processes_per_replica")
             message = f"a replica is one process under {self.name}"
@@ -94,7 +94,7 @@ class Plain(Layer):
         return ()
 
 
-PLAIN: Final = Plain()
+PLAIN: Final = PlainFramework()
 
 
 def section_of(model: type[M], experiment: Experiment, name: str) -> M:
@@ -109,7 +109,7 @@ def threads(job: JobSpec, origin: Origin) -> Iterator[Variable]:
     yield Variable(name="OMP_NUM_THREADS", value=str(each), origin=origin)
 
 
-def located(problem: Problem, *section: str) -> Problem:
+def problem_in_section(problem: Problem, *section: str) -> Problem:
     """Return a problem of a section as one of the file."""
     path: Path = (*section, *problem.path)
     return problem._replace(path=path)
@@ -161,7 +161,7 @@ def _role_problems(framework: Framework, section: Replicas) -> Iterator[Problem]
             yield Problem(f"{framework.name} has {what}", ("environment", "replicas", key), hint)
 
 
-def unequal(experiment: Experiment) -> Iterator[Problem]:
+def unequal_gpus(experiment: Experiment) -> Iterator[Problem]:
     """Yield a warning where tasks that do equal work have different GPUs, at the key of the fewer.
 
     The amounts must be valid; a framework or a section that `problems_of` refuses has no warning.

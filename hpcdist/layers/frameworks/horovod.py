@@ -14,7 +14,7 @@ import msgspec
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.layers.frameworks import Plain, section_of, threads
+from hpcdist.layers.frameworks import PlainFramework, section_of, threads
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import OUTPUTS, template
@@ -153,8 +153,8 @@ def _bounds(knob: Knob) -> str:
     return choices + flag + file + most + (f"; it needs ``{knob.needs}``" if knob.needs else "")
 
 
-Section: Final[Any] = msgspec.defstruct(
-    "Section",
+HorovodSection: Final[Any] = msgspec.defstruct(
+    "HorovodSection",
     [
         *((knob.key, _TYPES[knob.kind] | None, None) for knob in (*KNOBS, *LIMITS, *OPPOSITES)),
         ("elastic_timeout", int | None, None),
@@ -191,16 +191,16 @@ _MOST: Final = 2**31 - 1
 """What every integer of Horovod can hold."""
 
 
-class Horovod(Plain):
+class Horovod(PlainFramework):
     """Horovod over MPI, or over gloo where horovodrun starts it."""
 
     name = "horovod"
-    section: type[Model] = Section
+    section: type[Model] = HorovodSection
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield unknown knobs, values of the wrong type or range, knobs without their partner."""
         yield from super().problems(experiment)
-        section = section_of(Section, experiment, self.name)
+        section = section_of(HorovodSection, experiment, self.name)
         for knob in (*KNOBS, *LIMITS):
             value = getattr(section, knob.key)
             if value not in (None, ""):
@@ -211,7 +211,7 @@ class Horovod(Plain):
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a GPU, which is number ``hvd.local_rank()``; only horovodrun supports gloo."""
-        section = section_of(Section, experiment, self.name)
+        section = section_of(HorovodSection, experiment, self.name)
         if section.elastic:
             return Topology(
                 task="gpu",
@@ -234,7 +234,7 @@ class Horovod(Plain):
         Raises:
             PlanError: where they do not fit what is allocated.
         """
-        section = section_of(Section, experiment, self.name)
+        section = section_of(HorovodSection, experiment, self.name)
         if not section.elastic:
             return ()
         _check_elastic(section.elastic, job)
@@ -243,7 +243,7 @@ class Horovod(Plain):
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return ``HOROVOD_*`` for the knobs of the file, and the time that horovodrun has to start."""
         del site
-        section, origin = section_of(Section, experiment, self.name), Origin("framework", "horovod")
+        section, origin = section_of(HorovodSection, experiment, self.name), Origin("framework", "horovod")
         knobs = [_variable(knob, getattr(section, knob.key)) for knob in (*KNOBS, *LIMITS, *OPPOSITES)]
         if job.launch.launcher.startswith("horovodrun") and section.start_timeout is None:
             knobs.append(Variable(name="HOROVOD_START_TIMEOUT", value=START_TIMEOUT, origin=origin))
@@ -257,7 +257,7 @@ class Horovod(Plain):
         del site
         launcher = job.launch.launcher  # `once` may be a horovodrun in the command
         is_limited = launcher == "once" or launcher.startswith("horovodrun")
-        if section_of(Section, experiment, self.name).start_timeout is not None and not is_limited:
+        if section_of(HorovodSection, experiment, self.name).start_timeout is not None and not is_limited:
             message = "start_timeout has no effect: only horovodrun has it, which does not start this job"
             yield warning(message, ("horovod", "start_timeout"))
         if (

@@ -10,7 +10,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import MOST_COUNT
-from hpcdist.layers.frameworks import Plain, filled, section_of
+from hpcdist.layers.frameworks import PlainFramework, filled, section_of
 from hpcdist.layers.protocols import Topology, words_of
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import ADDRESS, GPUS, HEAD_ADDRESS, INDEX, PORT, RANK, SIZE, template
@@ -25,7 +25,7 @@ from hpcdist.units import Memory
 # tried).
 
 
-class Jax(Plain):
+class Jax(PlainFramework):
     """jax.distributed, one task a replica, which has all the replica's GPUs."""
 
     name = "jax"
@@ -43,7 +43,7 @@ class Jax(Plain):
 # --- MPI: the program calls MPI_Init itself; the launcher provides everything. ChainerMN needs no more
 
 
-class Mpi(Plain):
+class Mpi(PlainFramework):
     """A framework of this name whose programs call MPI_Init, and use the GPU of their rank on the node."""
 
     requirements = Topology(task="gpu", gpu_visibility="node", needs_mpi=True)
@@ -60,7 +60,7 @@ class Mpi(Plain):
 _ROLES: Final = {"master": "scheduler", "worker": "worker", "ps": "server"}
 
 
-class MxNet(Plain):
+class MxNet(PlainFramework):
     """MXNet's distributed key-value store, one task a replica."""
 
     name = "mxnet"
@@ -120,7 +120,7 @@ _RESERVED: Final = frozenset((
 _STARTS_RAY: Final = re.compile(r"(?:^|[\s;&|(])ray\s+start\b")
 
 
-class Section(Model, frozen=True):
+class RaySection(Model, frozen=True):
     """``object_store``: the memory of a node's object store, such as ``20G``; by default 30 % of its tasks'.
 
     ``dashboard_port``: the port of Ray's dashboard on the first node, where only that node reaches it; it
@@ -136,11 +136,11 @@ class Section(Model, frozen=True):
     head_args: tuple[str, ...] = ()
 
 
-class Ray(Plain):
+class Ray(PlainFramework):
     """Ray, a task a node; replicas that share a node share its raylet."""
 
     name = "ray"
-    section: type[Model] = Section
+    section: type[Model] = RaySection
     one_process = True
     # The job ends with the first task, and nodes need not be alike.
     requirements = Topology(
@@ -155,7 +155,7 @@ class Ray(Plain):
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the section, and a command that starts Ray itself."""
         yield from super().problems(experiment)
-        section = section_of(Section, experiment, self.name)
+        section = section_of(RaySection, experiment, self.name)
         store, port = section.object_store, section.dashboard_port
         if store and store.mib < _LEAST:
             hint = f"write {_LEAST}M or more"
@@ -172,7 +172,7 @@ class Ray(Plain):
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterator[Word]:
         """Yield what starts Ray's processes."""
         del site
-        section = section_of(Section, experiment, self.name)
+        section = section_of(RaySection, experiment, self.name)
         yield from self.own("python3")
         yield Word.raw('"$HPCDIST_RUN_DIR/runtime/python/hpcdist_ray.py"', self.origin)
         yield from self.own(f"--nodes={job.placement.size}", f"--wait={section.start_timeout}")
@@ -191,7 +191,7 @@ class Ray(Plain):
         yield Variable(name="RAY_USAGE_STATS_ENABLED", value="0", origin=self.origin)
 
 
-def _option_problems(section: Section) -> Iterator[Problem]:
+def _option_problems(section: RaySection) -> Iterator[Problem]:
     for key, texts in (("args", section.args), ("head_args", section.head_args)):
         for index, text in enumerate(texts):
             name = text.partition("=")[0].removeprefix("--").replace("_", "-")
@@ -204,7 +204,7 @@ def _option_problems(section: Section) -> Iterator[Problem]:
                 yield Problem(f"{text} is set by hpcdist", ("ray", key, index), hint)
 
 
-def _object_store(job: PreparedJob, section: Section) -> int | None:
+def _object_store(job: PreparedJob, section: RaySection) -> int | None:
     """Return the MiB of each object store; Ray would take its part of the node, not of what the job has."""
     if section.object_store:
         return section.object_store.mib

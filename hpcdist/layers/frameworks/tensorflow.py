@@ -12,7 +12,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
 from hpcdist.experiment.model import Experiment, Replicas
-from hpcdist.layers.frameworks import Plain, section_of
+from hpcdist.layers.frameworks import PlainFramework, section_of
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.model import JobSpec
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, RANK, ROLE, Peers, Placeholder, template
@@ -20,7 +20,7 @@ from hpcdist.plan.values import Origin, Variable
 from hpcdist.site.model import Site
 
 
-class Section(Model, frozen=True):
+class TensorFlowSection(Model, frozen=True):
     """``version`` is the program's, such as ``1.15``: before 2 the cluster calls the chief ``master``.
 
     ``chief``: whether the master is a chief next to the workers of the cluster, or the first of its workers.
@@ -41,7 +41,7 @@ class Section(Model, frozen=True):
         return self.version.partition(".")[0] in {"0", "1"}
 
 
-def _without_coordination(section: Section, replicas: Replicas) -> Iterator[Problem]:
+def _without_coordination(section: TensorFlowSection, replicas: Replicas) -> Iterator[Problem]:
     """Yield a warning where ParameterServerStrategy of TensorFlow 2 has no coordinator, or no worker.
 
     It ends with "There must be at least one worker" (2.21); programs that place variables by themselves run.
@@ -57,7 +57,7 @@ def _without_coordination(section: Section, replicas: Replicas) -> Iterator[Prob
         yield Problem(why, path, "write `n_workers: 1`", "warning")
 
 
-def _has_chief(section: Section, replicas: Replicas) -> bool:
+def _has_chief(section: TensorFlowSection, replicas: Replicas) -> bool:
     """Whether the cluster names a chief.
 
     Without one, MultiWorkerMirroredStrategy takes worker 0 for it (``is_chief`` of
@@ -70,11 +70,11 @@ def _has_chief(section: Section, replicas: Replicas) -> bool:
     return needed if section.chief is None else section.chief
 
 
-class TensorFlow(Plain):
+class TensorFlow(PlainFramework):
     """TensorFlow's distributed runtime, one task a replica."""
 
     name = "tensorflow"
-    section: type[Model] = Section
+    section: type[Model] = TensorFlowSection
     roles = frozenset({"master", "worker", "ps", "evaluator"})
     one_process = True
 
@@ -82,7 +82,7 @@ class TensorFlow(Plain):
         """Yield what is wrong in the section."""
         yield from super().problems(experiment)
         replicas = experiment.environment.replicas or Replicas()
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TensorFlowSection, experiment, self.name)
         version = section.version
         if replicas.n_ps and not section.is_first:
             yield from _without_coordination(section, replicas)
@@ -95,7 +95,7 @@ class TensorFlow(Plain):
 
         A chief that coordinates parameter servers needs no GPU.
         """
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TensorFlowSection, experiment, self.name)
         replicas = experiment.environment.replicas or Replicas()
         coordinated = replicas.n_ps > 0 and not section.is_first and section.chief is not False
         ends_with = section.ends_with or ("master" if coordinated else "workers")
@@ -108,7 +108,7 @@ class TensorFlow(Plain):
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> tuple[Variable, ...]:
         """Return TF_CONFIG: the addresses of all tasks, and which of them this is."""
         del site
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TensorFlowSection, experiment, self.name)
         roles = ("master", "worker", "ps", "evaluator")
         present = [role for role in roles if job.placement.replicas(role)]
         if _has_chief(section, experiment.environment.replicas or Replicas()):

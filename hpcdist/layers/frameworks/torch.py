@@ -10,7 +10,7 @@ from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import MOST_COUNT
-from hpcdist.layers.frameworks import Plain, filled, section_of, threads
+from hpcdist.layers.frameworks import PlainFramework, filled, section_of, threads
 from hpcdist.layers.protocols import Topology, words_of
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import (
@@ -132,7 +132,7 @@ SHARED: Final = {"MASTER_ADDR": template(HEAD_ADDRESS), "MASTER_PORT": template(
 """The variables of all tasks for ``env://``."""
 
 
-class Section(Model, frozen=True):
+class TorchSection(Model, frozen=True):
     """``launch``: ``env`` for a task a GPU, ``torchrun`` for one torchrun a node, which starts them.
 
     ``max_restarts``: how often torchrun starts all processes again when one has failed. ``args``: further
@@ -145,16 +145,16 @@ class Section(Model, frozen=True):
     args: tuple[str, ...] = ()
 
 
-class PyTorch(Plain):
+class PyTorch(PlainFramework):
     """torch.distributed."""
 
     name = "pytorch"
-    section: type[Model] = Section
+    section: type[Model] = TorchSection
 
     def problems(self, experiment: Experiment) -> Iterable[Problem]:
         """Yield what is wrong in the section."""
         yield from super().problems(experiment)
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TorchSection, experiment, self.name)
         path = ("pytorch", "max_restarts")
         if not 0 <= section.max_restarts <= MOST_COUNT:
             yield Problem(f"{section.max_restarts} is out of range", path)
@@ -167,7 +167,7 @@ class PyTorch(Plain):
 
     def topology(self, experiment: Experiment) -> Topology:
         """Return a task a replica, a GPU or a node."""
-        launch = section_of(Section, experiment, self.name).launch
+        launch = section_of(TorchSection, experiment, self.name).launch
         kinds: dict[str | None, Topology] = {
             "env": Topology(task="gpu", gpu_visibility="node", required_by="pytorch.launch"),
             "torchrun": Topology(task="node", required_by="pytorch.launch"),
@@ -176,24 +176,24 @@ class PyTorch(Plain):
 
     def words(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Word]:
         """Return torchrun and its options where the section has it."""
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TorchSection, experiment, self.name)
         return self._torchrun(job, section, site) if section.launch == "torchrun" else ()
 
     def variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the address and port of rank 0, and the interface for gloo."""
-        if section_of(Section, experiment, self.name).launch == "torchrun":
+        if section_of(TorchSection, experiment, self.name).launch == "torchrun":
             return (*_gloo_interface(job, site), *threads(job, self.origin), *self._shutdown_timeout(job))
         return (*filled(SHARED, self.origin), *_gloo_interface(job, site))
 
     def task_variables(self, job: JobSpec, experiment: Experiment, site: Site) -> Iterable[Variable]:
         """Return the task's ranks; for torchrun, its address and whether it is the rendezvous host."""
-        if section_of(Section, experiment, self.name).launch != "torchrun":
+        if section_of(TorchSection, experiment, self.name).launch != "torchrun":
             return tuple(filled(_environment(job), self.origin))
         own = {"PET_LOCAL_ADDR": template(ADDRESS)}
         own |= {} if _processes(job) else {"PET_NPROC_PER_NODE": template(PROCESSES)}
         # The traceback of the first process that failed, where the program has it recorded.
         own |= {"TORCHELASTIC_ERROR_FILE": template(RUN_DIR, "/logs/torchrun-", JOB_ID, ".", NODE, ".json")}
-        section = section_of(Section, experiment, self.name)
+        section = section_of(TorchSection, experiment, self.name)
         _, more = _split((*site.torchrun.args, *section.args))
         if not section.max_restarts:
             own |= {"PET_NODE_RANK": template(NODE)}
@@ -211,7 +211,7 @@ class PyTorch(Plain):
 
     def advice(self, job: PreparedJob, experiment: Experiment, site: Site) -> Iterable[Problem]:
         """Yield a warning where the site advises against torchrun, or one process has several GPUs."""
-        launch = section_of(Section, experiment, self.name).launch
+        launch = section_of(TorchSection, experiment, self.name).launch
         reason = site.torchrun.discouraged
         if launch == "torchrun" and reason:
             hint = "`pytorch: {launch: env}` does without"
@@ -231,7 +231,7 @@ class PyTorch(Plain):
             seconds = str(restarts.notice)
             yield Variable(name="TORCH_ELASTIC_SHUTDOWN_TIMEOUT", value=seconds, origin=self.origin)
 
-    def _torchrun(self, job: JobSpec, section: Section, site: Site) -> Iterator[Word]:
+    def _torchrun(self, job: JobSpec, section: TorchSection, site: Site) -> Iterator[Word]:
         program = Origin("site", site.name, "torchrun.program")
         origin = self.origin if site.torchrun.program == "torchrun" else program
         yield Word(text=site.torchrun.program, origin=origin)
@@ -248,7 +248,7 @@ class PyTorch(Plain):
         yield from self.own("--no-python")
 
 
-class TorchLibrary(Plain):
+class TorchLibrary(PlainFramework):
     """A library over torch.distributed that reads the variables of ``env://``, a task a GPU."""
 
     requirements = Topology(task="gpu", gpu_visibility="node")  # it uses GPU number LOCAL_RANK

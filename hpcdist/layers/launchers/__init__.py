@@ -39,7 +39,7 @@ launchers: Registry[Launcher] = Registry(
 )
 
 
-class Plain(Layer):
+class PlainLauncher(Layer):
     """The defaults of most launchers: no site options, ranks in the plan's order of nodes."""
 
     kind = "launcher"

@@ -7,7 +7,7 @@ from typing import Final
 
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers import (
-    Plain,
+    PlainLauncher,
     binding_of,
     cpus_of_tasks,
     options_of,
@@ -41,7 +41,7 @@ _STARTS_DAEMONS: Final = frozenset({"slurm", "local"})
 """Schedulers under which mpirun starts its daemons without ssh, or needs none."""
 
 
-class Mpirun(Plain):
+class Mpirun(PlainLauncher):
     """Open MPI's launcher."""
 
     name = "mpirun"
@@ -99,7 +99,7 @@ class Mpirun(Plain):
 # Reference 2021.15, "Global Hydra Options" and "Process Pinning".
 
 
-class Hydra(Plain):
+class Hydra(PlainLauncher):
     """mpiexec.hydra, with the job's own machine file."""
 
     name = "hydra"
@@ -140,7 +140,7 @@ class Hydra(Plain):
 # ``--no-abort-on-failure`` is given.
 
 
-class Pals(Plain):
+class Pals(PlainLauncher):
     """mpiexec of the Parallel Application Launch Service; its host file has one line a node."""
 
     name = "pals"
@@ -197,7 +197,7 @@ class Pals(Plain):
 # Source: github.com/TACC/TACC-Docs, the user guides' section "Launching MPI applications".
 
 
-class Ibrun(Plain):
+class Ibrun(PlainLauncher):
     """TACC's ibrun; a site with Open MPI sets its ``rank_variables``."""
 
     name = "ibrun"
@@ -230,7 +230,7 @@ class Ibrun(Plain):
 # The controller is always set: in an LSF job horovodrun 0.28.1 would start jsrun, which fails.
 
 
-class Horovodrun(Plain):
+class Horovodrun(PlainLauncher):
     """Horovod's own launcher, with one of its two controllers; gloo needs no MPI."""
 
     name = "horovodrun"
@@ -281,10 +281,10 @@ class HorovodrunElastic(Horovodrun):
     )
 
 
-# --- Plain processes on one machine: no MPI and no launcher, for frameworks that connect over TCP
+# --- PlainLauncher processes on one machine: no MPI and no launcher, for frameworks that connect over TCP
 
 
-class Processes(Plain):
+class Processes(PlainLauncher):
     """The job script itself starts the tasks and ends them all when one fails."""
 
     name = "processes"

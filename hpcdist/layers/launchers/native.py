@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import PlanError, Problem, warning
-from hpcdist.layers.launchers import Plain, cpus_of_tasks, options_of, origin_of_cpus, with_reports
+from hpcdist.layers.launchers import PlainLauncher, cpus_of_tasks, options_of, origin_of_cpus, with_reports
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.plan.values import Origin, Word
@@ -30,7 +30,7 @@ def _bound_by_site(job: JobSpec, text: str) -> Word:
 # 3 + 1).
 
 
-class Srun(Plain):
+class Srun(PlainLauncher):
     """Slurm's own launcher."""
 
     name = "srun"
@@ -183,7 +183,7 @@ def _gpus_of_srun(job: JobSpec, group: Group) -> Iterator[Word]:
 _AFFINITY: Final = "--setopt=cpu-affinity=per-task"
 
 
-class FluxRun(Plain):
+class FluxRun(PlainLauncher):
     """Flux's own launcher."""
 
     name = "flux"
@@ -308,7 +308,7 @@ class Sets(NamedTuple):
     per_host: int
 
 
-class Jsrun(Plain):
+class Jsrun(PlainLauncher):
     """The launcher of CSM machines."""
 
     name = "jsrun"

@@ -178,7 +178,7 @@ def _reason(record: Mapping[str, Any], state: JobState, exception: Mapping[str, 
 # Sources: flux-jobs(1); answers of flux-core 0.88.
 
 
-class Times(Accounting):
+class FluxAccounting(Accounting):
     """The job by its id."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -279,7 +279,7 @@ class Flux(BatchSystem):
     open_mpi_support = "Flux"
     has_arrays = False
     node_flags = ("--requires",)
-    accounting = Times()
+    accounting = FluxAccounting()
 
     def submit(self, submission: Submission) -> Command:
         """Return the flux command; what is on it beats the script."""
@@ -292,7 +292,7 @@ class Flux(BatchSystem):
         """Return the job's id; only an answer that is nothing else is read."""
         answer = completed.stdout.strip()
         refused = not answer and _is_refusal(completed)
-        return common.submitted(
+        return common.submission_id(
             completed, plain_id(answer), system="Flux", program="flux batch", refused=refused, hints=_HINTS
         )
 

@@ -22,8 +22,8 @@ from hpcdist.schedulers.directives import (
     HeaderSyntax,
     Line,
     added_directives,
+    double_quoted,
     embedded_directives,
-    escaped,
     options,
     own_directives,
     refused_keys,
@@ -103,7 +103,7 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
         ("--bank", job.request.account, "account"),
         ("--queue", group.partition, "partition"),
         ("--time-limit", f"{job.request.walltime.seconds}s" if job.request.walltime else None, "walltime"),
-        ("--requires", _required(job, group), "constraint" if group.constraint else "exclude_nodes"),
+        ("--requires", _requirement(job, group), "constraint" if group.constraint else "exclude_nodes"),
     )
     for flag, value, field in asked:
         if value is not None:
@@ -112,7 +112,7 @@ def _where(job: JobSpec, group: Group) -> Iterator[Line]:
         yield "--exclusive", None, "exclusive"
 
 
-def _required(job: JobSpec, group: Group) -> str | None:
+def _requirement(job: JobSpec, group: Group) -> str | None:
     """Return what its nodes must be, and not be (RFC 35)."""
     if not job.request.exclude_nodes:
         return group.constraint
@@ -123,7 +123,7 @@ def _required(job: JobSpec, group: Group) -> str | None:
 def _dependencies(one: Dependency, problems: list[Problem]) -> Iterator[Line]:
     """Yield a line for each job that is waited for; ids alone must end well, as sbatch's do."""
     if len(one.alternatives) > 1:
-        problems.append(_never(one))
+        problems.append(_wait_problem(one))
         return
     for wait in one.conditions:
         ids = [plain_id(str(job)) for job in wait.jobs]
@@ -132,10 +132,10 @@ def _dependencies(one: Dependency, problems: list[Problem]) -> Iterator[Line]:
         elif wait.awaited in _KINDS and all(ids):
             yield from (("--dependency", f"{wait.awaited}:{job_id}", "dependency") for job_id in ids)
         else:
-            problems.append(_never(wait))
+            problems.append(_wait_problem(wait))
 
 
-def _never(wait: Dependency | WaitCondition) -> Problem:
+def _wait_problem(wait: Dependency | WaitCondition) -> Problem:
     hint = "write an id, afterok:ID, afterany:ID, afternotok:ID or singleton"
     return Problem(f"Flux cannot wait for {str(wait)!r}", ("batch", "dependency"), hint)
 
@@ -216,7 +216,7 @@ def _directory(path: str) -> str:
 HEADER: Final = HeaderSyntax(
     prefix="#flux: ",
     plain=re.compile(r"[A-Za-z0-9_@%+=:,./{}*-]+"),
-    quote=lambda text: None if "'''" in text else escaped(text),
+    quote=lambda text: None if "'''" in text else double_quoted(text),
     cannot_hold="three quotes in a row",
     output="--output",
     in_run_dir=("logs/job.out", "logs/job.out"),

@@ -251,7 +251,7 @@ def tokens(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 _COLUMNS: Final = "jobid jobindex stat exit_code exit_reason max_mem cpu_used slots"
 
 
-class MaxMem(Accounting):
+class LsfAccounting(Accounting):
     """The job, or each element of an array."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -337,7 +337,7 @@ class Lsf(BatchSystem):
     orphan_directive = "-ti"
     installation = INSTALLATIONS["lsf"]
     open_mpi_support = "LSF"
-    accounting = MaxMem()
+    accounting = LsfAccounting()
     node_flags = ("-m", "-hostfile")
 
     def cannot_exclude(self, site: Site) -> str:
@@ -371,7 +371,7 @@ class Lsf(BatchSystem):
         if completed.returncode == 127 and "bsub: " in message:  # noqa: PLR2004 - bash: not found
             raise SchedulerError(common.missing("bsub"))
         ids: list[str] = re.findall(r"(?m)^Job <([0-9]+)> is submitted to ", completed.stdout)
-        return common.submitted(
+        return common.submission_id(
             completed,
             ids[0] if len(ids) == 1 else None,
             system="LSF",

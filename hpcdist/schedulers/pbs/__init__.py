@@ -307,7 +307,7 @@ def _of(job: Job, record: Attributes) -> Status:
     return _OTHER if token and job.token and token != job.token else status(record)
 
 
-class Qstat(NamedTuple):
+class PbsQstat(NamedTuple):
     """One question about jobs: of the living, or of those that are over, too.
 
     ``arrays``: of arrays alone; where the answer with all of their elements was too long, they are left open.
@@ -346,7 +346,7 @@ class Qstat(NamedTuple):
 # Sources: qstat(1B) and job attributes(7B); answers of an OpenPBS 23.06.
 
 
-class History(Accounting):
+class PbsAccounting(Accounting):
     """The job, or each element of an array."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -389,7 +389,7 @@ def _usage(element: int | None, record: Attributes) -> Usage:
 # ``estimated.start_time = Tue Feb 14 02:10:01 2023``.
 
 
-class Estimated(Starts):
+class PbsStarts(Starts):
     """The estimates that its server writes into jobs that wait; it estimates no start of a script."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -484,8 +484,8 @@ class Pbs(BatchSystem):
     rounds_cpus = True
     open_mpi_support = "PBS"
     installation = INSTALLATIONS["pbs"]
-    accounting = History()
-    starts = Estimated()
+    accounting = PbsAccounting()
+    starts = PbsStarts()
 
     def cannot_exclude(self, site: Site) -> str:
         """Return why: ``-l select=1:host=n1`` names a node, and there is no other relation than ``=``."""
@@ -503,7 +503,7 @@ class Pbs(BatchSystem):
         ids = [line for line in map(str.strip, completed.stdout.splitlines()) if _JOB_ID.fullmatch(line)]
         job_id = ids[0] if len(ids) == 1 else None
         refused = not ids and _is_refused(completed)
-        return common.submitted(
+        return common.submission_id(
             completed, job_id, system="PBS", program="qsub", refused=refused, hints=_HINTS
         )
 
@@ -519,7 +519,7 @@ class Pbs(BatchSystem):
 
     def queries(self) -> tuple[Query, ...]:
         """Return qstat of unfinished jobs, of finished ones with array elements, of arrays without these."""
-        return Qstat(), Qstat(("-x", "-t")), Qstat(("-x",), arrays=True)
+        return PbsQstat(), PbsQstat(("-x", "-t")), PbsQstat(("-x",), arrays=True)
 
     def ask_nodes(self, nodes: Sequence[str]) -> Command:
         """Return pbsnodes: vnodes have the names of their hosts without the domain."""

@@ -133,7 +133,7 @@ class Chunk(NamedTuple):
 def chunks(job: JobSpec, site: Site) -> Iterator[Chunk]:
     """Yield the chunks in rank order; a group whose nodes hold different tasks has several.
 
-    Where the site demands so many CPUs a GPU, what the tasks have is rounded up to that.
+    Where the site demands so many CPUs a GPU, what the tasks have is rounding_reason up to that.
     """
     for group in job.placement.groups:
         last: Chunk | None = None
@@ -241,7 +241,7 @@ def _rule_problems(job: JobSpec, site: Site) -> Iterator[Problem]:
             return
 
 
-def rounded(job: JobSpec, site: Site) -> str | None:
+def rounding_reason(job: JobSpec, site: Site) -> str | None:
     """Return why the request has more CPUs than the tasks, None where it has as many."""
     found = next((chunk.group for chunk in chunks(job, site) if chunk.cpus > chunk.used), None)
     if found is None:
@@ -422,7 +422,7 @@ def directives(job: PreparedJob, site: Site) -> tuple[Directive, ...]:
     group = job.placement.groups[0]
     if problems:
         raise PlanError(*problems)
-    cpus = group.origin.with_note(why) if (why := rounded(job, site)) else group.origin
+    cpus = group.origin.with_note(why) if (why := rounding_reason(job, site)) else group.origin
     origins = {"cpus": cpus, "nodes": cpus if site.pbs.cpus else group.origin}
     origins |= {name: Origin("site", site.name, f"pbs.{name}") for name in ("keep", "place", "umask")}
     own = own_directives(job, _lines(job, site), defaults=origins)

@@ -111,7 +111,7 @@ def _documents(text: str) -> Iterator[ET.Element]:
             continue
 
 
-def _described(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
+def _job_details(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
     """Yield id, details and document of each job that ``qstat -j`` prints.
 
     They lie in an ``element`` each; of Open Grid Scheduler and Univa 8.6 in ``djob_info`` itself, one after
@@ -119,11 +119,11 @@ def _described(text: str) -> Iterator[tuple[str, ET.Element, ET.Element]]:
     """
     for document in _documents(text):
         for parent in document.iterfind("djob_info//JB_job_number/.."):
-            for job in _parted(parent):
+            for job in _details_by_job(parent):
                 yield job.findtext("JB_job_number", ""), job, document
 
 
-def _parted(parent: ET.Element) -> list[ET.Element]:
+def _details_by_job(parent: ET.Element) -> list[ET.Element]:
     """Return the jobs whose details are the children of one element."""
     if len(parent.findall("JB_job_number")) == 1:
         return [parent]
@@ -138,7 +138,7 @@ def _parted(parent: ET.Element) -> list[ET.Element]:
 
 def tokens(text: str) -> dict[str, str]:
     """Return job ids by token, from the details of jobs."""
-    return {token: number for number, job, _ in _described(text) if number and (token := _token(job))}
+    return {token: number for number, job, _ in _job_details(text) if number and (token := _token(job))}
 
 
 def _token(job: ET.Element) -> str:
@@ -160,7 +160,7 @@ def state(letters: str) -> JobState:
     return JobState.PENDING if "q" in letters else JobState.UNKNOWN
 
 
-class Qstat(Query):
+class SgeQstat(Query):
     """All of this user's living jobs at once, with a job's token to know it from an older one of its id."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -170,29 +170,29 @@ class Qstat(Query):
     def read(self, completed: Completed, jobs: Sequence[Job]) -> Mapping[str, Status]:
         """Return the states of those jobs that are not over."""
         wanted = {job.id: job for job in jobs}
-        reasons = {number: _reason(number, job, top) for number, job, top in _described(completed.stdout)}
+        reasons = {number: _reason(number, job, top) for number, job, top in _job_details(completed.stdout)}
         found: dict[str, list[Status]] = {}
-        for number, letters in _listed(completed.stdout):
+        for number, letters in _listed_states(completed.stdout):
             if number in wanted:
                 part = Status(
-                    state(letters), letters, reason=_worth(letters, reasons, number), source="qstat"
+                    state(letters), letters, reason=_wait_reason(letters, reasons, number), source="qstat"
                 )
                 found.setdefault(number, []).append(part)
         others = {
             number: _OTHER
-            for number, job, _ in _described(completed.stdout)
+            for number, job, _ in _job_details(completed.stdout)
             if number in wanted and _token(job) != wanted[number].token
         }
         return {number: fold(parts) for number, parts in found.items()} | others
 
 
-def _listed(text: str) -> Iterator[tuple[str, str]]:
+def _listed_states(text: str) -> Iterator[tuple[str, str]]:
     for document in _documents(text):
         for entry in document.iter("job_list"):
             yield entry.findtext("JB_job_number", ""), entry.findtext("state", "").strip()
 
 
-def _worth(letters: str, reasons: Mapping[str, str], number: str) -> str:
+def _wait_reason(letters: str, reasons: Mapping[str, str], number: str) -> str:
     """Return why a job does not run; while it runs there is nothing to explain."""
     return reasons.get(number, "") if "q" in letters else ""
 
@@ -257,12 +257,12 @@ def _first(records: Sequence[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
     A task that began again has several, and what `qrsh -inherit` started on other hosts has its own, later
     ones, without a mark of it.
     """
-    first = min((submitted(record) for record in records), default=0.0)
-    mine = (record for record in records if submitted(record) == first)
+    first = min((submit_time(record) for record in records), default=0.0)
+    mine = (record for record in records if submit_time(record) == first)
     yield from {record.get("taskid", ""): record for record in mine}.values()
 
 
-def submitted(record: Mapping[str, str]) -> float:
+def submit_time(record: Mapping[str, str]) -> float:
     """Return when a job was submitted, in whatever time zone."""
     return moment(record.get("qsub_time", "")) or 0.0
 
@@ -312,7 +312,7 @@ exec qacct -b "$(date -d "@$((written - 86400))" +%Y%m%d%H%M)" -j "$1"
 """
 
 
-class Records(Accounting):
+class SgeAccounting(Accounting):
     """All starts of a job at once."""
 
     def commands(self, jobs: Sequence[Job]) -> Iterator[Command]:
@@ -323,9 +323,9 @@ class Records(Accounting):
     def read(self, completed: Completed, job: Job) -> Iterator[Usage]:
         """Yield the starts of the job that was submitted first: what qrsh started was later."""
         found = [record for record in qacct_records(completed.stdout) if record.get("jobnumber") == job.id]
-        first = min(map(submitted, found), default=0.0)
+        first = min(map(submit_time, found), default=0.0)
         for record in found:
-            if submitted(record) == first and (usage := _usage(record)).started is not None:
+            if submit_time(record) == first and (usage := _usage(record)).started is not None:
                 yield usage
 
 
@@ -430,7 +430,7 @@ class GridEngine(BatchSystem):
     requeues = True  # a script that ends with exit code 99
     installation = INSTALLATIONS["sge"]
     open_mpi_support = "Grid Engine"
-    accounting = Records()
+    accounting = SgeAccounting()
     node_flags = ("-l h=", "-l hostname=", "-q", "-masterq")
 
     def memory_refused_by(self, site: Site) -> str:
@@ -462,7 +462,7 @@ class GridEngine(BatchSystem):
         found = (form.fullmatch(completed.stdout.strip()) for form in _ANSWERS)
         answer = next(filter(None, found), None)
         refused = _is_refused(completed)
-        return common.submitted(
+        return common.submission_id(
             completed,
             answer and answer[1],
             system="Grid Engine",
@@ -481,7 +481,7 @@ class GridEngine(BatchSystem):
 
     def queries(self) -> tuple[Query, ...]:
         """Return qstat for unfinished jobs, then the accounting."""
-        return Qstat(), Qacct()
+        return SgeQstat(), Qacct()
 
     def ask_nodes(self, nodes: Sequence[str]) -> Command:
         """Return qhost of these hosts."""

@@ -51,13 +51,13 @@ def slots_of(job: JobSpec, site: Site, group: Group) -> int:
 
 def environment(site: Site, slots: int, group: Group) -> str | None:
     """Return the parallel environment, nothing for a single slot, None where the site has none for it."""
-    name = _sure(site, slots, group)
+    name = _known_environment(site, slots, group)
     if name is None and _ANY in site.sge.environments:
         return site.sge.environments[_ANY].replace("{slots}", str(slots))
     return name
 
 
-def _sure(site: Site, slots: int, group: Group) -> str | None:
+def _known_environment(site: Site, slots: int, group: Group) -> str | None:
     """Return the parallel environment that the site file gives for this number of slots a host."""
     names = site.sge.environments
     if str(slots) in names:
@@ -95,7 +95,7 @@ def advice(job: JobSpec, site: Site) -> Iterator[Problem]:
     name = site.sge.environments.get(_ANY, "")
     group = job.placement.groups[0]
     slots = slots_of(job, site, group)
-    if name and "{slots}" not in name and _sure(site, slots, group) is None:
+    if name and "{slots}" not in name and _known_environment(site, slots, group) is None:
         yield warning(
             f"site {site.name} does not say how parallel environment {name} allocates slots: unless its "
             f"allocation_rule is {slots} (`qconf -sp {name}`), the job may end at once with exit code 86; "

@@ -126,9 +126,9 @@ class Slurm(BatchSystem):
     node_flags = ("--exclude", "-x", "--nodelist", "-w", "--nodefile", "-F")
     orphan_directive = "--kill-on-invalid-dep=yes"
     pmi_launcher = "srun"
-    accounting = queries.Records()
-    balances = queries.Associations()
-    starts = queries.QueueStarts()
+    accounting = queries.SlurmAccounting()
+    balances = queries.SlurmBalances()
+    starts = queries.SlurmStarts()
     installation = INSTALLATIONS["slurm"]
 
     def submit(self, submission: Submission) -> Command:
@@ -149,7 +149,7 @@ class Slurm(BatchSystem):
             cluster = answer["cluster"] or answer["on"]
             job_id = f"{answer['id'] or answer['number']}{f';{cluster}' if cluster else ''}"
         refused = _is_refused(completed)
-        return common.submitted(
+        return common.submission_id(
             completed, job_id, system="Slurm", program="sbatch", refused=refused, hints=_HINTS
         )
 

@@ -316,7 +316,7 @@ Number = TypeVar("Number", int, float)
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
 
-class Records:
+class SlurmAccounting:
     """All starts of a job at once."""
 
     at_once: Final = True
@@ -438,7 +438,7 @@ _PATIENCE: Final = 15.0
 _EXPECTED: Final = re.compile(r"\bJob \d+ to start at (\S+) using\b")
 
 
-class QueueStarts:
+class SlurmStarts:
     """``sbatch --test-only`` and squeue."""
 
     def test(self, script: str) -> Command:
@@ -501,7 +501,7 @@ _UNITS: Final = {
 _LIMIT: Final = re.compile(r"([\w/]+)=([0-9]{1,15})\(([0-9]{1,15})\)")
 
 
-class Associations:
+class SlurmBalances:
     """The limits of an account, and of its user in it."""
 
     def ask(self, account: str) -> Command:
@@ -516,13 +516,13 @@ class Associations:
             fields = dict(word.partition("=")[::2] for word in line.split())
             own = fields.get("UserName", "").partition("(")[0] in ("", user)
             if fields.get("Account", "").casefold() == account.casefold() and own:
-                for left in _lefts(fields.get("GrpTRESMins", "")):
+                for left in _remaining(fields.get("GrpTRESMins", "")):
                     if left.unit not in found or left.amount < found[left.unit].amount:
                         found[left.unit] = left
         yield from found.values()
 
 
-def _lefts(text: str) -> Iterator[Left]:
+def _remaining(text: str) -> Iterator[Left]:
     for name, limit, used in _LIMIT.findall(text):
         if name in _UNITS:
             yield Left((int(limit) - int(used)) / 60, _UNITS[name], int(limit) / 60)

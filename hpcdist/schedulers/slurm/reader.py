@@ -69,7 +69,7 @@ def is_installed() -> bool:
     return find_spec("pyslurm") is not None
 
 
-def over(
+def with_pyslurm(
     runner: Runner,
     environment: Mapping[str, str] = os.environ,
     installed: Callable[[], bool] = is_installed,

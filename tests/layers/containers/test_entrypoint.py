@@ -229,8 +229,8 @@ def test_outside_of_the_container() -> None:
 
 def test_a_runtime_that_cannot(tmp_path: Path) -> None:
     code = """
-from hpcdist.layers.containers import Plain
-class Boat(Plain):
+from hpcdist.layers.containers import PlainRuntime
+class Boat(PlainRuntime):
     name = program = "boat"
     def image(self, image): return image.text
     def words(self, job, container, runtime): return ()

@@ -7,7 +7,7 @@ import pytest
 
 from hpcdist.documents import source
 from hpcdist.errors import ConfigError
-from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal
+from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal_gpus
 from hpcdist.layers.frameworks.others import JAX
 from hpcdist.loading import load
 from hpcdist.planner.make_plan import make_plan
@@ -122,7 +122,7 @@ SAME = "and they do the same work; write"
     ],
 )  # fmt: skip
 def test_tasks_that_do_the_same_work_with_different_gpus(data: dict[str, Any], sentences: list[str]) -> None:
-    found = [*problems_of(experiment(**data)), *unequal(experiment(**data))]
+    found = [*problems_of(experiment(**data)), *unequal_gpus(experiment(**data))]
     assert ([str(problem) for problem in found], {item.severity for item in found} - {"warning"}) == (
         sentences,
         set(),

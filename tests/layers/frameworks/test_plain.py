@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Problem
-from hpcdist.layers.frameworks import PLAIN, Plain, located, section_of
+from hpcdist.layers.frameworks import PLAIN, PlainFramework, problem_in_section, section_of
 from hpcdist.layers.protocols import Topology
 from tests.experiments import environment, experiment, resources
 from tests.plans import TESTBED, WRAPPED, planned, words
@@ -12,7 +12,7 @@ class Speed(Model, frozen=True):
     fast: bool = False
 
 
-class Rocket(Plain):
+class Rocket(PlainFramework):
     name = "rocket"
     section: type[Model] = Speed
 
@@ -49,4 +49,4 @@ def test_the_section_or_an_empty_one() -> None:
 
 
 def test_a_problem_of_a_section_is_one_of_the_file() -> None:
-    assert located(Problem("wrong", ("b", 0)), "a") == Problem("wrong", ("a", "b", 0))
+    assert problem_in_section(Problem("wrong", ("b", 0)), "a") == Problem("wrong", ("a", "b", 0))

@@ -14,7 +14,7 @@ from hpcdist.documents import source
 from hpcdist.host.resources import shipped
 from hpcdist.layers import frameworks
 from hpcdist.layers.frameworks import section_of
-from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, Section
+from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, TensorFlowSection
 from hpcdist.layers.variables import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
@@ -191,7 +191,7 @@ def test_tensorflow_reads_tf_config(tmp_path: Path) -> None:
 def test_a_version_is_read_as_it_is_written() -> None:
     text = "run: {cmd: x}\nframework: tensorflow\ntensorflow: {version: 1.10}"
     exp = load.load_experiment(source.parse(text, "e.yml")).experiment
-    assert section_of(Section, exp, "tensorflow") == Section(version="1.10")
+    assert section_of(TensorFlowSection, exp, "tensorflow") == TensorFlowSection(version="1.10")
 
 
 @pytest.mark.parametrize(
