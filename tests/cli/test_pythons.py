@@ -129,8 +129,7 @@ def test_the_program_of_a_call_finds_modules_of_the_folder_last(folder: Path) ->
 
 def test_a_handler_of_mlrun_finds_modules_of_the_folder_last(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "call").mkdir()
-    for name in ("run_handler", "stand_in"):
-        (tmp_path / "call" / f"{name}.py").write_text(command.program_text(name))
+    (tmp_path / "call" / "run_handler.py").write_text(command.program_text("run_handler"))
     plant(folder, "colorsys", "mine")
     (folder / "train.py").write_text("import colorsys, mine\ndef fit(): pass\n")
     variables = os.environ | {

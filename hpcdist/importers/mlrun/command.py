@@ -98,9 +98,8 @@ def _written(file: str, code: str) -> str:
 
 # --- Handlers: functions that MLRun calls with a context; in a job, `run_handler.py` calls them
 #
-# That program and `stand_in.py` are in the command, so that the script needs no hpcdist, as any other.
+# That program is in the command, so that the script needs no hpcdist, as any other.
 
-_PROGRAMS: Final = ("run_handler", "stand_in")
 _FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ClassDef, *_FUNCTION)
 
@@ -162,7 +161,7 @@ def put_handler(
             hint="write the program in `spec.command`, such as train.py",
         )  # fmt: skip
         return
-    written = {f'"$code"/call/{name}.py': program_text(name) for name in _PROGRAMS}
+    written = {'"$code"/call/run_handler.py': program_text("run_handler")}
     line = f'{program.python} "$code"/call/run_handler.py {quote(handler.name)} {file}'.rstrip()
     if program.code:
         written[file] = program.code
@@ -201,13 +200,6 @@ def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
         for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
     return ((name, value) for name, value in found if name != "context")
-
-
-def stand_in_for(code: str, file: str) -> dict[str, str]:
-    """Return what a program that is no handler finds where mlrun is not installed, if it uses mlrun."""
-    if not file.endswith(".py") or not re.search(r"\bmlrun\b", code):
-        return {}
-    return {'"$code"/mlrun.py': program_text("script"), '"$code"/stand_in.py': program_text("stand_in")}
 
 
 def program_text(name: str) -> str:
@@ -342,8 +334,7 @@ def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> 
     if program.code and not file:
         read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
     elif program.code:
-        written = {file: program.code, **stand_in_for(program.code, file)}
-        text = code_command(written, texts.filled(line, *source) + end, program.folder)
+        text = code_command({file: program.code}, texts.filled(line, *source) + end, program.folder)
         read.put("run.cmd", text, *spec, "build", "functionSourceCode")
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
