@@ -31,7 +31,7 @@ IN_TEXT: Final = re.compile(r"\bpython[\d.]*[\"'}]*(?: -[A-Za-z]+)* -(?:[A-Za-z]
 ISOLATED: Final = re.compile(r" -[A-Za-z]*I")
 ALLOWED: Final = {
     "hpcdist/host/command.py": "python -c",  # drops the folder before any import
-    "hpcdist/importers/launch_lines/__init__.py": "python -u -m",  # the module of the user's own line
+    "hpcdist/importers/launch_lines.py": "python -u -m",  # the module of the user's own line
     "hpcdist/host/resources.py": "python -m",  # a line for the user to copy
 }
 

@@ -21,10 +21,6 @@ STEPS = (
     "    - {command: experiment.run_single_node, name: x, params: {container: i, machineType: C5, command: b}}\n"
     "    - {command: experiment.run_single_node, name: y, params: {container: i, machineType: C5, command: c}}\n"
 )
-WORKFLOW = (
-    "jobs:\n  a: {uses: script@v1, with: {image: i, script: b}, resources: {instance-type: C5}}\n"
-    "  c: {uses: script@v1, with: {image: i, script: d}, resources: {instance-type: C5}}\n"
-)
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 JOB = "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: train}\nspec: {}\n"
 OTHER = JOB.replace("train", "test")
@@ -96,8 +92,7 @@ def test_no_job(texts: list[str], form: str, name: str, wording: Wording) -> Non
     [
         ([PROJECT], "gen", "python -u gen.py"),
         ([STEPS], "y", "c"),
-        ([WORKFLOW], "a", "b"),
-        ([CLAIM, WORKFLOW], "c", "d"),
+        ([CLAIM, STEPS], "y", "c"),
     ],
     ids=cases(),
 )

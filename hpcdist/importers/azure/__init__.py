@@ -9,14 +9,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, warning
 from hpcdist.importers import Imported, Step
 from hpcdist.importers.azure.command import SUBMITTED_IN, Output, Translation, one_line
 from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
-from hpcdist.importers.azure.inputs import FILES, HIDDEN, TYPES, Inputs, is_section
+from hpcdist.importers.azure.inputs import FILES, HIDDEN, TYPES, Inputs
 from hpcdist.importers.azure.layout import SETTINGS, Layout, settings_sections
 from hpcdist.importers.azure.steps import (
     REFERENCE,
@@ -31,6 +31,7 @@ from hpcdist.importers.azure.steps import (
 )
 from hpcdist.importers.azure.sweep import put_search
 from hpcdist.importers.container import escape_templates, export_hint, finish_with_command
+from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.polyaxon.command import joined
 from hpcdist.importers.reading import Reading, one_of
 from hpcdist.words import quote, slug
@@ -55,7 +56,7 @@ def own_name(output: str) -> str:
 def read_outputs(read: Reading) -> dict[str, Output]:
     """Take the outputs: names below the directory of the run."""
     found: dict[str, Output] = {}
-    if not is_section(read, "outputs"):
+    if not read.section("outputs"):
         return found
     for name in read.keys("outputs"):
         value = read.peek("outputs", name)
@@ -361,16 +362,17 @@ class Azure:
             raise ConfigError(*_in_file(error.problems, data)) from None
 
     def _job(self, job: Map) -> Imported:
-        read, legacy = Reading(job), _is_legacy(job)
+        read, found, legacy = Reading(job), ForeignJob(), _is_legacy(job)
         _refuse_kinds(read)
         _names(read)
         inputs = Inputs(read, legacy=legacy)
         put_search(read, inputs.searched)
-        command = _command(read, inputs, legacy=legacy)
-        take_environment(read)
-        take_variables(read)
-        Layout(read, legacy=legacy, command=command).put()
-        take_rest(read)
+        command = _command(read, found, inputs, legacy=legacy)
+        take_environment(read, found)
+        take_variables(read, found)
+        Layout(read, found, legacy=legacy, command=command).put()
+        take_rest(read, found)
+        found.write(read)
         return finish_with_command(read)
 
 
@@ -413,35 +415,33 @@ def _refuse_kinds(read: Reading) -> None:
         shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
         one = f"`--name {quote(names[0])}` ({shown})"
         hint = f"choose a step with {one}; `hpcdist submit` takes all of them as a pipeline"
-        _fail(read, key, "a pipeline is many jobs", hint)
+        read.fail(*key, why="a pipeline is many jobs", hint=hint)
     if kinds := {
         kind_of(step) for name in read.keys("jobs") if isinstance(step := read.peek("jobs", name), Map)
     }:
-        _fail(read, ("jobs",), f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", "")
+        read.fail(
+            *("jobs",), why=f"no step of this pipeline is a command, but {', '.join(sorted(kinds))}", hint=""
+        )
     if "pipeline" in words:
         named = read.peek("component")
         is_file = isinstance(named, str) and not named.startswith("azureml:")
-        _fail(read, key, _MANY[0], f"give {named} itself" if is_file else _MANY[1])
+        read.fail(*key, why=_MANY[0], hint=f"give {named} itself" if is_file else _MANY[1])
     if isinstance(component := read.peek("component"), str):
         why = f"the component {component!r} is kept in Azure"
-        _fail(read, ("component",), why, "write its command, inputs, code and environment here")
+        read.fail("component", why=why, hint="write its command, inputs, code and environment here")
     if _is_module(read.data):
         key = ("jobType",) if "jobType" in read.data else ("implementation",)
-        _fail(read, key, "modules, which preceded components, are not supported", SUPPORTED)
+        read.fail(*key, why="modules, which preceded components, are not supported", hint=SUPPORTED)
     is_job = kind or not schema or "command" in schema.lower() or "component" in schema.lower()
     if not is_job or kind_of(read.data) not in ("command", "commandcomponent", "distributedcomponent"):
         named = repr(kind or re.sub(r".*/", "", schema))
         what, hint = next((_OTHERS[word] for word in _OTHERS if word in words), (named, SUPPORTED))
-        _fail(read, key, f"this is {what} of Azure ML, which is not run", hint)
-
-
-def _fail(read: Reading, path: Path, message: str, hint: str) -> NoReturn:
-    raise ConfigError(Problem(message, path, hint, place=read.place(*path)))
+        read.fail(*key, why=f"this is {what} of Azure ML, which is not run", hint=hint)
 
 
 def _names(read: Reading) -> None:
     """Take the name of the job; its other names become tags."""
-    names = [(key, text) for key in ("name", "display_name", "experiment_name") if (text := _text(read, key))]
+    names = [(key, text) for key in ("name", "display_name", "experiment_name") if (text := read.word(key))]
     if names:
         key, text = names.pop(0)
         read.put("name", slug(text), key)
@@ -452,7 +452,7 @@ def _names(read: Reading) -> None:
                 hint="a job name has letters, digits, - and _ only",
             )
     read.move("description", "description")
-    if version := _text(read, "version"):
+    if version := read.word("version"):
         names.append(("version", version))
     _put_tags(read, names)
 
@@ -466,14 +466,6 @@ def _put_tags(read: Reading, names: list[tuple[str, str]]) -> None:
         tags.add(escape_templates(tag), read.place(*path))
     if tags:
         read.put("tags", tags, "tags" if "tags" in read.data else names[0][0])
-
-
-def _text(read: Reading, key: str) -> str | None:
-    """Take a text; refuse a section or a list."""
-    if isinstance(read.peek(key), (dict, list)):
-        read.refuse(key, why="expected text")
-        return None
-    return read.text(key)
 
 
 def _tags(read: Reading) -> list[tuple[str, Path]]:
@@ -490,7 +482,7 @@ def _tags(read: Reading) -> list[tuple[str, Path]]:
     return [(text, ("tags",))] if text else []
 
 
-def _command(read: Reading, inputs: Inputs, *, legacy: bool) -> str:
+def _command(read: Reading, job: ForeignJob, inputs: Inputs, *, legacy: bool) -> str:
     """Take the command, its code and its outputs; return its original text."""
     path: Path = ("launcher", "additional_arguments") if legacy and read.peek("launcher") else ("command",)
     outputs = read_outputs(read)
@@ -509,5 +501,5 @@ def _command(read: Reading, inputs: Inputs, *, legacy: bool) -> str:
         tell = read.refuse if remark.is_error else read.warn
         tell(*path, why=remark.message, hint=remark.hint)
     warn_of_variables(read, text, path)
-    read.put("run.cmd", "\n".join([*code.preparation(translation), translation.text]), *path)
+    job.command = Sourced("\n".join([*code.preparation(translation), translation.text]), path)
     return text

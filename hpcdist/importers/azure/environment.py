@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.azure.layout import GPUS_TO_SET, settings_sections
 from hpcdist.importers.container import escape_templates, export_hint
+from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.reading import Reading
 
 _ABSENT: Final = "is kept in Azure"
@@ -35,17 +34,17 @@ _CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "pyt
                  "inference_config", "description", "tags", "$schema", "type")  # fmt: skip
 
 
-def take_environment(read: Reading) -> None:
+def take_environment(read: Reading, job: ForeignJob) -> None:
     """Take the image; ignore the other keys of an environment, which hpcdist does not build."""
     value = read.peek("environment")
     if not isinstance(value, dict):
-        _take_named(read, value)
+        _take_named(read, job, value)
         return
-    is_section(read, "environment")
+    read.section("environment")
     for path in (("environment", "image"), ("environment", "docker", "image")):
         image = read.peek(*path)
         if isinstance(image, str):
-            _put_image(read, image, path)
+            _put_image(read, job, image, path)
         elif image is not None:
             read.refuse(*path, why=f"expected the name of an image, got {image!r}")
     if (read.text("environment", "os") or "linux").lower() != "linux":
@@ -56,31 +55,30 @@ def take_environment(read: Reading) -> None:
         read.ignore("environment", "docker", key, why="hpcdist builds no image")
 
 
-def _take_named(read: Reading, value: object) -> None:
+def _take_named(read: Reading, job: ForeignJob, value: object) -> None:
     """Take an environment that is a name: one kept in Azure, a file, or the image itself."""
     if isinstance(value, str) and _IMAGE.fullmatch(value):
-        _put_image(read, value, ("environment",))
+        _put_image(read, job, value, ("environment",))
     elif isinstance(value, str) and value.startswith("file:"):
         read.ignore("environment", why=_NOT_BUILT)
     else:
         read.ignore("environment", why=f"it {_ABSENT}; {_PYTHON}")
 
 
-def _put_image(read: Reading, image: str, path: Path) -> None:
+def _put_image(read: Reading, job: ForeignJob, image: str, path: Path) -> None:
     if image.startswith("azureml:"):
         read.ignore(*path, why=f"it {_ABSENT}; {_PYTHON}")
     else:
         read.get(*path)
-        read.put("build.image", escape_templates(image), *path)
+        job.image = Sourced(escape_templates(image), path)
 
 
-def take_variables(read: Reading) -> None:
+def take_variables(read: Reading, job: ForeignJob) -> None:
     """Take variables, whose values are text."""
     sections: list[Path] = [("environment_variables",)]
     sections += [(name, "environment_variables") for name in settings_sections(read)]
-    found = Map()
     for path in sections:
-        if not is_section(read, *path):
+        if not read.section(*path):
             continue
         for name in read.keys(*path):
             text = read.text(*path, name)
@@ -91,21 +89,19 @@ def take_variables(read: Reading) -> None:
             elif text is not None and "${{" in text:
                 read.refuse(*path, name, why=f"{text!r} is not expanded here", hint="write it in the command")
             else:
-                found.put(name, escape_templates(text or ""), read.place(*path, name))
-        if found:
-            read.put("environment.env_vars", found, *path)
+                job.env[name] = Sourced(escape_templates(text or ""), (*path, name))
 
 
-def take_rest(read: Reading) -> None:
+def take_rest(read: Reading, job: ForeignJob) -> None:
     """Take the compute target and the time limit, and ignore the keys that have no effect here."""
     for path in (("limits", "timeout"), *((name, "timeout_seconds") for name in settings_sections(read))):
-        _walltime(read, path)
-    has_resources = "resources" in read.native.get("environment", {})
+        _walltime(read, job, path)
+    has_resources = bool(job.roles["master"].resources)
     gpus = "the site determines where it runs" + (
         "" if has_resources else f"; for G GPUs on each node write {GPUS_TO_SET}"
     )
     if isinstance(read.peek("compute"), dict):
-        is_section(read, "compute")
+        read.section("compute")
         read.ignore("compute", "target", why=gpus)
     else:
         read.ignore("compute", why=gpus)
@@ -123,7 +119,7 @@ def take_rest(read: Reading) -> None:
 
 def _meta(read: Reading, *, has_resources: bool) -> None:
     """Take ``requireGpu``, which requires that GPUs are requested; the rest is for Azure's designer."""
-    if not is_section(read, "meta"):
+    if not read.section("meta"):
         return
     for key in read.keys("meta"):
         if key != "requireGpu":
@@ -133,11 +129,11 @@ def _meta(read: Reading, *, has_resources: bool) -> None:
             read.warn("meta", key, why=why, hint=hint)
 
 
-def _walltime(read: Reading, path: Path) -> None:
+def _walltime(read: Reading, job: ForeignJob, path: Path) -> None:
     seconds = read.get(*path)
     if seconds is None:
         return
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 10**9:
         read.refuse(*path, why=f"expected a number of seconds, got {seconds!r}")
         return
-    read.put("batch.walltime", f"{int(-(-seconds // 1))}s", *path)
+    job.set("batch.walltime", f"{int(-(-seconds // 1))}s", *path)

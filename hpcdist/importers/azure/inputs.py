@@ -52,7 +52,7 @@ class Inputs:
         self.searched: dict[str, Param] = {}
         self._declared = Seq(place=read.place("inputs"))
         self._values = Map(place=read.place("inputs"))
-        if is_section(read, "inputs"):
+        if read.section("inputs"):
             for name in read.keys("inputs"):
                 self._input(name)
         for name in read.keys("search_space"):
@@ -281,15 +281,3 @@ def _fits(kind: str, value: object) -> bool:
 def _description(read: Reading, *path: str | int) -> str:
     texts = [read.text(*path, "display_name"), read.text(*path, "description")]
     return ": ".join(text for text in texts if text)
-
-
-def is_section(read: Reading, *path: str | int) -> bool:
-    """Return whether there is a section; refuse anything else."""
-    value = read.peek(*path)
-    if value is None or (isinstance(value, (Mapping, list)) and not value):
-        read.get(*path)
-        return False
-    if not isinstance(value, Mapping):
-        read.refuse(*path, why="expected keys and values", hint="write `key: value`")
-        return False
-    return True

@@ -12,7 +12,6 @@ from typing import Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import Param
-from hpcdist.importers.azure.inputs import is_section
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import put_bayes, put_early_termination, refused_space
 
@@ -43,7 +42,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
     if "search_space" not in read.data:
         return
     search, matrix = Map(place=read.place("search_space")), Map(place=read.place("search_space"))
-    if not is_section(read, "search_space"):
+    if not read.section("search_space"):
         read.refuse("search_space", why="a sweep needs the values of its inputs", hint="write `search_space`")
     for name, param in searched.items():
         path: Path = ("search_space", name)

@@ -7,7 +7,7 @@ the program, which each task's shell expands.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
@@ -421,3 +421,69 @@ def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Pat
     why = f"hpcdist runs a command with {launch.program} once, on the first node, and not in {total} replicas"
     read.refuse(*path, why=why, hint=hint)
     return True
+
+
+# --- What a launch line means for the replicas of a job: mpirun fills one after the other
+
+
+class Ranks(NamedTuple):
+    """On how many replicas a line starts processes, and how many on each."""
+
+    replicas: int
+    each: int
+
+
+def ranks_of(read: Reading, line: Line, room: Ranks, path: Path, sizes: str) -> Ranks:
+    """Return what a line starts in a job with that room; ``sizes`` names the keys that give it.
+
+    Replicas on which nothing would be started are not requested, with a warning. A number that does not fit
+    is refused.
+    """
+    is_number = bool(line.per_node and re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII))
+    each = int(line.per_node or 0) if is_number else room.each
+    total, np = room.replicas * each, line.np
+    if line.per_node and not is_number:
+        why = f"{line.per_node!r} is not a number of processes on each node"
+        read.refuse(*path, why=why, hint="write one such as 4")
+    elif line.by_node and np and np < total and np % room.replicas == 0 and not line.per_node:
+        return Ranks(room.replicas, np // room.replicas)
+    elif np is not None and np != total:
+        if 0 < np < total and (np < each or np % each == 0):
+            return _fewer(read, np, Ranks(room.replicas, each), path)
+        why = (
+            f"{line.program} is to start {np} processes; {room.replicas} workers with {each} each are {total}"
+        )
+        read.refuse(*path, why=why, hint=f"write -np {total}, or other {sizes}")
+    return Ranks(room.replicas, each)
+
+
+def _fewer(read: Reading, np: int, room: Ranks, path: Path) -> Ranks:
+    found = Ranks(max(1, np // room.each), min(np, room.each))
+    if found.replicas < room.replicas:
+        number = f"{np} process{'es' * (np > 1)}"
+        where = f"{found.replicas} of {room.replicas} workers"
+        why = f"mpirun starts {number} (-np) on {where}: no other is requested"
+        read.warn(*path, why=why, hint=f"write -np {room.replicas * room.each} for all")
+    return found
+
+
+def report_line(read: Reading, line: Line, known: Container[str], path: Path) -> None:
+    """Warn of words of a launch line without effect, and of variables without a value in the file."""
+    if line.dropped:
+        why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
+        read.warn(*path, why=why)
+    for name in line.passed:
+        if name not in known and name not in line.variables and name not in _OF_SITES:
+            hint = f"export {name} in the shell that submits the job, if the program needs it"
+            read.warn(*path, why=f"the value of {name} is not in this file", hint=hint)
+
+
+_OF_SITES: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"})
+"""Variables that the site's modules set."""
+
+
+def report_unchanged(read: Reading, why: str, path: Path) -> None:
+    """Warn that a command starts its processes itself."""
+    reason = f", {why}," if why else ""
+    message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
+    read.warn(*path, why=message)

@@ -1,0 +1,154 @@
+"""A job of another system, between its file and the experiment that is made of it.
+
+A reader says what runs where, each value with the key of the file that says so; `ForeignJob.write` puts the
+native form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from hpcdist.documents.tree import Map
+from hpcdist.errors import Path
+from hpcdist.importers.reading import Reading
+from hpcdist.words import RUN_NAME, slug
+
+_SECTIONS: Final = {
+    "master": "environment",
+    "worker": "environment.replicas.default_worker",
+    "ps": "environment.replicas.default_ps",
+    "evaluator": "environment.replicas.evaluator",
+}
+_COUNTS: Final = {"worker": "environment.replicas.n_workers", "ps": "environment.replicas.n_ps"}
+
+
+class Sourced(NamedTuple):
+    """A value in native form, and the key of the foreign file that it comes from."""
+
+    value: Any
+    source: Path
+
+
+class Role(NamedTuple):
+    """The replicas of one native role: master, worker, ps or evaluator."""
+
+    count: Any = None
+    """How many there are, or a template; None where the file does not say it. There is one master."""
+    source: Path = ()
+    """The key of that number."""
+    resources: Mapping[str, Mapping[str, object]] = {}
+    """What each requests, with memory in MiB."""
+    resources_source: Path = ()
+    nodes: object = None
+    """The labels of its nodes."""
+    nodes_source: Path = ()
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a replica has."""
+        amount = self.resources.get("gpu", {})
+        value = amount.get("limits", amount.get("requests"))
+        return int(value) if isinstance(value, (int, float)) else 0
+
+
+@dataclass
+class ForeignJob:
+    """What a file of another system runs, and where."""
+
+    settings: dict[str, Sourced] = field(default_factory=dict)
+    """Values of native keys (``pytorch.launch``) that no other field has."""
+    roles: dict[str, Role] = field(default_factory=dict)
+    """The replicas, by native role."""
+    slots: Sourced | None = None
+    """How many processes a replica has."""
+    nodes: Sourced | None = None
+    """How many nodes the job has."""
+    image: Sourced | None = None
+    """The image, of which a job has one."""
+    env: dict[str, Sourced] = field(default_factory=dict)
+    """The variables of all processes."""
+    command: Sourced | None = None
+    """What each process runs: one text for a shell, or several."""
+
+    def set(self, key: str, value: object, *source: str | int) -> None:
+        """Set a native key to a value."""
+        self.settings[key] = Sourced(value, source)
+
+    def write(self, read: Reading) -> None:
+        """Put the job into the native form."""
+        for key, found in self.settings.items():
+            read.put(key, found.value, *found.source)
+        for name, role in self.roles.items():
+            _put_role(read, name, role)
+        for key, one in (
+            ("batch.nodes", self.nodes),
+            ("environment.processes_per_replica", self.slots),
+            ("build.image", self.image),
+            ("run.cmd", self.command),
+        ):
+            if one:
+                read.put(key, one.value, *one.source)
+        put_env(read, self.env)
+
+
+def _put_role(read: Reading, name: str, role: Role) -> None:
+    section = _SECTIONS[name]
+    if name == "evaluator":
+        read.put(section, {}, *role.source)
+    if role.count is not None and name in _COUNTS:
+        read.put(_COUNTS[name], role.count, *role.source)
+    if role.resources and role.count != 0:
+        read.put(f"{section}.resources", role.resources, *role.resources_source)
+    if role.nodes and role.count != 0:
+        read.put(f"{section}.node_selector", role.nodes, *role.nodes_source)
+
+
+def put_env(read: Reading, env: Mapping[str, Sourced]) -> None:
+    """Put the variables of a job; their names may contain dots."""
+    if not env:
+        return
+    found = Map(place=read.place(*next(iter(env.values())).source))
+    for name, (value, source) in env.items():
+        found.put(name, value, read.place(*source))
+        read.origins["environment", "env_vars", name] = source
+    read.put("environment.env_vars", found, *next(iter(env.values())).source)
+
+
+def put_name(read: Reading, name: object, *source: str | int) -> None:
+    """Put the name of the job, with a warning where it has to be another one."""
+    text = str(name)
+    if not RUN_NAME.fullmatch(text):
+        read.warn(*source, why=f"the job is named {slug(text)!r}: {text!r} is not a valid job name")
+    read.put("name", text if RUN_NAME.fullmatch(text) else slug(text), *source)
+
+
+# --- Machines of a cloud: what replicas request in place of one
+
+
+class Machine(NamedTuple):
+    """One machine; ``cpus`` and ``gib`` only of types without GPUs; all 0 if its size is unknown."""
+
+    gpus: int = 0
+    gpu_type: str = ""
+    cpus: int = 0
+    gib: float = 0
+
+    @property
+    def resources(self) -> dict[str, dict[str, int]]:
+        """The request of a replica of this size, with memory in MiB."""
+        amounts = {"gpu": self.gpus, "cpu": self.cpus, "memory": int(self.gib * 1024)}
+        return {name: {"requests": number} for name, number in amounts.items() if number}
+
+
+def on_machine(read: Reading, kind: Machine | None, *source: str | int) -> Role:
+    """Return a role that requests the resources of a machine, and prefers its type of GPU."""
+    if kind is None or not any(kind):
+        return Role()
+    name = read.text(*source)
+    why = f"of a {name} machine the GPUs are requested; CPUs and memory are the site's share of them"
+    if kind.gpus and why not in {remark.message for remark in read.remarks}:
+        read.warn(*source, why=why, hint="for others write `resources` into the imported file")
+    nodes = {"gpu_type": kind.gpu_type} if kind.gpus else None
+    return Role(None, (), kind.resources, source, nodes, source)
