@@ -15,7 +15,6 @@ from typing import Final
 from hpcdist.errors import ConfigError, Path
 from hpcdist.importers import Imported
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 _QUANTITY: Final = re.compile(
     r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2}))?(m|[KMGTPE]i|[kMGTPE])?", re.ASCII
@@ -111,7 +110,7 @@ def _amount(read: Reading, kind: str, where: Path) -> object:
     number = quantity(value)
     if number is None:
         hint = "write a number such as 2, 500m or 4Gi"
-        read.refuse(*where, why=f"{value!r} is not an amount", hint=value_hint(read, value, hint))
+        read.refuse(*where, why=f"{value!r} is not an amount", hint=read.value_hint(value, hint))
         return None
     if kind == "memory":
         if 0 < number < 2**20:
@@ -120,15 +119,6 @@ def _amount(read: Reading, kind: str, where: Path) -> object:
             )
         return math.ceil(number / 2**20)
     return int(number) if number == int(number) else number
-
-
-def value_hint(read: Reading, value: object, hint: str) -> str:
-    """Return the hint for an invalid value: `envsubst` for a shell variable, else ``hint``."""
-    variable = re.match(r"\$\{?(\w+)", str(value))
-    file = read.data.place.file if read.data.place else "FILE"
-    if not variable:
-        return hint
-    return f"fill it in first: `{variable[1]}=... envsubst < {quote(file)} > filled.yml`"
 
 
 def _other_amount(read: Reading, name: str, where: Path) -> None:

@@ -6,7 +6,7 @@ native form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -114,6 +114,16 @@ def put_env(read: Reading, env: Mapping[str, Sourced]) -> None:
         found.put(name, value, read.place(*source))
         read.origins["environment", "env_vars", name] = source
     read.put("environment.env_vars", found, *next(iter(env.values())).source)
+
+
+def take_image(job: ForeignJob, read: Reading, images: Sequence[Sourced]) -> None:
+    """Take the image, of which a job has one; refuse another one."""
+    if images:
+        job.image = images[0]
+    for other in images[1:]:
+        if other.value != images[0].value:
+            why = f"a job has one image, and {images[0].value} is the image of the other replicas"
+            read.refuse(*other.source, why=why, hint="write the same one for all")
 
 
 def put_name(read: Reading, name: object, *source: str | int) -> None:

@@ -449,7 +449,7 @@ def ranks_of(read: Reading, line: Line, room: Ranks, path: Path, sizes: str) -> 
         return Ranks(room.replicas, np // room.replicas)
     elif np is not None and np != total:
         if 0 < np < total and (np < each or np % each == 0):
-            return _fewer(read, np, Ranks(room.replicas, each), path)
+            return _fewer(read, line, Ranks(room.replicas, each), path)
         why = (
             f"{line.program} is to start {np} processes; {room.replicas} workers with {each} each are {total}"
         )
@@ -457,12 +457,13 @@ def ranks_of(read: Reading, line: Line, room: Ranks, path: Path, sizes: str) -> 
     return Ranks(room.replicas, each)
 
 
-def _fewer(read: Reading, np: int, room: Ranks, path: Path) -> Ranks:
+def _fewer(read: Reading, line: Line, room: Ranks, path: Path) -> Ranks:
+    np = line.np or 0
     found = Ranks(max(1, np // room.each), min(np, room.each))
     if found.replicas < room.replicas:
         number = f"{np} process{'es' * (np > 1)}"
         where = f"{found.replicas} of {room.replicas} workers"
-        why = f"mpirun starts {number} (-np) on {where}: no other is requested"
+        why = f"{line.program} starts {number} (-np) on {where}: no other is requested"
         read.warn(*path, why=why, hint=f"write -np {room.replicas * room.each} for all")
     return found
 

@@ -17,7 +17,6 @@ from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
 from hpcdist.importers import Imported
 from hpcdist.importers.kubeflow import katib_algorithm
 from hpcdist.importers.kubeflow.katib_algorithm import number
-from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import param_name, put_medianstop, put_stop, refused_space
 
@@ -40,7 +39,7 @@ def put_search(read: Reading) -> dict[str, str]:
     names: dict[str, str] = {}
     for at, _ in read.items("spec", "parameters"):
         path: Path = ("spec", "parameters", at)
-        name = word(read, *path, "name") or ""
+        name = read.word(*path, "name") or ""
         param = param_name(name.lstrip("-"))
         if param in names.values():
             read.refuse(*path, "name", why=f"another parameter is {param!r} too", hint="rename one")
@@ -63,7 +62,7 @@ def put_search(read: Reading) -> dict[str, str]:
 def _put_objective(read: Reading, search: Map) -> None:
     """Put the metric by which trials are compared, and the goal at which the search stops."""
     above = ("spec", "objective")
-    kind, metric = word(read, *above, "type"), word(read, *above, "objectiveMetricName")
+    kind, metric = read.word(*above, "type"), read.word(*above, "objectiveMetricName")
     goal = number(read, (*above, "goal"))
     if not metric or kind not in ("maximize", "minimize"):
         hint = "write `objectiveMetricName`, and `type: minimize` or `maximize`"
@@ -79,7 +78,7 @@ def _put_objective(read: Reading, search: Map) -> None:
 def _space(read: Reading, path: Path, algorithm: str) -> Map | None:
     """Return the values of one parameter."""
     where = (*path, "feasibleSpace")
-    kind, space = word(read, *path, "parameterType") or "", Map(place=read.place(*where))
+    kind, space = read.word(*path, "parameterType") or "", Map(place=read.place(*where))
     if kind in _LISTS:
         values = read.get(*where, "list")
         if not isinstance(values, list):
@@ -108,7 +107,7 @@ def _range(
     """Return the values between two numbers, for a grid those in steps."""
     (low, high, step), place = numbers, read.place(*path)
     where = (*path, "feasibleSpace")
-    given = word(read, *where, "distribution") or ""
+    given = read.word(*where, "distribution") or ""
     kind = _DISTRIBUTIONS.get(given.lower(), "")
     space = Map(place=place)
     if not math.isfinite((high - low) / (step or 1)) or low > high or (step is not None and step <= 0):
@@ -173,11 +172,11 @@ def put_metrics(read: Reading) -> None:
     for key in ("type", "goal", "objectiveMetricName"):
         read.get(*above, key)
     read.ignore(*above, "metricStrategies", why="trials are compared by the last value of a metric")
-    metrics = [word(read, *above, "objectiveMetricName") or ""]
+    metrics = [read.word(*above, "objectiveMetricName") or ""]
     more = (*above, "additionalMetricNames")
-    metrics += [word(read, *more, at) or "" for at, _ in read.items(*more)]
-    kind = word(read, *_COLLECTOR, "collector", "kind") or "StdOut"
-    formats = [(at, word(read, *_FORMATS, at) or "") for at, _ in read.items(*_FORMATS)]
+    metrics += [read.word(*more, at) or "" for at, _ in read.items(*more)]
+    kind = read.word(*_COLLECTOR, "collector", "kind") or "StdOut"
+    formats = [(at, read.word(*_FORMATS, at) or "") for at, _ in read.items(*_FORMATS)]
     if kind != "StdOut":
         read.get(*_COLLECTOR)
         hint = _ELSEWHERE.get(kind, "")
@@ -372,7 +371,7 @@ def _parameters(read: Reading, names: Mapping[str, str]) -> dict[str, str]:
     where = (*_TEMPLATE, "trialParameters")
     for at, _ in read.items(*where):
         read.get(*where, at, "description")
-        name, reference = word(read, *where, at, "name") or "", word(read, *where, at, "reference") or ""
+        name, reference = read.word(*where, at, "name") or "", read.word(*where, at, "reference") or ""
         if (known := _of_trial(read, reference)) is not None:
             found[name] = known
         elif reference in names:

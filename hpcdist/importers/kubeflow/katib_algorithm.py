@@ -13,7 +13,6 @@ from hpcdist.documents import tree
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.experiment.search.adaptive import brackets, is_possible
-from hpcdist.importers.kubeflow.pod import word
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.importers.searches import put_bayes
 
@@ -46,7 +45,7 @@ _BAYES: Final = {
 
 def name_of(read: Reading) -> str:
     """Return the algorithm; random, with an error, where hpcdist has none like it."""
-    name = word(read, *_NAME) or ""
+    name = read.word(*_NAME) or ""
     if name in (*_STATIC, *_BAYES, "hyperband"):
         if name == "sobol":
             read.warn(*_NAME, why="trials are drawn independently, and not by a sequence of Sobol")
@@ -63,7 +62,7 @@ def resource_of(read: Reading) -> str | None:
     if read.peek(*_NAME) != "hyperband":
         return None
     named = (at for at, _ in read.items(*_SETTINGS) if read.peek(*_SETTINGS, at, "name") == "resource_name")
-    return next((word(read, *_SETTINGS, at, "value") for at in named), None)
+    return next((read.word(*_SETTINGS, at, "value") for at in named), None)
 
 
 def put_algorithm(read: Reading, search: Map, algorithm: str, names: dict[str, str]) -> None:
@@ -103,7 +102,7 @@ def _settings(read: Reading) -> dict[str, _Setting]:
         read.get(*_SETTINGS)
     for at, _ in read.items(*_SETTINGS):
         path = (*_SETTINGS, at, "value")
-        found[str(word(read, *_SETTINGS, at, "name"))] = _Setting(word(read, *path) or "", path)
+        found[str(read.word(*_SETTINGS, at, "name"))] = _Setting(read.word(*path) or "", path)
     return found
 
 
@@ -194,7 +193,7 @@ def _count(read: Reading, path: Path) -> int | None:
 
 def number(read: Reading, path: Path, *, needed: bool = False) -> float | None:
     """Take a number, which Katib has as text too."""
-    text = word(read, *path)
+    text = read.word(*path)
     if text in (None, ""):
         if needed:
             read.refuse(*path[:-1], why=f"{path[-1]!r} is missing", hint=_NUMBER)

@@ -10,23 +10,30 @@ import re
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.importers.kubeflow.pod import Pod, pod, word
+from hpcdist.importers.job import ForeignJob, Sourced, take_image
+from hpcdist.importers.kubeflow.pod import Pod, pod
 from hpcdist.importers.kubeflow.roles import (
     HOSTFILE,
     Part,
     Role,
+    images_of,
     in_folder,
-    put_amounts,
     put_command,
-    put_image,
     put_program,
     put_variables,
     refuse_missing_command,
     refuse_pod_names,
     roles,
-    whole,
 )
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
+from hpcdist.importers.launch_lines import (
+    Line,
+    Ranks,
+    UnsupportedLaunch,
+    parse_launch_line,
+    ranks_of,
+    report_line,
+    report_unchanged,
+)
 from hpcdist.importers.reading import Reading
 from hpcdist.layers.frameworks.horovod import KNOBS
 
@@ -40,27 +47,27 @@ _SWITCHES: Final = {
 """Switches of horovodrun that are not named as the setting that they turn on, or off with ``no``."""
 
 
-def put_options(read: Reading, line: Line, where: Path, tasks: int) -> None:
+def put_options(read: Reading, job: ForeignJob, line: Line, where: Path, tasks: int) -> None:
     """Put what the options of horovodrun set for Horovod, in a job of so many tasks."""
     kinds = {knob.key: knob.kind for knob in KNOBS}
     for name, value in line.knobs.items():
         key = name.replace("-", "_").replace("_num_proc", "_np")
         if key in ("gloo", "mpi"):
-            read.put("horovod.controller", key, *where)
+            job.set("horovod.controller", key, *where)
         elif value is None:
             plain = (key.removeprefix("no_"), not key.startswith("no_"))
             setting, is_on = _SWITCHES.get(key, plain)
-            read.put(f"horovod.{setting}", is_on, *where)
+            job.set(f"horovod.{setting}", is_on, *where)
         elif key in ("min_np", "max_np", "reset_limit"):
             number = _number(value, int)
             if key == "max_np" and isinstance(number, int) and number > tasks:
                 why = f"{name} {number} has no effect: the job has {tasks} processes, and gets no more"
                 read.warn(*where, why=why)
                 number = tasks
-            read.put(f"horovod.elastic.{key}", number, *where)
+            job.set(f"horovod.elastic.{key}", number, *where)
         else:
             number_of = {"integer": int, "number": float}.get(kinds[key], str)
-            read.put(f"horovod.{key}", _number(value, number_of), *where)
+            job.set(f"horovod.{key}", _number(value, number_of), *where)
 
 
 def _number(value: str, number_of: type[int | float | str]) -> int | float | str:
@@ -98,10 +105,10 @@ class WorkerGroup(NamedTuple):
     source: Path
 
 
-def mpijob(read: Reading) -> None:
+def mpijob(read: Reading, job: ForeignJob) -> None:
     """Read a whole MPIJob."""
     read.ignore_all(_IGNORED, "spec")
-    main = word(read, "spec", "mainContainer") or ""
+    main = read.word("spec", "mainContainer") or ""
     old = read.peek(*_SPECS) is None and read.peek("spec", "template") is not None
     group, launcher = _of_template(read, main) if old else _of_roles(read, main)
     if launcher is None or group is None:
@@ -109,37 +116,36 @@ def mpijob(read: Reading) -> None:
     if launcher.pod.command is None:
         refuse_missing_command(read, launcher)
     else:
-        launched_ranks(read, group, launcher.pod)
+        launched_ranks(read, job, group, launcher.pod)
 
 
-def launched_ranks(read: Reading, group: WorkerGroup, launcher: Pod) -> None:
+def launched_ranks(read: Reading, job: ForeignJob, group: WorkerGroup, launcher: Pod) -> None:
     """Put ranks that the command of ``launcher`` starts."""
-    env = group.pod.env | launcher.env
     try:
-        line = parse_launch_line(launcher.command or "", env)
+        line = parse_launch_line(launcher.command or "", group.pod.env | launcher.env)
         why = ""
     except UnsupportedLaunch as unclear:
         line, why = None, str(unclear)
     if line is not None and line.program != "torchrun":
-        _native_launch(read, group, launcher, line, env)
+        _native_launch(read, job, group, launcher, line)
     else:
-        _unchanged_launch(read, group, launcher, why)
-    put_image(read, [group.pod])
+        _unchanged_launch(read, job, group, launcher, why)
+    take_image(job, read, images_of(read, [group.pod]))
 
 
-def ranks(read: Reading, group: WorkerGroup) -> None:
+def ranks(read: Reading, job: ForeignJob, group: WorkerGroup) -> None:
     """Put ranks each of which runs the command of its pod."""
-    read.put("framework", "mpi", *group.pod.command_path)
-    _put_group(read, group, group.slots, master=True)
-    put_image(read, [group.pod])
-    put_program(read, [Part("master", group.pod, group.pod.command or "")])
+    job.set("framework", "mpi", *group.pod.command_path)
+    _put_group(read, job, group, group.slots, master=True)
+    take_image(job, read, images_of(read, [group.pod]))
+    put_program(read, job, [Part("master", group.pod, group.pod.command or "")])
 
 
 def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
     found = roles(read, _SPECS, {"launcher": "launcher", "worker": "worker"}, main)
     launcher, worker = found.get("launcher"), found.get("worker")
-    slots = whole(read, "spec", "slotsPerWorker") or 1
-    launcher_is_worker = word(read, "spec", "runLauncherAsWorker") == "true"
+    slots = read.whole("spec", "slotsPerWorker") or 1
+    launcher_is_worker = read.word("spec", "runLauncherAsWorker") == "true"
     if launcher is None:
         if not read.remarks or "worker" in found:
             why = "Launcher is missing, so the file does not say what to run"
@@ -182,10 +188,10 @@ def _warn_of_pod_settings(read: Reading, launcher: Role, worker: Role, *, launch
 def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
     """Read v1alpha1, which has one pod template, and counts GPUs, other units, or replicas."""
     member = pod(read, "spec", "template", main=main)
-    slots = whole(read, "spec", "slotsPerWorker")
-    kind = word(read, "spec", "processingResourceType") or "gpu"
+    slots = read.whole("spec", "slotsPerWorker")
+    kind = read.word("spec", "processingResourceType") or "gpu"
     counted = [key for key in ("gpus", "processingUnits", "replicas") if read.peek("spec", key) is not None]
-    per = whole(read, "spec", "gpusPerNode") or whole(read, "spec", "processingUnitsPerNode")
+    per = read.whole("spec", "gpusPerNode") or read.whole("spec", "processingUnitsPerNode")
     if member is None:
         return None, None
     if len(counted) != 1:
@@ -195,7 +201,7 @@ def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | N
     for key in counted[1:]:
         read.get("spec", key)
     source: Path = ("spec", counted[0])
-    count = whole(read, *source)
+    count = read.whole(*source)
     if count is None:
         return None, None
     if counted[0] != "replicas":
@@ -214,43 +220,25 @@ def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | N
     return WorkerGroup(max(count, 1), slots or member.gpus or 1, member, member, source), role
 
 
-def _native_launch(read: Reading, group: WorkerGroup, launcher: Pod, line: Line, env: dict[str, str]) -> None:
-    """Put hpcdist's own launch, equivalent to the line."""
-    where = launcher.command_path
-    if line.per_node and not re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII):
-        why = f"{line.per_node!r} is not a number of processes for each worker"
-        read.refuse(*where, why=why, hint="write one such as 4")
-        return
-    each = _ranks_per_worker(group, line)
-    _check_counts(read, group, line, each, where)
+def _native_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launcher: Pod, line: Line) -> None:
+    """Take hpcdist's own launch, equivalent to the line."""
+    where, env = launcher.command_path, group.pod.env | launcher.env
+    room = Ranks(group.number, group.slots)
+    found = ranks_of(read, line, room, where, "`replicas` or `slotsPerWorker`")
+    if found.each != group.slots and read.peek("spec", "slotsPerWorker") is not None:
+        why = f"slotsPerWorker has no effect: {line.program} starts {found.each} on each of the workers"
+        read.warn("spec", "slotsPerWorker", why=why)
     _check_dashes(read, line, where)
     refuse_pod_names(read, line.command, where)
-    if line.dropped:
-        why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
-        read.warn(*where, why=why)
-    for name in line.passed:
-        if name not in env | line.variables and name not in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"):
-            hint = f"export {name} in the shell that submits the job, if the program needs it"
-            read.warn(*where, why=f"the value of {name} is not in this file", hint=hint)
-    read.put("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
-    put_options(read, line, where, group.number * each)
-    _put_group(read, group, each, master=True)
-    first = put_variables(read, env | line.variables, *launcher.path, "env" if launcher.env else "command")
+    report_line(read, line, env, where)
+    job.set("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
+    put_options(read, job, line, where, found.replicas * found.each)
+    _put_group(read, job, group._replace(number=found.replicas), found.each, master=True)
+    source = "env" if launcher.env else "command"
+    first = put_variables(read, job, env | line.variables, *launcher.path, source)
     command = _with_hosts(read, line.command, where)
-    put_command(read, in_folder(line.folder or launcher.folder or group.pod.folder, command), where, first)
-
-
-def _check_counts(read: Reading, group: WorkerGroup, line: Line, each: int, where: Path) -> None:
-    """Compare the process counts of the line with the workers of the file."""
-    if each != group.slots and read.peek("spec", "slotsPerWorker") is not None:
-        why = f"slotsPerWorker has no effect: {line.program} starts {each} on each of the workers"
-        read.warn("spec", "slotsPerWorker", why=why)
-    if line.np is not None and line.np != group.number * each:
-        total = group.number * each
-        there = f"{group.number} workers with {each} each are {total}"
-        why = f"{line.program} is to start {line.np} processes; {there}"
-        hint = f"write -np {total}, or other `replicas` or `slotsPerWorker`"
-        read.refuse(*where, why=why, hint=hint)
+    folder = line.folder or launcher.folder or group.pod.folder
+    put_command(read, job, in_folder(folder, command), where, first)
 
 
 def _check_dashes(read: Reading, line: Line, where: Path) -> None:
@@ -263,49 +251,36 @@ def _check_dashes(read: Reading, line: Line, where: Path) -> None:
         )
 
 
-def _ranks_per_worker(group: WorkerGroup, line: Line) -> int:
-    """Return how many ranks a worker has."""
-    if line.per_node:
-        return int(line.per_node)
-    if line.by_node and line.np and line.np < group.number * group.slots and line.np % group.number == 0:
-        return line.np // group.number
-    return group.slots
-
-
-def _put_group(read: Reading, group: WorkerGroup, each: int, *, master: bool) -> None:
-    """Put the replicas: a master and the other workers, or workers alone for the user's own mpirun."""
+def _put_group(read: Reading, job: ForeignJob, group: WorkerGroup, each: int, *, master: bool) -> None:
+    """Take the replicas: a master and the other workers, or workers alone for the user's own mpirun."""
     others = group.number - 1 if master else group.number
-    put_amounts(read, master=group.first if master else None, worker=group.pod if others else None)
+    if master:
+        job.roles["master"] = group.first.replicas()
     if others:
-        read.put("environment.replicas.n_workers", others, *group.source)
+        job.roles["worker"] = group.pod.replicas(others, *group.source)
     if each != max(group.pod.gpus, 1):
-        slots_path = ("spec", "slotsPerWorker")
-        read.put(
-            "environment.processes_per_replica",
-            each,
-            *(slots_path if read.peek(*slots_path) else group.source),
-        )
+        slots = ("spec", "slotsPerWorker")
+        job.slots = Sourced(each, slots if read.peek(*slots) else group.source)
 
 
-def _unchanged_launch(read: Reading, group: WorkerGroup, launcher: Pod, why: str) -> None:
-    """Put the Launcher's command unchanged: it runs once, over the job's hosts."""
+def _unchanged_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launcher: Pod, why: str) -> None:
+    """Take the Launcher's command unchanged: it runs once, over the job's hosts."""
     where = launcher.command_path
     refuse_pod_names(read, launcher.command or "", where)
     command = _with_hosts(read, launcher.command or "", where)
     deepspeed = re.match(r"(?:\S*/)?deepspeed\b", command)
     if deepspeed and "--hostfile" not in command:
         command = f'{deepspeed[0]} --hostfile="$HPCDIST_HOSTFILE"{command[deepspeed.end() :]}'
-    reason = f", {why}," if why else ""
-    message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
-    read.warn(*where, why=message)
-    read.put("framework", "deepspeed" if deepspeed else "mpi", *where)
-    if group.number > 1 or group.pod is not launcher:
-        read.put("backend", "mpi", *where)
-    _put_group(read, group, group.slots, master=group.number == 1 and group.pod is launcher)
+    report_unchanged(read, why, where)
+    job.set("framework", "deepspeed" if deepspeed else "mpi", *where)
+    alone = group.number == 1 and group.pod is launcher
+    if not alone:
+        job.set("backend", "mpi", *where)
+    _put_group(read, job, group, group.slots, master=alone)
     env = group.pod.env | launcher.env
-    first = put_variables(read, env, *launcher.path, "env" if launcher.env else "command")
+    first = put_variables(read, job, env, *launcher.path, "env" if launcher.env else "command")
     text = in_folder(launcher.folder or group.pod.folder, command)
-    put_command(read, text, where, first if deepspeed else [_DEFAULT_HOSTFILE, *first])
+    put_command(read, job, text, where, first if deepspeed else [_DEFAULT_HOSTFILE, *first])
 
 
 def _with_hosts(read: Reading, command: str, where: Path) -> str:

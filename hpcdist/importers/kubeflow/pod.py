@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers import container
+from hpcdist.importers.job import Role
 from hpcdist.importers.reading import Reading
 
 # --- What a Kubernetes container runs, ``command`` and ``args``, as shell text
@@ -220,9 +221,12 @@ class Pod(NamedTuple):
     @property
     def gpus(self) -> int:
         """How many GPUs it has."""
-        amount = self.resources.get("gpu", {})
-        value = amount.get("limits", amount.get("requests"))
-        return int(value) if isinstance(value, (int, float)) else 0
+        return self.replicas().gpus
+
+    def replicas(self, count: int | None = None, *source: str | int) -> Role:
+        """Return so many replicas of it; ``source`` is the key of their number."""
+        where, nodes = (*self.path, "resources"), (*self.path[:-2], "nodeSelector")
+        return Role(count, source, self.resources, where, self.nodes, nodes)
 
 
 def pod(
@@ -269,14 +273,6 @@ def _selector(read: Reading, spec: Path) -> object:
     where = (*spec, "nodeSelector", label) if label in (labels or ()) else affinity
     read.warn(*where, why=f"the node's label {label} is read as the type of its GPUs, {kind}")
     return {name: value for name, value in (labels or {}).items() if name != label} | {"gpu_type": kind}
-
-
-def word(read: Reading, *path: str | int) -> str | None:
-    """Take one word in its source spelling; None, with an error, for a section or a list."""
-    if isinstance(read.peek(*path), (Mapping, list)):
-        read.refuse(*path, why="expected one word", hint="write it as text")
-        return None
-    return read.text(*path)
 
 
 def restart(read: Reading, *path: str | int) -> None:
@@ -362,7 +358,7 @@ def container_of(
     read: Reading, path: Path, nodes: object, operator_variables: frozenset[str], amounts: str = "resources"
 ) -> Pod:
     """Read a container; ``amounts`` is the key of its resources, ``nodes`` the selector of its pod."""
-    word(read, *path, "name")
+    read.word(*path, "name")
     if read.peek(*path, "lifecycle"):
         hint = "write it in the command"
         read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint=hint)
@@ -379,17 +375,17 @@ def container_of(
         command_path=container.command_path(read, *path),
         command=None if command is None else shell_text(command, known, elsewhere),
         args=quoted_words(arguments_of(read, path), known, frozenset(elsewhere - known.keys())),
-        folder=filled_in(word(read, *path, "workingDir") or "", known, ()),
+        folder=filled_in(read.word(*path, "workingDir") or "", known, ()),
         env=env,
         resources=container.amounts(read, *path, amounts),
-        image=word(read, *path, "image"),
+        image=read.word(*path, "image"),
         nodes=nodes,
     )
 
 
 def _variables(read: Reading, path: Path, operator_variables: frozenset[str]) -> dict[str, str]:
     """Take the variables, without those that the operator sets after them."""
-    namespace = word(read, "metadata", "namespace") or "default"
+    namespace = read.word("metadata", "namespace") or "default"
     values = container.variables(read, *path, "env", fields=_FIELDS | {"metadata.namespace": namespace})
     for name in [name for name in values if name in operator_variables]:
         why = f"{name} has no effect: hpcdist sets it for each replica"

@@ -6,24 +6,17 @@ Where kinds have different commands, one command selects by ``$HPCDIST_ROLE``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.documents.tree import Map
 from hpcdist.errors import Key, Path, did_you_mean
 from hpcdist.experiment.program import by_role
-from hpcdist.importers.container import value_hint
-from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart, word
+from hpcdist.importers.job import ForeignJob, Sourced, take_image
+from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart
 from hpcdist.importers.launch_lines import refuse_launch_per_replica
 from hpcdist.importers.reading import Reading
 from hpcdist.words import in_double_quotes, join_commands, quote
 
-_SECTIONS: Final = {
-    "master": "environment",
-    "worker": "environment.replicas.default_worker",
-    "ps": "environment.replicas.default_ps",
-    "evaluator": "environment.replicas.evaluator",
-}
 _OF_PODS: Final = re.compile(
     r"(?:NCCL|GLOO|TP|BYTEPS|DMLC)_(?:SOCKET_IFNAME|INTERFACE)|OMPI_MCA_btl_tcp_if_include|UCX_NET_DEVICES"
 )
@@ -58,21 +51,6 @@ class Part(NamedTuple):
     before: tuple[str, ...] = ()
 
 
-def whole(read: Reading, *path: str | int) -> int | None:
-    """Take a whole number that is not negative, None if there is none or it is not a number."""
-    value = read.peek(*path)
-    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
-        value = int(value)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        hint = value_hint(read, value, "write one such as 2")
-        read.refuse(*path, why=f"expected a whole number, got {value!r}", hint=hint)
-        return None
-    read.get(*path)
-    return value
-
-
 def roles(
     read: Reading,
     path: Path,
@@ -103,7 +81,7 @@ def _kinds(read: Reading, path: Path) -> list[tuple[Path, str]]:
         types = [key for key in read.keys(*where) if re.fullmatch(r"(?:tf|mx)?_?replica_?type", key.lower())]
         for key in ("tfPort", "tf_port", "PsRootPort", "masterPort", "IsDefaultPS"):
             read.ignore(*where, key, why="every task gets its port and its servers from the job")
-        kinds.append((where, str(word(read, *where, types[0])) if types else "MASTER"))
+        kinds.append((where, str(read.word(*where, types[0])) if types else "MASTER"))
     return kinds
 
 
@@ -111,40 +89,26 @@ def _role(read: Reading, path: Path, main: str, operator_variables: frozenset[st
     if not isinstance(read.peek(*path), Mapping):
         read.refuse(*path, why="expected keys and values", hint="write `replicas: 1` and a `template`")
         return None
-    count = whole(read, *path, "replicas")
+    count = read.whole(*path, "replicas")
     read.ignore(*path, "imagePullPolicy", why="the site's container runtime gets images")
     restart(read, *path)
     found = pod(read, *path, "template", main=main, operator_variables=operator_variables)
     return Role(path, 1 if count is None else count, found) if found else None
 
 
-def put_amounts(read: Reading, **members: Pod | None) -> None:
-    """Put the resources and the node selector of each native role."""
-    for role, member in members.items():
-        if member is None:
-            continue
-        section = _SECTIONS[role]
-        if member.resources:
-            read.put(f"{section}.resources", member.resources, *member.path, "resources")
-        if member.nodes:
-            read.put(f"{section}.node_selector", member.nodes, *member.path[:-2], "nodeSelector")
+def images_of(read: Reading, members: Iterable[Pod]) -> list[Sourced]:
+    """Return the images of pods."""
+    return [
+        Sourced(literal(read, member.image, member.path), (*member.path, "image"))
+        for member in members
+        if member.image
+    ]
 
 
-def put_image(read: Reading, members: Sequence[Pod]) -> None:
-    """Put the image, of which a job has one."""
-    named = [member for member in members if member.image]
-    if named:
-        read.put("build.image", literal(read, str(named[0].image), named[0].path), *named[0].path, "image")
-    for member in named[1:]:
-        if member.image != named[0].image:
-            why = f"a job has one image, and {named[0].image} is the image of the other replicas"
-            read.refuse(*member.path, "image", why=why, hint="write the same one for all")
-
-
-def put_program(read: Reading, parts: Sequence[Part]) -> None:
-    """Put the command of all replicas, and their variables."""
+def put_program(read: Reading, job: ForeignJob, parts: Sequence[Part]) -> None:
+    """Take the command of all replicas, and their variables."""
     if any(part.pod.command is None for part in parts):
-        _put_entrypoint(read, parts)
+        _put_entrypoint(read, job, parts)
         return
     for where, command in {part.pod.command_path: part.command for part in parts}.items():
         refuse_pod_names(read, command, where)
@@ -155,14 +119,12 @@ def put_program(read: Reading, parts: Sequence[Part]) -> None:
     }
     texts = {part.role: _text(read, part, shared) for part in parts}
     giver = next((part.pod for part in parts if read.peek(*part.pod.path, "env")), parts[0].pod)
-    first = put_variables(read, shared, *giver.path, "env")
-    command = next(iter(texts.values()))
-    if len(set(texts.values())) > 1:
-        command = by_role(texts)
-    put_command(read, command, parts[0].pod.command_path, first)
+    first = put_variables(read, job, shared, *giver.path, "env")
+    command = by_role(texts) if len(set(texts.values())) > 1 else next(iter(texts.values()))
+    put_command(read, job, command, parts[0].pod.command_path, first)
 
 
-def _put_entrypoint(read: Reading, parts: Sequence[Part]) -> None:
+def _put_entrypoint(read: Reading, job: ForeignJob, parts: Sequence[Part]) -> None:
     """Put the image's entrypoint as the program, with the arguments of each role."""
     first = parts[0].pod
     for part in parts:
@@ -170,23 +132,25 @@ def _put_entrypoint(read: Reading, parts: Sequence[Part]) -> None:
         if (part.pod.folder, part.pod.env) != (first.folder, first.env):
             why = "all replicas start the image's entrypoint with the same variables in the same directory"
             read.refuse(*part.pod.path, why=why, hint="write the program of each as its `command`")
-    lines = [*put_variables(read, first.env, *first.path, "env"), *parts[0].before]
+    lines = [*put_variables(read, job, first.env, *first.path, "env"), *parts[0].before]
     if lines:
         why = f"only a command can do this: {lines[0]}"
         read.refuse(*first.path, Key("image"), why=why, hint="write the image's program as `command`")
-    read.put("run.entrypoint", "image", *first.path, "image")
+    job.set("run.entrypoint", "image", *first.path, "image")
     texts = {part.role: literal(read, part.command, part.pod.command_path) for part in parts}
     if len(set(texts.values())) > 1:
-        read.put("run.args", texts, *first.command_path)
+        job.set("run.args", texts, *first.command_path)
     elif first.args:
-        read.put("run.args", texts[parts[0].role], *first.command_path)
+        job.set("run.args", texts[parts[0].role], *first.command_path)
     if first.folder:
-        read.put("run.workdir", literal(read, first.folder, first.path), *first.path, "workingDir")
+        job.set("run.workdir", literal(read, first.folder, first.path), *first.path, "workingDir")
 
 
-def put_command(read: Reading, command: str, source: Path, first: Sequence[str] = ()) -> None:
-    """Put the command, with its source path, after the lines ``first``."""
-    read.put("run.cmd", literal(read, "\n".join([*first, command]), source), *source)
+def put_command(
+    read: Reading, job: ForeignJob, command: str, source: Path, first: Sequence[str] = ()
+) -> None:
+    """Take the command, with its source path, after the lines ``first``."""
+    job.command = Sourced(literal(read, "\n".join([*first, command]), source), source)
 
 
 def _text(read: Reading, part: Part, shared: Mapping[str, str]) -> str:
@@ -200,12 +164,14 @@ def in_folder(folder: str, command: str) -> str:
     return join_commands([f"cd {quote(folder)}", command]) if folder else command
 
 
-def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int) -> list[str]:
-    """Put the variables, except those for pods; return lines that set variables for the program only.
+def put_variables(
+    read: Reading, job: ForeignJob, variables: Mapping[str, str], *path: str | int
+) -> list[str]:
+    """Take the variables, except those for pods; return lines that set variables for the program only.
 
     With such a PATH the site's launcher might not be found; and the hostfile is known only in the job.
     """
-    kept, lines = Map(place=read.place(*path)), []
+    lines = []
     for name, value in variables.items():
         if why := _pod_only_reason(name, value):
             read.warn(*path, why=f"{name}={value} has no effect: {why}")
@@ -213,9 +179,7 @@ def put_variables(read: Reading, variables: Mapping[str, str], *path: str | int)
             lines.append(_export(read, name, value, path))
         else:
             refuse_pod_names(read, value, place_of_variable(read, path, name))
-            kept.put(name, literal(read, value, tuple(path)), read.place(*path))
-    if kept:
-        read.put("environment.env_vars", kept, *path)
+            job.env[name] = Sourced(literal(read, value, path), path)
     return lines
 
 
@@ -293,16 +257,16 @@ _ADVICE: Final = (
 )
 
 
-def one_pod(read: Reading) -> None:
+def one_pod(read: Reading, job: ForeignJob) -> None:
     """Read a Job of Kubernetes that is one pod."""
     for key in ("parallelism", "completions"):
-        if (whole(read, "spec", key) or 1) > 1:
+        if (read.whole("spec", key) or 1) > 1:
             why = "a trial is one job, and its pods do not know each other"
             read.refuse("spec", key, why=why, hint="write 1, or a PyTorchJob, MPIJob or TFJob")
     read.ignore_all(_OF_JOBS, "spec")
     if found := pod(read, "spec", "template"):
         role = {"master": Role(("spec", "template"), 1, found)}
-        put_replicas(read, role, parts_of(read, role))
+        put_replicas(read, job, role, parts_of(read, role))
 
 
 def replicas_of(
@@ -377,14 +341,12 @@ def _check_launches(read: Reading, parts: Sequence[Part], total: int) -> bool:
     return not any(refused)
 
 
-def put_replicas(read: Reading, found: Mapping[str, Role], parts: list[Part]) -> None:
-    """Put the replicas of a job with a master."""
-    put_amounts(read, **{name: role.pod for name, role in found.items()})
-    for name, key in (("worker", "n_workers"), ("ps", "n_ps")):
-        if name in found:
-            read.put(f"environment.replicas.{key}", found[name].number, *found[name].path, "replicas")
-    if "evaluator" in found and not (found["evaluator"].pod.resources or found["evaluator"].pod.nodes):
-        read.put("environment.replicas.evaluator", {}, *found["evaluator"].path)
-    put_image(read, [role.pod for role in {role.path: role for role in found.values()}.values()])
+def put_replicas(read: Reading, job: ForeignJob, found: Mapping[str, Role], parts: list[Part]) -> None:
+    """Take the replicas of a job with a master."""
+    for name, role in found.items():
+        source = role.path if name == "evaluator" else (*role.path, "replicas")
+        job.roles[name] = role.pod.replicas(role.number, *source)
+    pods = {role.path: role.pod for role in found.values()}
+    take_image(job, read, images_of(read, pods.values()))
     if parts:
-        put_program(read, parts)
+        put_program(read, job, parts)
