@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from hpcdist.errors import Path
 from hpcdist.experiment.launch.line import user_launch
 from hpcdist.experiment.launch.options import COUNTS, HOROVOD, MPI, TORCH
+from hpcdist.importers.job import ForeignJob, Role
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME, quote
 
@@ -483,8 +484,10 @@ _OF_SITES: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"})
 """Variables that the site's modules set."""
 
 
-def report_unchanged(read: Reading, why: str, path: Path) -> None:
-    """Warn that a command starts its processes itself."""
+def put_unchanged(read: Reading, job: ForeignJob, why: str, workers: Role, path: Path) -> None:
+    """Leave the launch to the command, which runs once, over the workers."""
     reason = f", {why}," if why else ""
     message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
     read.warn(*path, why=message)
+    job.set("backend", "mpi", *path)
+    job.roles = {"worker": workers}

@@ -21,9 +21,9 @@ from hpcdist.importers.launch_lines import (
     Ranks,
     UnsupportedLaunch,
     parse_launch_line,
+    put_unchanged,
     ranks_of,
     report_line,
-    report_unchanged,
 )
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
@@ -243,9 +243,8 @@ def put_mpi(read: Reading, job: ForeignJob, given: set[str]) -> None:
         line = _line(job, command)
     except UnsupportedLaunch as reason:
         read.ignore("masterMachineType", why=_NO_MASTER)
-        job.set("backend", "mpi", "masterCommand")
-        job.roles, job.nodes = {"worker": role._replace(count=workers)}, Sourced(workers, ("workerCount",))
-        report_unchanged(read, str(reason), ("masterCommand",))
+        job.nodes = Sourced(workers, ("workerCount",))
+        put_unchanged(read, job, str(reason), role._replace(count=workers), ("masterCommand",))
         put_command(read, job, with_hostfile(command), "masterCommand")
     else:
         _put_line(read, job, line, Ranks(workers, role.gpus or 1), kind)

@@ -30,9 +30,9 @@ from hpcdist.importers.launch_lines import (
     Ranks,
     UnsupportedLaunch,
     parse_launch_line,
+    put_unchanged,
     ranks_of,
     report_line,
-    report_unchanged,
 )
 from hpcdist.importers.reading import Reading
 from hpcdist.layers.frameworks.horovod import KNOBS
@@ -136,7 +136,7 @@ def launched_ranks(read: Reading, job: ForeignJob, group: WorkerGroup, launcher:
 def ranks(read: Reading, job: ForeignJob, group: WorkerGroup) -> None:
     """Put ranks each of which runs the command of its pod."""
     job.set("framework", "mpi", *group.pod.command_path)
-    _put_group(read, job, group, group.slots, master=True)
+    _put_group(read, job, group, group.slots)
     take_image(job, read, images_of(read, [group.pod]))
     put_program(read, job, [Part("master", group.pod, group.pod.command or "")])
 
@@ -233,7 +233,7 @@ def _native_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launcher:
     report_line(read, line, env, where)
     job.set("framework", "horovod" if line.program == "horovodrun" else "mpi", *where)
     put_options(read, job, line, where, found.replicas * found.each)
-    _put_group(read, job, group._replace(number=found.replicas), found.each, master=True)
+    _put_group(read, job, group._replace(number=found.replicas), found.each)
     source = "env" if launcher.env else "command"
     first = put_variables(read, job, env | line.variables, *launcher.path, source)
     command = _with_hosts(read, line.command, where)
@@ -251,15 +251,17 @@ def _check_dashes(read: Reading, line: Line, where: Path) -> None:
         )
 
 
-def _put_group(read: Reading, job: ForeignJob, group: WorkerGroup, each: int, *, master: bool) -> None:
-    """Take the replicas: a master and the other workers, or workers alone for the user's own mpirun."""
-    others = group.number - 1 if master else group.number
-    if master:
-        job.roles["master"] = group.first.replicas()
-    if others:
-        job.roles["worker"] = group.pod.replicas(others, *group.source)
+def _put_group(read: Reading, job: ForeignJob, group: WorkerGroup, each: int) -> None:
+    """Take the replicas: a master and the other workers."""
+    job.roles["master"] = group.first.replicas()
+    if group.number > 1:
+        job.roles["worker"] = group.pod.replicas(group.number - 1, *group.source)
+    _put_slots(read, job, group, each)
+
+
+def _put_slots(read: Reading, job: ForeignJob, group: WorkerGroup, each: int) -> None:
+    slots = ("spec", "slotsPerWorker")
     if each != max(group.pod.gpus, 1):
-        slots = ("spec", "slotsPerWorker")
         job.slots = Sourced(each, slots if read.peek(*slots) else group.source)
 
 
@@ -271,12 +273,12 @@ def _unchanged_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launch
     deepspeed = re.match(r"(?:\S*/)?deepspeed\b", command)
     if deepspeed and "--hostfile" not in command:
         command = f'{deepspeed[0]} --hostfile="$HPCDIST_HOSTFILE"{command[deepspeed.end() :]}'
-    report_unchanged(read, why, where)
+    put_unchanged(read, job, why, group.pod.replicas(group.number, *group.source), where)
     job.set("framework", "deepspeed" if deepspeed else "mpi", *where)
-    alone = group.number == 1 and group.pod is launcher
-    if not alone:
-        job.set("backend", "mpi", *where)
-    _put_group(read, job, group, group.slots, master=alone)
+    if group.number == 1 and group.pod is launcher:
+        del job.settings["backend"]
+        job.roles = {"master": group.first.replicas()}
+    _put_slots(read, job, group, group.slots)
     env = group.pod.env | launcher.env
     first = put_variables(read, job, env, *launcher.path, "env" if launcher.env else "command")
     text = in_folder(launcher.folder or group.pod.folder, command)

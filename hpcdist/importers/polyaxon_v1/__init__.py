@@ -14,11 +14,11 @@ from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import Path
 from hpcdist.importers import Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
+from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.polyaxon_v1.init import repository
 from hpcdist.importers.polyaxon_v1.matrix import put_search
-from hpcdist.importers.polyaxon_v1.roles import put_variable
-from hpcdist.importers.polyaxon_v1.run import read_run
+from hpcdist.importers.polyaxon_v1.runs import read_run
 from hpcdist.importers.polyaxon_v1.text import Input, Texts, plain_type
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
@@ -63,7 +63,9 @@ _IGNORED: Final = {
 }
 
 
-def inputs_of(read: Reading, bases: tuple[Path, ...], searched: Mapping[str, Input]) -> dict[str, Input]:
+def inputs_of(
+    read: Reading, job: ForeignJob, bases: tuple[Path, ...], searched: Mapping[str, Input]
+) -> dict[str, Input]:
     """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts.
 
     ``searched``: the params of a search, which need not be declared.
@@ -72,12 +74,12 @@ def inputs_of(read: Reading, bases: tuple[Path, ...], searched: Mapping[str, Inp
     declared: list[dict[str, Any]] = []
     for base in bases:
         for index, item in read.items(*base, "inputs"):
-            if entry := _input(read, item, (*base, "inputs", index), found):
+            if entry := _input(read, job, item, (*base, "inputs", index), found):
                 declared.append(entry)
         _misplaced(read, (*base, "inputs"), list, "write `- {name: NAME, type: TYPE}`")
         read.move("outputs", *base, "outputs")
     for base in bases:
-        params = _params(read, (*base, "params"), found, declared)
+        params = _params(read, job, (*base, "params"), found, declared)
         if params:
             read.put("params", params, *base, "params")
     for base in bases:
@@ -113,7 +115,9 @@ def _misplaced(read: Reading, path: Path, kind: type, hint: str) -> None:
         read.refuse(*path, why=f"expected {'a list' if kind is list else 'keys and values'}", hint=hint)
 
 
-def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> dict[str, Any] | None:
+def _input(
+    read: Reading, job: ForeignJob, item: object, path: Path, found: dict[str, Input]
+) -> dict[str, Any] | None:
     name = read.get(*path, "name")
     if not isinstance(item, Mapping) or not isinstance(name, str) or not name.isidentifier():
         read.refuse(
@@ -134,7 +138,7 @@ def _input(read: Reading, item: object, path: Path, found: dict[str, Input]) -> 
         entry["is_optional"] = True
     ignore_set_keys(read, _IGNORED, *path)
     structured = kind in _STRUCTURED or entry.get("is_list") is True or _is_structured(entry.get("default"))
-    _destinations(read, name, path, structured=structured)
+    _destinations(read, job, name, path, structured=structured)
     form = read.get(*path, "argFormat")
     if read.get(*path, "isFlag") is True:
         entry["is_flag"] = True
@@ -159,7 +163,7 @@ def _is_structured(value: object) -> bool:
     return isinstance(value, (dict, list))
 
 
-def _destinations(read: Reading, name: str, path: Path, *, structured: bool) -> None:
+def _destinations(read: Reading, job: ForeignJob, name: str, path: Path, *, structured: bool) -> None:
     """Take ``toEnv``, which is a variable, and ``toInit``, which is an init step of Polyaxon.
 
     Polyaxon converts sections and lists to JSON for a variable (``get_env_var`` of
@@ -168,7 +172,7 @@ def _destinations(read: Reading, name: str, path: Path, *, structured: bool) -> 
     variable = read.get(*path, "toEnv")
     if isinstance(variable, str) and variable:
         expression = f"{name}|tojson" if structured else name
-        put_variable(read, variable, f"{{{{ {expression} }}}}", *path, "toEnv")
+        job.env[variable] = Sourced(f"{{{{ {expression} }}}}", (*path, "toEnv"))
     elif variable not in (None, ""):
         read.refuse(
             *path, "toEnv", why=f"{variable!r} is not a variable name", hint="write the name of a variable"
@@ -188,7 +192,7 @@ def _is_from_run(param: object) -> bool:
 
 
 def _params(
-    read: Reading, path: Path, found: dict[str, Input], declared: list[dict[str, Any]]
+    read: Reading, job: ForeignJob, path: Path, found: dict[str, Input], declared: list[dict[str, Any]]
 ) -> dict[str, object]:
     _misplaced(read, path, Mapping, "write `NAME: {value: VALUE}`")
     params: dict[str, object] = {}
@@ -208,7 +212,7 @@ def _params(
         read.get(*path, name, "ref")
         hidden = read.get(*path, name, "contextOnly") is True
         ignore_set_keys(read, {"connection": _IGNORED["connection"]}, *path, name)
-        _destinations(read, name, (*path, name), structured=_is_structured(params[name]))
+        _destinations(read, job, name, (*path, name), structured=_is_structured(params[name]))
         if name not in found:
             found[name] = Input(isinstance(params[name], (int, float)))
             declared += [{"name": name, "is_optional": True}] if hidden and declared else []
@@ -369,18 +373,19 @@ class PolyaxonV1:
         Raises:
             ConfigError: when there is nothing to run; the remarks are its problems.
         """
-        read = Reading(with_run_patched(data))
+        read, job = Reading(with_run_patched(data)), ForeignJob()
         skip_empty(read)
         bases = _bases(read)
         ordered = bases if _patch(read, data, bases) else bases[::-1]
         for base in ordered:
-            _section(read, base)
+            _section(read, job, base)
         _names(read, ordered)
         if bases:
             run = (*bases[-1], "run")
-            texts = Texts(read, inputs_of(read, bases, put_search(read)), repository(read, run))
+            texts = Texts(read, inputs_of(read, job, bases, put_search(read)), repository(read, run))
             _fill_tags(read, texts)
-            read_run(read, texts, run)
+            read_run(read, job, texts, run)
+            job.write(read)
         return finish_with_command(read)
 
 
@@ -450,7 +455,7 @@ def _patch(read: Reading, data: Map, bases: tuple[Path, ...]) -> bool:
     return strategy in KEEPS_COMPONENT
 
 
-def _section(read: Reading, base: Path) -> None:
+def _section(read: Reading, job: ForeignJob, base: Path) -> None:
     """Read or report all keys of an operation or a component except its params and its run."""
     for key, (why, hint) in _REFUSED.items():
         if read.peek(*base, key) and read.get(*base, key) not in (None, False):
@@ -460,29 +465,29 @@ def _section(read: Reading, base: Path) -> None:
         read.get(*base, key)
     for key in ("version", "kind") if base else ():
         read.get(*base, key)
-    _termination(read, (*base, "termination"))
-    _plugins(read, (*base, "plugins"))
+    _termination(read, job, (*base, "termination"))
+    _plugins(read, job, (*base, "plugins"))
 
 
-def _plugins(read: Reading, path: Path) -> None:
+def _plugins(read: Reading, job: ForeignJob, path: Path) -> None:
     ignore_set_keys(read, _PLUGINS, *path)
     level = read.text(*path, "logLevel")
     if level:
-        read.put("logging.level", level.upper(), *path, "logLevel")
+        job.set("logging.level", level.upper(), *path, "logLevel")
 
 
-def _termination(read: Reading, path: Path) -> None:
+def _termination(read: Reading, job: ForeignJob, path: Path) -> None:
     ignore_set_keys(read, _ENDS, *path)
     for key in ("maxRetries", "max_retries"):
         retries = read.get(*path, key)
         if (number := _count_or_param(retries)) is not None:
-            read.put("environment.max_restarts", number, *path, key)
+            job.set("environment.max_restarts", number, *path, key)
         elif retries is not None:
             read.refuse(*path, key, why=f"{retries!r} is not a number", hint="write a whole number")
     for key in ("timeout", "activeDeadlineSeconds", "active_deadline_seconds"):
         seconds = read.get(*path, key)
         if (number := _count_or_param(seconds)) not in (None, 0):
-            read.put("batch.walltime", f"{number}s", *path, key)
+            job.set("batch.walltime", f"{number}s", *path, key)
         elif seconds is not None:
             read.refuse(
                 *path, key, why=f"{seconds!r} is not a number of seconds", hint="write a whole number"

@@ -3,24 +3,119 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from hpcdist.errors import Path, did_you_mean
-from hpcdist.importers import container, launch_lines
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, refuse_launch_per_replica
-from hpcdist.importers.polyaxon import PIPELINES, contexts
-from hpcdist.importers.polyaxon_v1.init import read_init
-from hpcdist.importers.polyaxon_v1.roles import (
-    Replica,
-    check_same,
-    one_less,
-    put_alone,
-    put_count,
-    put_shared,
+from hpcdist.importers import container
+from hpcdist.importers.job import ForeignJob, Role, Sourced, take_image
+from hpcdist.importers.launch_lines import (
+    Line,
+    Ranks,
+    UnsupportedLaunch,
+    parse_launch_line,
+    put_unchanged,
+    ranks_of,
+    refuse_launch_per_replica,
+    report_line,
 )
+from hpcdist.importers.polyaxon import PIPELINES, contexts
+from hpcdist.importers.polyaxon.contexts import ARTIFACTS
+from hpcdist.importers.polyaxon_v1.init import read_init
 from hpcdist.importers.polyaxon_v1.text import TemplateMask, Texts, only_in_job
 from hpcdist.importers.reading import Reading
+
+# --- Roles of a run, and their conversion to replicas
+
+_ARTIFACTS: Final = re.compile(rf"\$\{{?{ARTIFACTS}\b")
+_BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_ROLE"
+
+
+class Replica(NamedTuple):
+    """One role and its number of replicas.
+
+    ``command`` is None for the image's entrypoint, which gets ``args``, shell text like the command.
+    ``files`` and ``exports`` are lines in front of its command, which is run in ``folder``, a shell word.
+    """
+
+    path: Path
+    count: Any
+    command: str | None
+    folder: str | None
+    amounts: dict[str, dict[str, object]]
+    variables: dict[str, str]
+    image: str | None
+    args: str = ""
+    files: str = ""
+    exports: str = ""
+    nodes: Mapping[str, str] = MappingProxyType({})
+
+    def replicas(self, count: object = None) -> Role:
+        """Return so many native replicas of it."""
+        amounts, nodes = (*self.path, "container", "resources"), (*self.path, "environment", "nodeSelector")
+        return Role(count, (*self.path, "replicas"), self.amounts, amounts, self.nodes, nodes)
+
+    def images(self) -> list[Sourced]:
+        """Return its image, if it has one."""
+        return [Sourced(self.image, (*self.path, "container", "image"))] if self.image else []
+
+
+def _put_shared(read: Reading, job: ForeignJob, replica: Replica) -> None:
+    """Take what all replicas have in common."""
+    where = (*replica.path, "container")
+    if replica.command is None:
+        _put_entrypoint(read, job, replica)
+    elif replica.command:
+        text = replica.files + replica.exports + _in_folder(replica.command, replica.folder)
+        folder = f"{ARTIFACTS}=$PWD\n" if _ARTIFACTS.search(text) and f"{ARTIFACTS}=" not in text else ""
+        job.command = Sourced(folder + text, container.command_path(read, *where))
+    job.env |= {name: Sourced(value, (*where, "env")) for name, value in replica.variables.items()}
+    take_image(job, read, replica.images())
+
+
+def _put_entrypoint(read: Reading, job: ForeignJob, replica: Replica) -> None:
+    where = (*replica.path, "container")
+    for lines, key in ((replica.files, (*replica.path, "init")), (replica.exports, (*where, "env"))):
+        if lines:
+            why = "only a command can do this, and this is the image's own program"
+            read.refuse(*key, why=why, hint="write the image's program as `command`")
+    job.set("run.entrypoint", "image", *where, "image")
+    if replica.args:
+        job.set("run.args", replica.args, *where, "args")
+    if replica.folder:
+        job.set("run.workdir", shlex.split(replica.folder)[0], *where, "workingDir")
+
+
+def _in_folder(text: str, folder: str | None) -> str:
+    if not folder:
+        return text
+    return f"cd {folder} || exit\n{text}" if "\n" in text else f"cd {folder} && {text}"
+
+
+def _one_less(read: Reading, count: Any, path: Path) -> object:
+    """Return the number of workers besides the first, which is the master."""
+    if isinstance(count, int) and count >= 1:
+        return count - 1
+    if isinstance(count, str) and count.startswith("{{") and count.endswith("}}"):
+        return f"{{{{ ({count[2:-2].strip(' -')}) - 1 }}}}"
+    read.refuse(*path, why=f"{count!r} replicas cannot be started", hint="write a whole number of 1 or more")
+    return 0
+
+
+def _check_same(read: Reading, one: Replica, other: Replica) -> None:
+    """Refuse roles that differ in what all replicas of an experiment share."""
+    for what, key, fields, hint in (
+        ("command", ("container", "command"), ("command", "args"), "let the program check $HPCDIST_ROLE"),
+        ("directory", ("container", "workingDir"), ("folder",), "write the same directory"),
+        ("list of files", ("init",), ("files",), "write the same files"),
+        ("list of variables", ("container", "env"), ("variables", "exports"), _BY_ROLE),
+    ):
+        if any(getattr(one, field) != getattr(other, field) for field in fields):
+            why = f"the {what} differs from that of {one.path[-1]}"
+            read.refuse(*other.path, *key, why=why, hint=hint)
+
 
 # --- An mpijob of Polyaxon: the launcher's mpirun becomes hpcdist's launch, the workers are the replicas
 #
@@ -31,38 +126,40 @@ _HOSTFILE: Final = "/etc/mpi/hostfile"
 _WAITS: Final = re.compile(r"(?:exec )?(?:sleep \S+|tail -f /dev/null|\S*sshd\b[^;&|]*)")
 
 
-def read_mpi(read: Reading, path: Path, roles: Sequence[Replica]) -> None:
-    """Put an mpijob: the worker's amounts, the launcher's command."""
+def _mpijob(read: Reading, job: ForeignJob, path: Path, roles: Sequence[Replica]) -> None:
+    """Take an mpijob: the worker's amounts, the launcher's command."""
     named = {role.path[-1]: role for role in roles}
     launcher, worker = named.get("launcher"), named.get("worker")
-    slots = read.get(*path, "slotsPerWorker")
+    slots = read.whole(*path, "slotsPerWorker", least=1)
     if worker is None or launcher is None or not launcher.command:
         _refuse_missing(read, path, launcher, worker)
         return
     _check_worker(read, worker, launcher.command)
-    if launcher.count != 1:
-        read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
-    for found, what, where in (
-        (launcher.amounts, "resources", ("container", "resources")),
-        (launcher.nodes, "nodes", ("environment", "nodeSelector")),
-    ):
-        if found:
-            why = f"the {what} of the launcher have no effect: it runs on the first node"
-            read.warn(*launcher.path, *where, why=why)
-    read.put("framework", "mpi", *path, "kind")
-    mask = TemplateMask(launcher.command)
-    line = _line_of(read, mask, launcher)
-    filled = _filled(read, line, worker.count, slots, (*launcher.path, "container", "command"))
-    _put_workers(read, worker._replace(count=filled.workers))
-    _put_slots(read, (*path, "slotsPerWorker"), filled.slots, worker)
-    _check_same(read, launcher, worker)
-    variables = worker.variables | launcher.variables
-    if line:
-        variables |= {name: mask.restore(value) for name, value in line.variables.items()}
-    command = mask.restore(line.command) if line else launcher.command.replace(_HOSTFILE, "$HPCDIST_HOSTFILE")
+    _check_launcher(read, launcher, worker)
+    job.set("framework", "mpi", *path, "kind")
+    source, mask = (*launcher.path, "container", "command"), TemplateMask(launcher.command)
+    room = Ranks(worker.count if isinstance(worker.count, int) else 1, slots or 1)
+    try:
+        line = _line(mask)
+    except UnsupportedLaunch as reason:
+        command, variables = launcher.command.replace(_HOSTFILE, "$HPCDIST_HOSTFILE"), {}
+        put_unchanged(read, job, str(reason), worker.replicas(worker.count), source)
+    else:
+        command, variables = line.command, line.variables
+        report_line(read, line, worker.variables | launcher.variables, source)
+        count = worker.count
+        if isinstance(count, int) and count > 0:
+            room = ranks_of(read, line, room, source, "`replicas` or `slotsPerWorker`")
+            count = room.replicas
+        rest = _one_less(read, count, (*worker.path, "replicas"))
+        job.roles = {"master": worker.replicas(), "worker": worker.replicas(rest)}
+    if room.each != max(worker.replicas().gpus, 1):
+        job.slots = Sourced(room.each, (*path, "slotsPerWorker") if slots else worker.path)
     image, folder = worker.image or launcher.image, launcher.folder or worker.folder
+    variables = worker.variables | launcher.variables | variables
+    exports = worker.exports + launcher.exports
     shared = launcher._replace(command=command, variables=variables, image=image, folder=folder)
-    put_shared(read, shared._replace(exports=worker.exports + launcher.exports))
+    _put_shared(read, job, shared._replace(exports=exports))
 
 
 def _refuse_missing(read: Reading, path: Path, launcher: Replica | None, worker: Replica | None) -> None:
@@ -88,8 +185,18 @@ def _check_worker(read: Reading, worker: Replica, launch: str) -> None:
         read.refuse(*where, why="workers of an mpijob run no command", hint=hint)
 
 
-def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
-    """Refuse differences between launcher and worker, as all processes share these keys."""
+def _check_launcher(read: Reading, launcher: Replica, worker: Replica) -> None:
+    """Refuse several launchers, and what differs between launcher and worker, as all processes share it."""
+    if launcher.count != 1:
+        read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
+    needs = launcher.replicas()
+    for what, found, path in (
+        ("resources", needs.resources, needs.resources_source),
+        ("nodes", needs.nodes, needs.nodes_source),
+    ):
+        if found:
+            why = f"the {what} of the launcher have no effect: it runs on the first node"
+            read.warn(*path, why=why)
     where = (*worker.path, "container")
     for key, one, other in (
         ("image", launcher.image, worker.image),
@@ -100,76 +207,16 @@ def _check_same(read: Reading, launcher: Replica, worker: Replica) -> None:
             read.refuse(*where, key, why=f"the launcher has {one}, the worker {other}", hint="write the same")
 
 
-def _put_workers(read: Reading, worker: Replica) -> None:
-    """Put the first worker as the master, and the others as workers."""
-    count = one_less(read, worker.count, (*worker.path, "replicas"))
-    put_count(read, "n_workers", count, worker, "default_worker")
-    worker.put_needs(read, "environment")
-
-
-def _put_slots(read: Reading, path: Path, slots: object, worker: Replica) -> None:
-    """Put the processes of a replica if they are not one per GPU, or one."""
-    if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
-        read.refuse(
-            *path, why=f"{slots!r} is not a number of processes", hint="write a whole number of 1 or more"
-        )
-        return
-    amount = worker.amounts.get("gpu", {})
-    gpus = amount.get("limits", amount.get("requests", 0))
-    if (slots or 1) != (gpus or 1):
-        read.put("environment.processes_per_replica", slots or 1, *(path if slots else worker.path))
-
-
-def _line_of(read: Reading, mask: TemplateMask, launcher: Replica) -> Line | None:
-    """Return the launch line, None if it is not converted."""
-    where = (*launcher.path, "container", "command")
-    try:
-        line = _line(mask.text)
-    except UnsupportedLaunch as reason:
-        hint = "its hostfile is $HPCDIST_HOSTFILE"
-        read.warn(*where, why=f"the command runs once, unchanged, on the first node: {reason}", hint=hint)
-        return None
-    for text in line.dropped:
-        read.warn(*where, why=f"{mask.restore(text)} has no effect: hpcdist starts the processes")
-    return line
-
-
-def _line(text: str) -> Line:
-    line = launch_lines.parse_launch_line(text, {})
+def _line(mask: TemplateMask) -> Line:
+    """Return the launch line of a command, with its templates."""
+    line = parse_launch_line(mask.text, {})
     if line is None or line.program != "mpirun":
-        raise UnsupportedLaunch("it is not an mpirun line")
+        raise UnsupportedLaunch("which does not begin with mpirun")
     if line.by_node or line.folder:
-        raise UnsupportedLaunch("it places processes round-robin on the nodes, or has a directory of its own")
-    return line
-
-
-class _Filled(NamedTuple):
-    """The workers on which mpirun starts processes, and the number on each, None for the default."""
-
-    workers: Any
-    slots: Any
-
-
-def _filled(read: Reading, line: Line | None, count: Any, slots: Any, where: Path) -> _Filled:
-    """Return what a line fills: mpirun fills one worker after the other, and starts nothing on the others."""
-    given, each = _Filled(count, slots), slots if isinstance(slots, int) else 1
-    if line is None:
-        return given
-    if line.per_node is not None and line.per_node != str(each):
-        hint = "write the same number as `slotsPerWorker`"
-        why = f"mpirun starts {line.per_node} processes a worker, which has {each} slots"
-        read.refuse(*where, why=why, hint=hint)
-    if line.np is None or not isinstance(count, int) or line.np == count * each:
-        return given
-    room = f"{count} workers of {each} slots are {count * each}"
-    if not 0 < line.np < count * each or (line.np > each and line.np % each):
-        hint = "write the same number, or other `replicas` and `slotsPerWorker`"
-        read.refuse(*where, why=f"mpirun starts {line.np} processes, {room}", hint=hint)
-        return given
-    workers = max(1, line.np // each)
-    why = f"mpirun starts {line.np} processes on {workers} of {count} workers ({room})"
-    read.warn(*where, why=why, hint=f"write -np {count * each} to use all")
-    return _Filled(workers, min(line.np, each))
+        raise UnsupportedLaunch("which places processes round-robin on the nodes, or has its own directory")
+    variables = {name: mask.restore(value) for name, value in line.variables.items()}
+    dropped = tuple(map(mask.restore, line.dropped))
+    return line._replace(command=mask.restore(line.command), variables=variables, dropped=dropped)
 
 
 # --- The runs of Polyaxon 1 and 2
@@ -224,18 +271,20 @@ _OLD_SPELLING: Final = {
 }
 
 
-def read_run(read: Reading, texts: Texts, path: Path) -> None:
+def read_run(read: Reading, job: ForeignJob, texts: Texts, path: Path) -> None:
     """Take the section ``run``."""
     kind = read.get(*path, "kind")
     container.ignore_set_keys(read, _IGNORED, *path)
     if kind == "job":
-        put_alone(read, _replica(read, texts, path))
+        alone = _replica(read, texts, path)
+        _put_shared(read, job, alone)
+        job.roles["master"] = alone.replicas()
     elif kind == "mpijob":
         roles = [_replica(read, texts, (*path, name), of_mpi=True)
                  for name in ("launcher", "worker") if read.peek(*path, name)]  # fmt: skip
-        read_mpi(read, path, roles)
+        _mpijob(read, job, path, roles)
     elif isinstance(kind, str) and kind in _ROLES:
-        _distributed(read, texts, path, kind)
+        _distributed(read, job, texts, path, kind)
     else:
         hint = _OTHERS.get(str(kind)) or did_you_mean(str(kind), ["job", "mpijob", *_ROLES])
         if kind is None and read.peek(*path, "cmd"):
@@ -245,7 +294,7 @@ def read_run(read: Reading, texts: Texts, path: Path) -> None:
         read.refuse(*path, "kind", why=why, hint=hint)
 
 
-def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
+def _distributed(read: Reading, job: ForeignJob, texts: Texts, path: Path, kind: str) -> None:
     roles = {
         native: _replica(read, texts, (*path, name))
         for name, native in _ROLES[kind].items()
@@ -257,7 +306,7 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
         return
     _elastic(read, path, roles)
     if kind == "tfjob":
-        _success(read, (*path, "successPolicy"))
+        _success(read, job, (*path, "successPolicy"))
     if kind == "paddlejob" and _total(roles) != 1:
         read.refuse(
             *path, "kind", why="hpcdist does not configure trainers of PaddlePaddle",
@@ -265,53 +314,49 @@ def _distributed(read: Reading, texts: Texts, path: Path, kind: str) -> None:
         )  # fmt: skip
         return
     if _FRAMEWORKS[kind]:
-        read.put("framework", _FRAMEWORKS[kind], *path, "kind")
+        job.set("framework", _FRAMEWORKS[kind], *path, "kind")
     if kind == "tfjob":
-        _put_chief(read, roles)
+        _put_chief(job, roles)
     if kind == "mxjob" and "master" not in roles:
         read.refuse(*path, "kind", why="an mxjob without a scheduler", hint="write `scheduler`")
-    _put_roles(read, roles)
+    _put_roles(read, job, roles)
 
 
-def _put_chief(read: Reading, roles: Mapping[str, Replica]) -> None:
+def _put_chief(job: ForeignJob, roles: Mapping[str, Replica]) -> None:
     """Put whether TF_CONFIG has a chief and whose end is the job's, if these differ from the defaults."""
     if _total(roles) > 1 and ("master" in roles) != bool({"ps", "evaluator"} & roles.keys()):
-        read.put("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
-    if "master" not in roles and "ps" in roles and "ends_with" not in read.native.get("tensorflow", {}):
-        read.put("tensorflow.ends_with", "master", *roles["worker"].path)  # as the operator, by worker 0
+        job.set("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
+    if "master" not in roles and "ps" in roles and "tensorflow.ends_with" not in job.settings:
+        job.set("tensorflow.ends_with", "master", *roles["worker"].path)  # as the operator, by worker 0
 
 
 def _total(roles: Mapping[str, Replica]) -> int:
     return sum(role.count if isinstance(role.count, int) else 2 for role in roles.values())
 
 
-def _put_roles(read: Reading, roles: dict[str, Replica]) -> None:
-    """Put the replicas; without a master, the first worker becomes it."""
+def _put_roles(read: Reading, job: ForeignJob, roles: dict[str, Replica]) -> None:
+    """Take the replicas; without a master, the first worker becomes it."""
     first = roles.get("master") or roles["worker"]
     for role in roles.values():
-        check_same(read, first, role)
+        _check_same(read, first, role)
     source = container.command_path(read, *first.path, "container")
     refuse_launch_per_replica(read, first.command or "", _total(roles), source, advice=_ADVICE)
-    put_alone(read, first)
-    for native, most in (("master", 1), ("evaluator", 1)):
-        if native in roles and roles[native].count != most:
-            place = (*roles[native].path, "replicas")
-            read.refuse(*place, why=f"there is one {native}, not {roles[native].count}", hint="write 1")
-    if "worker" in roles:
-        count = roles["worker"].count
-        rest = count if "master" in roles else one_less(read, count, (*roles["worker"].path, "replicas"))
-        put_count(read, "n_workers", rest, roles["worker"], "default_worker")
-    if "ps" in roles:
-        put_count(read, "n_ps", roles["ps"].count, roles["ps"], "default_ps")
-    if "evaluator" in roles:
-        read.put("environment.replicas.evaluator", {}, *roles["evaluator"].path)
-        roles["evaluator"].put_needs(read, "environment.replicas.evaluator")
+    _put_shared(read, job, first)
+    take_image(job, read, [image for role in (first, *roles.values()) for image in role.images()])
+    job.roles = {name: role.replicas(role.count) for name, role in roles.items()}
+    for name in ("master", "evaluator"):
+        if name in roles and roles[name].count != 1:
+            place = (*roles[name].path, "replicas")
+            read.refuse(*place, why=f"there is one {name}, not {roles[name].count}", hint="write 1")
+    if "master" not in roles:
+        rest = _one_less(read, first.count, (*first.path, "replicas"))
+        job.roles |= {"master": first.replicas(), "worker": first.replicas(rest)}
 
 
-def _success(read: Reading, path: Path) -> None:
+def _success(read: Reading, job: ForeignJob, path: Path) -> None:
     policy = read.get(*path)
     if policy == "AllWorkers":
-        read.put("tensorflow.ends_with", "workers", *path)
+        job.set("tensorflow.ends_with", "workers", *path)
     elif policy not in (None, "", "ChiefWorker"):
         read.refuse(*path, why=f"unknown policy {policy!r}", hint="write AllWorkers, or remove it")
 
