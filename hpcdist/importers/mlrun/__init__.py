@@ -8,17 +8,25 @@ or to the function that is the handler. A ``local`` function is a job of one pro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container, launch_lines
+from hpcdist.importers import Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
+from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
+from hpcdist.importers.launch_lines import (
+    Line,
+    Ranks,
+    UnsupportedLaunch,
+    parse_launch_line,
+    ranks_of,
+    report_line,
+)
 from hpcdist.importers.mlrun import command, search
-from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import RUN_NAME, join, quote, slug
+from hpcdist.importers.reading import Reading, one_of, with_value
+from hpcdist.words import join, quote
 
 # --- Projects of MLRun: their only function of kind ``mpijob`` is run, else their only job
 
@@ -100,14 +108,10 @@ def named_file(data: Map) -> tuple[Path, str] | None:
 def with_file(data: Map, other: Map) -> Map:
     """Return the project with the function of `named_file`; its entry may change image and handler."""
     found = named_file(data)
-    return _changed(data, found[0][:-1], lambda item: _with_function(item, other)) if found else data
-
-
-def _changed(node: Any, path: Path, change: Callable[[Map], Map]) -> Any:
-    """Return a copy of a tree with another value at a path."""
-    if not path:
-        return change(node)
-    return node.mapped(lambda step, value: _changed(value, path[1:], change) if step == path[0] else value)
+    if found is None:
+        return data
+    changed: Map = with_value(data, found[0][:-1], lambda item: _with_function(item, other))
+    return changed
 
 
 def _with_function(item: Map, function: Map) -> Map:
@@ -200,62 +204,46 @@ def _entry(read: Reading, path: Path) -> Path | None:
 
 # --- Replicas of a function of MLRun, and the options of mpirun for them
 
-Variables = dict[str, tuple[str, Path]]
-"""The value of each variable, and the key that it comes from."""
 
-
-def put_replicas(read: Reading, spec: Path, env: Variables, *, distributed: bool) -> None:
-    """Put the replicas, of which MLRun starts one by default; ``env`` gets the variables of ``mpi_args``."""
-    amounts = container.amounts(read, *spec, "resources")
-    if amounts:
-        read.put("environment.resources", amounts, *spec, "resources")
-    count: Any = read.get(*spec, "replicas")
+def put_replicas(read: Reading, job: ForeignJob, spec: Path, *, distributed: bool) -> None:
+    """Take the replicas, of which MLRun starts one by default, and the variables of ``mpi_args``."""
+    where = (*spec, "resources")
+    role = job.roles["master"] = Role(resources=container.amounts(read, *where), resources_source=where)
     if not distributed:
         ignore_set_keys(read, {"replicas": "a job is one process", "mpi_args": _SERVER}, *spec)
         return
-    if count is None:
-        count = 1
-        read.warn(
-            *spec, why="there is no `replicas` here (exports leave it out): one process is planned",
-            hint="write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four",
-        )  # fmt: skip
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        read.refuse(*spec, "replicas", why=f"{count!r} replicas cannot be started", hint="write 1 or more")
-        read.get(*spec, "mpi_args")
-        return
-    read.put("environment.replicas.n_workers", count - 1, *spec, "replicas")
-    if amounts:
-        read.put("environment.replicas.default_worker", {"resources": amounts}, *spec, "resources")
-    gpu = amounts.get("gpu", {})
-    if gpu.get("limits", gpu.get("requests", 0)) not in (0, 1):
-        read.put("environment.processes_per_replica", 1, *spec, "resources")
-    _mpi_args(read, (*spec, "mpi_args"), count, env)
+    count = read.whole(*spec, "replicas", least=1)
+    if read.peek(*spec, "replicas") is None:
+        why = "there is no `replicas` here (exports leave it out): one process is planned"
+        hint = "write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four"
+        read.warn(*spec, why=why, hint=hint)
+    found = _mpi_args(read, job, (*spec, "mpi_args"), Ranks(count or 1, 1))
+    job.roles["worker"] = role._replace(count=found.replicas - 1, source=(*spec, "replicas"))
+    if role.gpus not in (0, 1):
+        job.slots = Sourced(1, where)
 
 
-def _mpi_args(read: Reading, path: Path, count: int, env: Variables) -> None:
+def _mpi_args(read: Reading, job: ForeignJob, path: Path, room: Ranks) -> Ranks:
     """Take the options of mpirun, which may be one word with a space."""
     words = container.words(read, *path)
     if not words:
-        return
+        return room
     texts = [words] if isinstance(words, str) else [_options(word) for word in words]
     try:
         line = _line(" ".join(texts))
     except UnsupportedLaunch as reason:
         why = f"these options are of an mpirun {reason}"
         read.refuse(*path, why=why, hint="remove that, or set it by `batch.launcher`")
-        return
-    if line.np not in (None, count):
-        read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
+        return room
     if line.per_node not in (None, "1"):
         why = f"{line.per_node} processes per replica, but MLRun starts one"
         read.refuse(*path, why=why, hint="write more replicas")
-    for text in line.dropped:
-        read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
-    env |= {name: (container.escape_templates(value), path) for name, value in line.variables.items()}
-    unset = [name for name in line.passed if name not in env]
-    if unset:
-        why = f"-x {' '.join(unset)} of mpirun names what is not in `spec.env`"
-        read.warn(*path, why=why, hint="the tasks get its value from the site's modules and your shell")
+        return room
+    job.env |= {
+        name: Sourced(container.escape_templates(value), path) for name, value in line.variables.items()
+    }
+    report_line(read, line, job.env, path)
+    return ranks_of(read, line, room, path, "`replicas`")
 
 
 def _options(word: str) -> str:
@@ -264,7 +252,7 @@ def _options(word: str) -> str:
 
 
 def _line(options: str) -> Line:
-    line = launch_lines.parse_launch_line(f"mpirun {options} program", {})
+    line = parse_launch_line(f"mpirun {options} program", {})
     if line is None or line.command != "program":
         words = line.command.removesuffix(" program") if line else options
         raise UnsupportedLaunch(f"that starts {words!r}, which is none of its options")
@@ -363,7 +351,7 @@ class MLRun:
         if is_project(data):
             return with_file(data, other)
         named = search.file_named_in(data)
-        return search.with_file(data, named[0], other) if named else data
+        return with_value(data, named[0], lambda _: other) if named else data
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -371,7 +359,7 @@ class MLRun:
         Raises:
             ConfigError: when there is nothing to run; the remarks are its problems.
         """
-        read = Reading(data)
+        read, job = Reading(data), ForeignJob()
         skip_empty(read)
         if _is_artifact(data):
             read.get()
@@ -379,16 +367,17 @@ class MLRun:
             return finish_with_command(read)
         base = chosen(read) if is_project(data) else ()
         if base is not None and is_program_entry(read, base):
-            _program_entry(read, base)
+            _program_entry(read, job, base)
         elif base is not None:
-            _function(read, base)
+            _function(read, job, base)
+        job.write(read)
         return finish_with_command(read)
 
 
 IMPORTER: Final = MLRun()
 
 
-def _function(read: Reading, base: Path) -> None:
+def _function(read: Reading, job: ForeignJob, base: Path) -> None:
     kind = read.get(*base, "kind")
     spec = (*base, "spec")
     if kind not in ("mpijob", "job", "local", ""):
@@ -400,22 +389,25 @@ def _function(read: Reading, base: Path) -> None:
     _metadata(read, (*base, "metadata"))
     ignore_set_keys(read, _MLRUN_IGNORED, *spec)
     ignore_set_keys(read, _BUILD, *spec, "build")
-    _thresholds(read, (*spec, "state_thresholds"))
+    _thresholds(read, job, (*spec, "state_thresholds"))
     if read.text(*spec, "description"):
         read.put("description", read.text(*spec, "description"), *spec, "description")
-    if read.text(*spec, "image"):
-        read.put("build.image", read.text(*spec, "image"), *spec, "image")
+    _image(read, job, spec)
     params = command.params_of(read, spec)
-    env = _variables(read, (*spec, "env"))
-    env |= {name: (text, (*spec, "parameters")) for name, text in command.params_variable(params).items()}
+    _variables(read, job, (*spec, "env"))
+    for name, text in command.params_variable(params).items():
+        job.env[name] = Sourced(text, (*spec, "parameters"))
     if kind == "mpijob":
-        read.put("framework", "mpi", *base, "kind")
-    put_replicas(read, spec, env, distributed=kind == "mpijob")
-    folder = read.text(*spec, "pythonpath")
-    if folder:
-        env["PYTHONPATH"] = container.escape_templates(folder), (*spec, "pythonpath")
-    _put_variables(read, env)
-    command.put_command(read, spec, params)
+        job.set("framework", "mpi", *base, "kind")
+    put_replicas(read, job, spec, distributed=kind == "mpijob")
+    if folder := read.text(*spec, "pythonpath"):
+        job.env["PYTHONPATH"] = Sourced(container.escape_templates(folder), (*spec, "pythonpath"))
+    command.put_command(read, job, spec, params)
+
+
+def _image(read: Reading, job: ForeignJob, path: Path) -> None:
+    if image := read.text(*path, "image"):
+        job.image = Sourced(image, (*path, "image"))
 
 
 def _is_artifact(data: Map) -> bool:
@@ -447,24 +439,20 @@ def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
         read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
 
 
-def _program_entry(read: Reading, path: Path) -> None:
+def _program_entry(read: Reading, job: ForeignJob, path: Path) -> None:
     """Read an entry of a project that only names its program: ``{url: train.py, kind: mpijob}``."""
     _metadata(read, path)
-    if read.text(*path, "image"):
-        read.put("build.image", read.text(*path, "image"), *path, "image")
+    _image(read, job, path)
     distributed = read.get(*path, "kind") == "mpijob"
     if distributed:
-        read.put("framework", "mpi", *path, "kind")
-    put_replicas(read, path, {}, distributed=distributed)
-    command.put_program(read, path)
+        job.set("framework", "mpi", *path, "kind")
+    put_replicas(read, job, path, distributed=distributed)
+    command.put_program(read, job, path)
 
 
 def _metadata(read: Reading, path: Path) -> None:
-    name = read.text(*path, "name")
-    if name:
-        if not RUN_NAME.fullmatch(name):
-            read.warn(*path, "name", why=f"the job is named {slug(name)!r}: {name!r} is not a valid job name")
-        read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), *path, "name")
+    if name := read.text(*path, "name"):
+        put_name(read, name, *path, "name")
     if read.text(*path, "project"):
         _check_project(read, (*path, "project"))
         read.move("project", *path, "project")
@@ -480,31 +468,18 @@ def _check_project(read: Reading, path: Path) -> None:
         read.warn(*path, why=f"this project is used, not {other!r}, which is given outside the function")
 
 
-def _variables(read: Reading, path: Path) -> Variables:
+def _variables(read: Reading, job: ForeignJob, path: Path) -> None:
     """Take the variables; rename those of ``with_autotune``, which no shell can export."""
-    found: Variables = {}
     index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
         if new != name:
-            read.warn(
-                *path,
-                why=f"{name} becomes {new}: Horovod does not read the other name, and no shell exports it",
-            )
-        found[new] = container.escape_templates(value), (*path, index[name])
-    return found
+            why = f"{name} becomes {new}: Horovod does not read the other name, and no shell exports it"
+            read.warn(*path, why=why)
+        job.env[new] = Sourced(container.escape_templates(value), (*path, index[name]))
 
 
-def _put_variables(read: Reading, env: Variables) -> None:
-    found = Map()
-    for name, (text, source) in env.items():
-        found.put(name, text, read.place(*source))
-        read.origins["environment", "env_vars", name] = source
-    if found:
-        read.put("environment.env_vars", found, *next(iter(env.values()))[1])
-
-
-def _thresholds(read: Reading, path: Path) -> None:
+def _thresholds(read: Reading, job: ForeignJob, path: Path) -> None:
     """Take the time limit; ignore the limits of waiting."""
     time = read.text(*path, "executing")
     if time and time != "-1":
@@ -513,7 +488,7 @@ def _thresholds(read: Reading, path: Path) -> None:
                 *path, "executing", why=f"{time!r} is not a time limit", hint="write 90m, 1h30m or -1"
             )
         else:
-            read.put("batch.walltime", time, *path, "executing")
+            job.set("batch.walltime", time, *path, "executing")
     for key in read.keys(*path):
         if key != "executing":
             read.ignore(*path, key, why="the batch system decides how long a job waits")

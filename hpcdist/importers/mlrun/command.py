@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, comma_list
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
+from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.mlrun.search import put_search
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.words import quote
@@ -120,6 +121,13 @@ class Program(NamedTuple):
     folder: str | None = None
 
 
+class Params(NamedTuple):
+    """The params of a function, and the section that has them."""
+
+    values: Mapping[str, object]
+    path: Path
+
+
 def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
     """Return the handler of a function; ``path`` is its key, and ``--set handler=NAME`` is another.
 
@@ -139,10 +147,8 @@ def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
     return None
 
 
-def put_handler(
-    read: Reading, handler: Handler, program: Program, params: Mapping[str, object], path: Path
-) -> None:
-    """Put the command that calls a handler, and its params; ``path`` is that of the params."""
+def put_handler(read: Reading, job: ForeignJob, handler: Handler, program: Program, params: Params) -> None:
+    """Take the command that calls a handler, and its params."""
     file = code_file(program.file) if program.code else quote(program.file) if program.file else ""
     functions = _functions(program.code)
     plain = handler.name.isidentifier()
@@ -165,24 +171,22 @@ def put_handler(
     line = f'{program.python} "$code"/call/run_handler.py {quote(handler.name)} {file}'.rstrip()
     if program.code:
         written[file] = program.code
-    read.put("run.cmd", code_command(written, line, program.folder), *handler.source)
+    job.command = Sourced(code_command(written, line, program.folder), handler.source)
     if handler.name in functions:
-        _declare(read, handler, functions[handler.name], params, path)
+        _declare(read, handler, functions[handler.name], params)
 
 
-def _declare(
-    read: Reading, handler: Handler, arguments: ast.arguments, params: Mapping[str, object], path: Path
-) -> None:
+def _declare(read: Reading, handler: Handler, arguments: ast.arguments, params: Params) -> None:
     """Declare the params that a handler takes; with ``**kwargs``, it takes all."""
     if arguments.kwarg:
         return
     optional = dict(_optional(arguments))
-    for name in [name for name in params if name not in optional]:
-        read.warn(*path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
+    for name in [name for name in params.values if name not in optional]:
+        read.warn(*params.path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
         optional[name] = True
     inputs = Seq()
     for at, (name, value) in enumerate(optional.items()):
-        source = (*path, name) if name in params else handler.source
+        source = (*params.path, name) if name in params.values else handler.source
         data = {"name": name, "is_optional": True} if value else {"name": name}
         inputs.add(placed(data, read.place(*source)), read.place(*source))
         read.origins["inputs", at] = source
@@ -283,16 +287,16 @@ def params_variable(params: Mapping[str, object]) -> dict[str, str]:
     return {"MLRUN_EXEC_CONFIG": _config(params)} if params else {}
 
 
-def put_program(read: Reading, path: Path) -> None:
+def put_program(read: Reading, job: ForeignJob, path: Path) -> None:
     """Put the program that an entry of a project names."""
     program = read.text(*path, "url") or ""
     if handler := handler_of(read, (*path, "handler"), ""):
-        put_handler(read, handler, Program(file=program), {}, path)
+        put_handler(read, job, handler, Program(file=program), Params({}, path))
     else:
         if read.peek(*path, "kind") != "mpijob":
             why = "it is run as a program, since no handler is named"
             read.warn(*path, "url", why=why, hint="`--set handler=NAME` calls a function of it")
-        read.put("run.cmd", f"python -u {quote(escape_templates(program))}", *path, "url")
+        job.command = Sourced(f"python -u {quote(escape_templates(program))}", (*path, "url"))
 
 
 def _config(params: Mapping[str, object]) -> str:
@@ -301,7 +305,7 @@ def _config(params: Mapping[str, object]) -> str:
     return f'{{"spec": {{"parameters": {{{parts}}} }} }}'
 
 
-def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None:
+def put_command(read: Reading, job: ForeignJob, spec: Path, params: Mapping[str, object]) -> None:
     """Put the command, if a batch job can run it."""
     command, mode = read.text(*spec, "command") or "", read.get(*spec, "mode")
     folder, python = read.text(*spec, "workdir"), _python(read, spec)
@@ -320,12 +324,12 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     elif handler:
         ignore_set_keys(read, {"args": "a handler gets params only"}, *spec)
         program = Program(code, origin if code else command, python, folder)
-        put_handler(read, handler, program, params, (*spec, "parameters"))
+        put_handler(read, job, handler, program, Params(params, (*spec, "parameters")))
     else:
-        _put_program(read, spec, Program(code, origin, python, folder), _Texts(read, params))
+        _put_program(read, job, spec, Program(code, origin, python, folder), _Texts(read, params))
 
 
-def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> None:
+def _put_program(read: Reading, job: ForeignJob, spec: Path, program: Program, texts: _Texts) -> None:
     """Put the command of a function without a handler."""
     command, whole = read.text(*spec, "command") or "", read.get(*spec, "mode") == "pass"
     end = _arguments(read, spec, texts)
@@ -335,12 +339,12 @@ def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> 
         read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
     elif program.code:
         text = code_command({file: program.code}, texts.filled(line, *source) + end, program.folder)
-        read.put("run.cmd", text, *spec, "build", "functionSourceCode")
+        job.command = Sourced(text, (*spec, "build", "functionSourceCode"))
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     else:
         text = command if whole else " ".join([program.python, *command.split()])
-        read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", program.folder), *source)
+        job.command = Sourced(_in_folder(f"{texts.filled(text, *source)}{end}", program.folder), source)
     texts.declare(spec)
 
 

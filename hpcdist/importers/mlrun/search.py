@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
@@ -62,13 +62,6 @@ def file_named_in(data: Map) -> tuple[Path, str] | None:
         if isinstance(name, str) and name and "://" not in name and not read.peek("spec", "hyperparams"):
             return path, name
     return None
-
-
-def with_file(node: Any, path: Path, table: Map) -> Any:
-    """Return the function with the contents of that file in place of its name."""
-    if not path:
-        return table
-    return node.mapped(lambda key, item: with_file(item, path[1:], table) if key == path[0] else item)
 
 
 def _lists(read: Reading, spec: Path) -> tuple[str, Path | None]:
