@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Path, Place, Problem
@@ -41,63 +41,6 @@ class Importer(Protocol):
         ...
 
 
-@runtime_checkable
-class ReadsCommandLine(Protocol):
-    """An importer that also reads a job from a command line of the foreign tool."""
-
-    def from_command_line(self, words: Sequence[str]) -> Map:
-        """Return the data that ``read`` takes; ``words`` are those after the name of the tool.
-
-        A place in it has the option as its file, and line 0.
-
-        Raises:
-            ConfigError: when the words are no such command.
-        """
-        ...
-
-
-@runtime_checkable
-class TakesSettings(Protocol):
-    """An importer of a form in which settings of a job are often outside its file.
-
-    ``settings`` are keys at the top of the foreign file: ``--set`` of what begins with one of them changes
-    that file, before it is read, and not the experiment.
-    """
-
-    settings: frozenset[str]
-
-
-@runtime_checkable
-class ChoosesSettings(Protocol):
-    """An importer as `TakesSettings`, whose keys depend on the file."""
-
-    def settings_of(self, data: Map) -> frozenset[str]:
-        """Return the keys of this file that are as `TakesSettings.settings`."""
-        ...
-
-
-@runtime_checkable
-class ContainsJobs(Protocol):
-    """An importer of a form in which one document may contain several named jobs."""
-
-    def jobs(self, data: Map) -> Mapping[str, Map]:
-        """Return, for each name that one job has, the document without the other jobs; every path stays."""
-        ...
-
-
-@runtime_checkable
-class NamesFile(Protocol):
-    """An importer of a form in which a part of the job may be in another file."""
-
-    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the key that names a file, and its path from the folder of this one; None without one."""
-        ...
-
-    def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the data with those of the named file."""
-        ...
-
-
 class Step(NamedTuple):
     """A job of a pipeline: a document of the same form with it alone, and what it waits for, with its place.
 
@@ -109,17 +52,52 @@ class Step(NamedTuple):
     needs: tuple[tuple[str, Place | None], ...] = ()
 
 
-@runtime_checkable
-class ContainsPipeline(Protocol):
-    """An importer of a form in which a document may be a pipeline: several jobs that wait for each other."""
+class Form:
+    """What an importer may have in addition to the methods of `Importer`, which then is a subclass."""
+
+    settings: frozenset[str] = frozenset()
+    """Keys at the top of the file: ``--set`` of what begins with one changes the file, not the experiment."""
+
+    def settings_of(self, data: Map) -> frozenset[str]:
+        """Return the keys of this file that are as `settings`."""
+        del data
+        return self.settings
+
+    def jobs(self, data: Map) -> Mapping[str, Map]:
+        """Return, for each name that one job of the document has, the document with that job alone."""
+        del data
+        return {}
 
     def steps(self, data: Map) -> Sequence[Step]:
-        """Return the jobs, none of a document that is no pipeline.
+        """Return the jobs of a document that is a pipeline: several jobs that wait for each other.
 
         Raises:
             ConfigError: with what of it no batch system runs.
         """
-        ...
+        del data
+        return ()
+
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the key that names a file with a part of the job, and its path from the folder of this."""
+        del data
+        return None
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the data with those of the named file."""
+        del other
+        return data
+
+    def from_command_line(self, words: Sequence[str]) -> Map | None:
+        """Return the data of a command line of the tool, None if it has none that starts a job.
+
+        ``words`` are those after the name of the tool. A place in the data has the option as its file, and
+        line 0.
+
+        Raises:
+            ConfigError: when the words are no such command.
+        """
+        del words
+        return None
 
 
 _BUILTIN: Final = {
@@ -145,56 +123,14 @@ def read(data: Map, form: str = "") -> Imported:
     return _importer(data, form).read(data)
 
 
-def settings_of(data: Map, form: str = "") -> frozenset[str]:
-    """Return the keys that ``--set`` changes in the file as it is, before `read` is given the same.
+def form_of(data: Map, form: str = "") -> Form:
+    """Return the form by which `read` reads a file.
 
     Raises:
         ConfigError: when no importer has that name.
     """
     importer = _importer(data, form)
-    if isinstance(importer, ChoosesSettings):
-        return importer.settings_of(data)
-    return importer.settings if isinstance(importer, TakesSettings) else frozenset()
-
-
-def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
-    """Return the jobs of one document, as `ContainsJobs.jobs`; most documents are one job themselves.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.jobs(data) if isinstance(importer, ContainsJobs) else {}
-
-
-def steps_in(data: Map, form: str = "") -> Sequence[Step]:
-    """Return the jobs of a document that is a pipeline, as `ContainsPipeline.steps`; none of any other.
-
-    Raises:
-        ConfigError: as that, or when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.steps(data) if isinstance(importer, ContainsPipeline) else ()
-
-
-def file_named_in(data: Map, form: str = "") -> tuple[Path, str] | None:
-    """Return the file that the data name, as `NamesFile.file_named_in`; most name none.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.file_named_in(data) if isinstance(importer, NamesFile) else None
-
-
-def with_named_file(data: Map, other: Map, form: str = "") -> Map:
-    """Return the data with those of the file that `file_named_in` returns.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.with_named_file(data, other) if isinstance(importer, NamesFile) else data
+    return importer if isinstance(importer, Form) else Form()
 
 
 def _importer(data: Map, form: str) -> Importer:
@@ -229,6 +165,7 @@ def from_command_line(words: Sequence[str], form: str) -> Map:
         ConfigError: when no importer has that name, or it reads files only, or not these words.
     """
     importer = registry.get(form)
-    if not isinstance(importer, ReadsCommandLine):
+    data = importer.from_command_line(words) if isinstance(importer, Form) else None
+    if data is None:
         raise ConfigError(Problem(f"{form} jobs are read only from files", hint="name the file"))
-    return importer.from_command_line(words)
+    return data

@@ -23,7 +23,7 @@ def choose(document: Document, form: str = "", name: str = "") -> tuple[Document
         return document, ()
     if name and name not in map(_name, documents):
         for data in documents:
-            if name in (parts := importers.jobs_in(data, form)):
+            if name in (parts := importers.form_of(data, form).jobs(data)):
                 return document._replace(data=parts[name], others=()), _left_out(documents, data, name)
     jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
     if not jobs:
@@ -51,7 +51,7 @@ def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem,
 def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
     named = [data for data in jobs if name in ("", _name(data))]
     if not named:
-        inner = [part for data in jobs for part in importers.jobs_in(data, form)]
+        inner = [part for data in jobs for part in importers.form_of(data, form).jobs(data)]
         hint = did_you_mean(name, [*filter(None, map(_name, jobs)), *inner])
         raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
     if len(named) > 1:

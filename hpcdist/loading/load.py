@@ -254,7 +254,7 @@ def _to_native(
 ) -> Native:
     chosen, others = choosing.choose(document, importer, job)
     chosen = named_files.with_named_file(chosen, importer)
-    known = importers.settings_of(chosen.data, importer) if settings else frozenset()
+    known = importers.form_of(chosen.data, importer).settings_of(chosen.data) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
     foreign, found = _with_settings(chosen, theirs)
     if theirs and not importer and not importers.is_same_form(chosen.data, foreign.data):

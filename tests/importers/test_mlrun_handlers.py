@@ -225,5 +225,5 @@ def test_the_function_of_a_project_is_read_from_its_file(tmp_path: Path) -> None
 )  # fmt: skip
 def test_a_project_names_a_file_if_it_is_its_only_choice(text: str) -> None:
     data = source.parse(text, "f.yml").data
-    assert importers.file_named_in(data) is None
+    assert importers.form_of(data).file_named_in(data) is None
     assert IMPORTER.with_named_file(data, data) == data

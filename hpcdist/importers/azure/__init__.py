@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean, warning
-from hpcdist.importers import Imported, Step
+from hpcdist.importers import Form, Imported, Step
 from hpcdist.importers.azure.command import SUBMITTED_IN, Output, Translation, one_line
 from hpcdist.importers.azure.environment import take_environment, take_rest, take_variables
 from hpcdist.importers.azure.inputs import FILES, HIDDEN, TYPES, Inputs
@@ -309,10 +309,10 @@ _ENVIRONMENT_KEYS: Final = {"image", "docker", "conda", "conda_file", "build", "
 """Keys that distinguish an Azure environment from hpcdist's section of that name."""
 
 
-class Azure:
+class Azure(Form):
     """The importer of components and command jobs; the file of a component has no run settings."""
 
-    settings: Final = SETTINGS
+    settings = SETTINGS
 
     def recognises(self, data: Map) -> bool:
         """Tell by the schema or the type, else by a command with an environment or a compute target."""
@@ -340,11 +340,11 @@ class Azure:
         return with_component(data, named[0], other) if named else data
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the steps of a pipeline, as `ContainsJobs.jobs`."""
+        """Return the steps of a pipeline."""
         return one_of({("jobs", name): name for name in Reading(data).keys("jobs")}, data)
 
     def steps(self, data: Map) -> Sequence[Step]:
-        """Return the steps of a pipeline, as `ContainsPipeline.steps`."""
+        """Return the steps of a pipeline."""
         return steps_of(data)
 
     def read(self, data: Map) -> Imported:

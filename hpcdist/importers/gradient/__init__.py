@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
-from hpcdist.importers import Imported
+from hpcdist.importers import Form, Imported
 from hpcdist.importers.gradient.options import (
     BUILDS,
     COUNTS,
@@ -202,13 +202,13 @@ _MARKS: Final = frozenset({"workerCommand", "masterCommand", "parameterServerCom
                            "experimentTypeId", "tuningCommand"})  # fmt: skip
 
 
-class Gradient:
+class Gradient(Form):
     """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow.
 
     An options file may leave options to the command line, as a run of Gradient's with ``--optionsFile`` did.
     """
 
-    settings: Final = (KNOWN - {"name", "tags"}) | SECTIONS
+    settings = (KNOWN - {"name", "tags"}) | SECTIONS
 
     def recognises(self, data: Map) -> bool:
         """Decide by the options of such a file, or by the keys of one of GradientCI."""
@@ -235,11 +235,11 @@ class Gradient:
         return found
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the steps of GradientCI, as `ContainsJobs.jobs`."""
+        """Return the steps of GradientCI."""
         return one_of(ci_steps(data), data)
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the options file of a command line, as `NamesFile.file_named_in`."""
+        """Return the options file of a command line."""
         name = data.get(_OPTIONS_FILE)
         return ((_OPTIONS_FILE,), name) if isinstance(name, str) and name else None
 

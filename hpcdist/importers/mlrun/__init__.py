@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container
+from hpcdist.importers import Form, Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
 from hpcdist.importers.launch_lines import (
@@ -320,10 +320,10 @@ _ARTIFACT: Final = "this is an artifact of MLRun, which describes what a run has
 _THRESHOLD: Final = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
 
-class MLRun:
+class MLRun(Form):
     """The importer of functions and projects; ``--set handler=NAME`` names the function to call."""
 
-    settings: Final = frozenset({"handler"})
+    settings = frozenset({"handler"})
 
     def recognises(self, data: Map) -> bool:
         """Decide by the kind and its sections, or by the lists of a project."""
@@ -339,11 +339,11 @@ class MLRun:
         return isinstance(kind, str) and kind in _KINDS
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the functions of a project, as `ContainsJobs.jobs`."""
+        """Return the functions of a project."""
         return one_of(functions(data), data) if is_project(data) else {}
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the file of a project's only function, or of a search, as `NamesFile.file_named_in`."""
+        """Return the file of a project's only function, or of a search."""
         return named_file(data) if is_project(data) else search.file_named_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:

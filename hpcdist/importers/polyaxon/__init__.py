@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean
-from hpcdist.importers import Imported
+from hpcdist.importers import Form, Imported
 from hpcdist.importers.polyaxon import command as commands
 from hpcdist.importers.polyaxon import contexts, services
 from hpcdist.importers.polyaxon import environment as environments
@@ -283,7 +283,7 @@ KEYS: Final = frozenset({*SEARCH_KEYS, *_REFUSED, "settings", "declarations", "t
 OF_REPLICAS: Final = environments.OF_REPLICAS
 
 
-class Polyaxon:
+class Polyaxon(Form):
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 
     def settings_of(self, data: Map) -> frozenset[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq, texts_in
 from hpcdist.errors import Path
-from hpcdist.importers import Imported
+from hpcdist.importers import Form, Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.polyaxon import contexts
@@ -344,7 +344,7 @@ _ENDS: Final = {"ttl": "nothing is left to clean up", "culling": _SERVER, "probe
                 "podFailurePolicy": "there are no pods"}  # fmt: skip
 
 
-class PolyaxonV1:
+class PolyaxonV1(Form):
     """The importer of components and operations."""
 
     def recognises(self, data: Map) -> bool:
