@@ -1,4 +1,4 @@
-"""Searches in foreign files: the params that are varied, and the policies that end a trial."""
+"""Searches of other systems: a reader says what is varied and how, and `Search.write` makes ``hptuning``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path, Place
+from hpcdist.errors import Path
 from hpcdist.importers.reading import Reading, placed
-
-# --- What searches of all forms have: names of params that templates can have, and Bayesian optimization
 
 _OF_TEMPLATES: Final = frozenset({"true", "false", "none", "range", "loop", "self"})
 
@@ -24,144 +22,81 @@ def param_name(name: str) -> str:
     return param
 
 
-def refused_space(place: Place | None) -> Map:
-    """Return values for a param whose own are refused, so that nothing else is."""
-    space = Map(place=place)
-    space.put("values", placed([1], place), place)
-    return space
+class Search:
+    """The search of a file; ``path`` is the key that has its values."""
 
+    def __init__(self, read: Reading, *path: str | int) -> None:
+        self.read, self.path = read, path
+        self.section = Map(place=read.place(*path))
+        self.matrix = Map(place=read.place(*path))
 
-def put_bayes(search: Map, total: int, initial: int, other: str) -> str:
-    """Put Bayesian optimization by the metric of the search; a random search if all its trials are random.
+    def add(self, param: str, space: Map | None, *path: str | int) -> None:
+        """Add the values of a param; those of one that was refused cause no further error."""
+        place = self.read.place(*path)
+        self.matrix.put(param, space or placed({"values": [1]}, place), place)
 
-    ``initial``: how many trials are random at first. ``other``: whose algorithm is another one.
+    def put(self, key: str, value: object, *path: str | int) -> None:
+        """Set a key of the search."""
+        place = self.read.place(*path)
+        self.section.put(key, placed(value, place), place)
 
-    Returns:
-        What is not as in the file, "" if nothing.
-    """
-    section, place = Map(place=search.place), search.place
-    if total <= initial:
-        section.put("n_experiments", total, place)
-        search.put("random_search", section, place)
-        return f"all {total} trials are random ones, since the first {initial} of such a search are"
-    section.put("n_initial_trials", initial, place)
-    section.put("n_iterations", total - initial, place)
-    if "metric" in search:
-        section.copy_from(search, "metric")
-        search.drop("metric")
-    search.put("bo", section, place)
-    return (
-        f"Optuna's TPE chooses the trials, and not {other}; the first {initial} are random ones"
-        if other
-        else ""
-    )
+    def copy(self, names: Mapping[str, str], *above: str | int, to: Map | None = None) -> None:
+        """Copy the keys of a section that are there, under their native names."""
+        section = self.read.peek(*above)
+        for theirs, ours in names.items():
+            if isinstance(section, Map) and section.get(theirs) is not None:
+                self.read.get(*above, theirs)
+                (self.section if to is None else to).copy_from(section, theirs, ours)
 
+    def compare_by(self, name: str | None, goal: str | None, *path: str | int) -> None:
+        """Set the metric by which trials are compared."""
+        if name and goal in ("maximize", "minimize"):
+            self.put("metric", {"name": name, "optimization": goal}, *path)
 
-# --- Policies by which running trials of a search end early: those of other forms as ours
+    def static(self, algorithm: str, total: object, *path: str | int) -> None:
+        """Set an algorithm that chooses all trials beforehand; ``total`` is None for all of them."""
+        self.put(algorithm, {} if total is None else {"n_experiments": total}, *path)
 
-_AZURE: Final = {
-    "bandit": "difference",
-    "median_stopping": "average",
-    "truncation_selection": "truncation",
-    "median": "average",
-    "truncation": "truncation",
-}
-"""The policies of Azure ML; in early files of its second version they had shorter names."""
+    def bayes(self, total: int, initial: int, other: str, *path: str | int) -> None:
+        """Set Bayesian optimization by the metric; a random search if all its trials are random.
 
-_POLYAXON: Final = {"median": "median", "truncation": "truncation", "diff": "difference"}
-_KEYS: Final = {
-    "evaluationInterval": "evaluation_interval",
-    "minInterval": "min_interval",
-    "minSamples": "min_samples",
-    "percent": "percent",
-}
+        ``initial``: how many trials are random at first. ``other``: whose algorithm is another one.
+        """
+        if total <= initial:
+            self.static("random_search", total, *self.path)
+            why = f"all {total} trials are random ones, since the first {initial} of such a search are"
+            self.read.warn(*path, why=why)
+            return
+        section = placed({"n_initial_trials": initial, "n_iterations": total - initial}, self.section.place)
+        self.with_metric("bo", section)
+        if other:
+            why = f"Optuna's TPE chooses the trials, and not {other}; the first {initial} are random ones"
+            self.read.warn(*path, why=why)
 
+    def with_metric(self, algorithm: str, section: Any) -> None:
+        """Set an algorithm that needs the metric."""
+        if "metric" in self.section:
+            section.copy_from(self.section, "metric")
+            self.section.drop("metric")
+        self.section.put(algorithm, section, section.place)
 
-def put_stop(read: Reading, search: Map, stop: Mapping[str, Any], *path: str | int) -> None:
-    """Add an entry to ``early_stopping``."""
-    place = read.place(*path)
-    found = search.get("early_stopping")
-    stops = found if isinstance(found, Seq) else Seq(place=place)
-    stops.add(placed(stop, place), place)
-    search.put("early_stopping", stops, place)
+    def stop(self, stop: Mapping[str, Any], *path: str | int) -> None:
+        """Add when the search ends, or trials of it."""
+        place = self.read.place(*path)
+        stops = self.section.get("early_stopping") or Seq(place=place)
+        stops.add(placed(stop, place), place)
+        self.section.put("early_stopping", stops, place)
 
+    def end_trials(self, policy: Mapping[str, Any], *path: str | int) -> None:
+        """Add a policy by which running trials end, by the metric of the search."""
+        metric: Path | Any = self.section.get("metric")
+        if isinstance(metric, Map):
+            named = {"metric": metric["name"], "optimization": metric["optimization"]}
+            self.stop({**named, "policy": policy}, *path)
 
-def put_early_termination(read: Reading, search: Map) -> None:
-    """Put that of Azure ML, by the metric of the search; its second version needs no other trials."""
-    key = "early_termination"
-    if not isinstance(read.peek(key), Map):
-        return
-    kind = str(read.get(key, "type") or read.get(key, "spec")).lower()
-    policy = {"kind": _AZURE.get(kind, ""), "min_samples": 1}
-    numbers = {name: _number(read, (key, name)) for name in read.keys(key) if name not in ("type", "spec")}
-    policy["evaluation_interval"] = int(numbers.pop("evaluation_interval", 0)) or 1
-    policy["min_interval"] = int(numbers.pop("delay_evaluation", 0))
-    given = {
-        "percent": numbers.pop("truncation_percentage", 0) or 100 * numbers.pop("slack_factor", 0),
-        "amount": numbers.pop("slack_amount", 0),
-    }
-    policy |= {name: number for name, number in given.items() if number}
-    metric = search.get("metric")
-    for name in numbers:
-        read.warn(key, name, why=f"{name} has no effect: all trials that got as far are compared")
-    if not policy["kind"]:
-        names = "`bandit`, `median_stopping` and `truncation_selection`"
-        read.refuse(key, why=f"{kind!r} is no policy", hint=f"write one of {names}")
-    elif not isinstance(metric, Map):
-        read.warn(key, why="it ends no trial without an `objective`")
-    elif policy["kind"] != "average" and not any(given.values()):
-        hint = "write `slack_factor` or `truncation_percentage`"
-        read.warn(key, why=f"{kind!r} ends no trial without a number", hint=hint)
-    else:
-        stop = {"metric": metric["name"], "optimization": metric["optimization"], "policy": policy}
-        put_stop(read, search, stop, key)
-
-
-def put_medianstop(read: Reading, search: Map) -> None:
-    """Put that of Katib, which compares with the means of the others, by default from the fourth value on."""
-    above: Path = ("spec", "earlyStopping")
-    if not isinstance(read.peek(*above), Map):
-        return
-    name, metric = read.get(*above, "algorithmName"), search.get("metric")
-    policy = {"kind": "average", "min_interval": 4, "min_samples": 3}
-    settings = {"start_step": "min_interval", "min_trials_required": "min_samples"}
-    for at, _ in read.items(*above, "algorithmSettings"):
-        where = (*above, "algorithmSettings", at)
-        setting, value = str(read.get(*where, "name")), str(read.get(*where, "value"))
-        if setting not in settings or not value.isdecimal():
-            hint = "write `start_step` or `min_trials_required` with a number"
-            read.refuse(*where, why=f"{setting!r} cannot be {value!r}", hint=hint)
-        else:
-            policy[settings[setting]] = int(value)
-    if name != "medianstop":
-        read.refuse(*above, why=f"{name!r} is no algorithm of early stopping", hint="write `medianstop`")
-    elif isinstance(metric, Map):
-        stop = {"metric": metric["name"], "optimization": metric["optimization"], "policy": policy}
-        put_stop(read, search, stop, *above)
-
-
-def of_polyaxon(read: Reading, path: Path) -> Map | None:
-    """Return that of Polyaxon 1 and 2; None where it is none."""
-    kind, policy = str(read.get(*path, "kind")), Map(place=read.place(*path))
-    if kind not in _POLYAXON:
-        read.refuse(*path, why=f"{kind!r} is no policy", hint="write `kind: median`, `truncation` or `diff`")
-        read.get(*path)
-        return None
-    policy.put("kind", _POLYAXON[kind], read.place(*path, "kind"))
-    if read.get(*path, "includeSucceeded") is False:
-        why = "includeSucceeded has no effect: all trials that got as far are compared"
-        read.warn(*path, "includeSucceeded", why=why)
-    for key, name in _KEYS.items():
-        if read.get(*path, key) is not None:
-            policy.copy_from(read.peek(*path), key, name)
-    return policy
-
-
-def _number(read: Reading, path: Path) -> float:
-    """Return a number; 0, with an error, where it is none."""
-    value = read.get(*path)
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 31:
-        return value
-    if value not in (None, False, True):
-        read.refuse(*path, why=f"{value!r} is no number of a policy", hint="write a number from 0 on")
-    return 0
+    def write(self) -> None:
+        """Put the search, unless nothing is varied."""
+        if self.matrix:
+            self.section.put("matrix", self.matrix, self.matrix.place)
+        if self.matrix or "mapping" in self.section:
+            self.read.put("hptuning", self.section, *self.path)

@@ -18,7 +18,7 @@ from hpcdist.importers import Imported
 from hpcdist.importers.kubeflow import katib_algorithm
 from hpcdist.importers.kubeflow.katib_algorithm import number
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import param_name, put_medianstop, put_stop, refused_space
+from hpcdist.importers.searches import Search, param_name
 
 # --- The parameters and the objective of a Katib experiment, as the section ``hptuning``
 #
@@ -34,7 +34,7 @@ _WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
 
 def put_search(read: Reading) -> dict[str, str]:
     """Put the search; return the param of each parameter of the experiment."""
-    search, matrix = Map(place=read.place("spec")), Map(place=read.place("spec", "parameters"))
+    search = Search(read, "spec", "parameters")
     algorithm, resource = katib_algorithm.name_of(read), katib_algorithm.resource_of(read)
     names: dict[str, str] = {}
     for at, _ in read.items("spec", "parameters"):
@@ -47,32 +47,48 @@ def put_search(read: Reading) -> dict[str, str]:
         if name == resource:
             read.get(*path)
             continue
-        space = _space(read, path, algorithm) or refused_space(read.place(*path))
-        matrix.put(param, space, read.place(*path))
-    if not matrix and read.peek("spec", "nasConfig") is None:
+        search.add(param, _space(read, path, algorithm), *path)
+    if not search.matrix and read.peek("spec", "nasConfig") is None:
         read.refuse("spec", why="the experiment has no parameters", hint="write `parameters`")
     _put_objective(read, search)
     katib_algorithm.put_algorithm(read, search, algorithm, names)
-    search.put("matrix", matrix, read.place("spec", "parameters"))
-    if matrix:
-        read.put("hptuning", search, "spec", "parameters")
+    search.write()
     return names
 
 
-def _put_objective(read: Reading, search: Map) -> None:
+def _put_objective(read: Reading, search: Search) -> None:
     """Put the metric by which trials are compared, and the goal at which the search stops."""
     above = ("spec", "objective")
     kind, metric = read.word(*above, "type"), read.word(*above, "objectiveMetricName")
     goal = number(read, (*above, "goal"))
-    if not metric or kind not in ("maximize", "minimize"):
+    search.compare_by(metric, kind, *above, "objectiveMetricName")
+    if "metric" not in search.section:
         hint = "write `objectiveMetricName`, and `type: minimize` or `maximize`"
         read.refuse(*above, why="which trial is best is not said", hint=hint)
         return
-    found = placed({"name": metric, "optimization": kind}, read.place(*above, "objectiveMetricName"))
-    search.put("metric", found, read.place(*above, "objectiveMetricName"))
     if goal is not None:
-        put_stop(read, search, {"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
-    put_medianstop(read, search)
+        search.stop({"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
+    if isinstance(read.peek("spec", "earlyStopping"), Map):
+        _put_medianstop(read, search, ("spec", "earlyStopping"))
+
+
+def _put_medianstop(read: Reading, search: Search, above: Path) -> None:
+    """Put the policy that compares with the means of the others, by default from the fourth value on."""
+    name = read.get(*above, "algorithmName")
+    policy = {"kind": "average", "min_interval": 4, "min_samples": 3}
+    settings = {"start_step": "min_interval", "min_trials_required": "min_samples"}
+    for at, _ in read.items(*above, "algorithmSettings"):
+        where = (*above, "algorithmSettings", at)
+        setting, value = str(read.get(*where, "name")), str(read.get(*where, "value"))
+        if setting not in settings or not value.isdecimal():
+            hint = "write `start_step` or `min_trials_required` with a number"
+            read.refuse(*where, why=f"{setting!r} cannot be {value!r}", hint=hint)
+        else:
+            policy[settings[setting]] = int(value)
+    if name != "medianstop":
+        read.refuse(*above, why=f"{name!r} is no algorithm of early stopping", hint="write `medianstop`")
+    else:
+        search.end_trials(policy, *above)
 
 
 def _space(read: Reading, path: Path, algorithm: str) -> Map | None:

@@ -10,11 +10,10 @@ import math
 from typing import Final, NamedTuple
 
 from hpcdist.documents import tree
-from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.experiment.search.adaptive import brackets, is_possible
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import put_bayes
+from hpcdist.importers.searches import Search
 
 _AT_ONCE: Final = 3  # Katib's default
 _ETA: Final = 3.0  # Katib's default
@@ -65,17 +64,17 @@ def resource_of(read: Reading) -> str | None:
     return next((read.word(*_SETTINGS, at, "value") for at in named), None)
 
 
-def put_algorithm(read: Reading, search: Map, algorithm: str, names: dict[str, str]) -> None:
+def put_algorithm(read: Reading, search: Search, algorithm: str, names: dict[str, str]) -> None:
     """Put the algorithm, how many trials there are, how many at once, and the seed."""
     given = _count(read, ("spec", "parallelTrialCount"))
     at_once = _AT_ONCE if given is None else given
-    search.put("concurrency", at_once, read.place("spec"))
+    search.put("concurrency", at_once, "spec")
     failures = _count(read, ("spec", "maxFailedTrialCount"))
     if failures is not None:
-        search.put("max_failures", max(1, failures), read.place("spec", "maxFailedTrialCount"))
+        search.put("max_failures", max(1, failures), "spec", "maxFailedTrialCount")
     settings = _settings(read)
     if (seed := settings.get("random_state")) and seed.text.isdecimal():
-        search.put("seed", int(seed.text), read.place(*seed.path))
+        search.put("seed", int(seed.text), *seed.path)
         settings.pop("random_state")
     total = _count(read, ("spec", "maxTrialCount"))
     if algorithm == "hyperband":
@@ -106,23 +105,16 @@ def _settings(read: Reading) -> dict[str, _Setting]:
     return found
 
 
-def _put_static(read: Reading, search: Map, algorithm: str, total: int | None) -> None:
-    section = Map(place=read.place("spec"))
-    if total is not None:
-        section.put("n_experiments", total, read.place("spec", "maxTrialCount"))
-    elif algorithm != "grid":
-        _missing(read)
-        section.put("n_experiments", 1, read.place("spec"))
-    search.put(_STATIC[algorithm], section, read.place("spec", "algorithm"))
-
-
-def _missing(read: Reading) -> None:
-    read.refuse("spec", "maxTrialCount", why="the number of trials is missing", hint="write `maxTrialCount`")
+def _put_static(read: Reading, search: Search, algorithm: str, total: int | None) -> None:
+    if total is None and algorithm != "grid":
+        why = "the number of trials is missing"
+        read.refuse("spec", "maxTrialCount", why=why, hint="write `maxTrialCount`")
+    search.static(_STATIC[algorithm], total, "spec", *(["maxTrialCount"] if total is not None else []))
 
 
 def _put_bayes(
     read: Reading,
-    search: Map,
+    search: Search,
     settings: dict[str, _Setting],
     algorithm: str,
     numbers: tuple[int | None, int],
@@ -135,12 +127,12 @@ def _put_bayes(
             initial = _count(read, setting.path) or 1
     if total is None:
         _put_static(read, search, "random", total)
-    elif why := put_bayes(search, total, max(1, initial), kind.other):
-        read.warn(*_NAME, why=why)
+    else:
+        search.bayes(total, max(1, initial), kind.other, *_NAME)
 
 
 def _put_hyperband(
-    read: Reading, search: Map, settings: dict[str, _Setting], names: dict[str, str], total: int | None
+    read: Reading, search: Search, settings: dict[str, _Setting], names: dict[str, str], total: int | None
 ) -> None:
     """Put hyperband, whose settings say how many trials it has."""
     resource, most = settings.pop("resource_name", None), settings.pop("r_l", None)
@@ -156,23 +148,12 @@ def _put_hyperband(
         why = "hyperband needs a resource and the most of it that a trial gets"
         read.refuse(*_SETTINGS, why=why, hint="write the settings `resource_name` and `r_l`")
     elif amount is not None:
-        section = _hyperband(read, search, (amount, eta), param or "")
-        search.put("hyperband", section, read.place(*_NAME))
+        numbers = {"max_iterations": amount, "eta": eta, "resource": {"name": param or "", "type": "int"}}
+        search.with_metric("hyperband", placed(numbers, read.place(*_SETTINGS)))
         if is_possible(amount, eta):
             _compare(read, sum(each.trials for one in brackets(amount, eta) for each in one), total)
         return
     _put_static(read, search, "random", 1)
-
-
-def _hyperband(read: Reading, search: Map, numbers: tuple[int, float], param: str) -> Map:
-    section = Map(place=read.place(*_NAME))
-    section.put("max_iterations", numbers[0], read.place(*_SETTINGS))
-    section.put("eta", numbers[1], read.place(*_SETTINGS))
-    section.put("resource", placed({"name": param, "type": "int"}, read.place(*_SETTINGS)), section.place)
-    if "metric" in search:
-        section.copy_from(search, "metric")
-        search.drop("metric")
-    return section
 
 
 def _compare(read: Reading, found: int, total: int | None) -> None:

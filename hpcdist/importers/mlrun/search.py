@@ -14,7 +14,8 @@ from typing import Final
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.experiment.search.trials import MOST
-from hpcdist.importers.reading import Reading, placed
+from hpcdist.importers.reading import Reading
+from hpcdist.importers.searches import Search
 
 _OPTIONS: Final = "hyper_param_options"
 _STRATEGIES: Final = ("grid", "list", "random")
@@ -38,19 +39,28 @@ def put_search(read: Reading, spec: Path) -> dict[str, object]:
                 read.ignore(*spec, key, why="there are no `hyperparams`")
         return {}
     read.ignore_all(_IGNORED, *options)
-    search = Map(place=read.place(*lists))
+    search = Search(read, *lists)
     strategy = _strategy(read, spec, file)
-    _put_metric(read, search, spec)
+    paths = ((*options, "selector"), (*spec, "selector"))
+    text, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[0]))
+    if match := _SELECTOR.fullmatch(text):
+        search.compare_by(match[2], "minimize" if match[1] == "min" else "maximize", *path)
     _put_ends(read, search, options)
-    if read.get(*options, "parallel_runs"):
-        search.copy_from(read.peek(*options), "parallel_runs", "concurrency")
+    read.get(*options, "parallel_runs")
+    search.copy({"parallel_runs": "concurrency"}, *options)
     values = {name: found for name in read.keys(*lists) if (found := _values(read, (*lists, name), strategy))}
     if strategy == "grid":
-        _put_grid(read, search, values, lists)
+        search.static("grid_search", None, *lists)
+        for name, found in reversed([*values.items()]):  # in the native form the last changes fastest
+            space = Map(place=read.place(*lists, name))
+            space.put("values", found, read.place(*lists, name))
+            search.add(name, space, *lists, name)
     elif strategy and values:
-        _put_rows(read, search, values, lists, _draws(read, spec) if strategy == "random" else 0)
-    if "matrix" in search or "mapping" in search:
-        read.put("hptuning", search, *lists)
+        draws = _draws(read, spec) if strategy == "random" else 0
+        rows = _rows(read, values, lists, draws)
+        if rows is not None:
+            search.put("mapping", rows, *lists)
+    search.write()
     return {name: _sample(found) for name, found in values.items()}
 
 
@@ -110,26 +120,17 @@ def _strategy(read: Reading, spec: Path, file: str) -> str:
     return strategy
 
 
-def _put_metric(read: Reading, search: Map, spec: Path) -> None:
-    paths = ((*spec, _OPTIONS, "selector"), (*spec, "selector"))
-    text, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[0]))
-    if match := _SELECTOR.fullmatch(text):
-        names = {"name": match[2], "optimization": "minimize" if match[1] == "min" else "maximize"}
-        search.put("metric", placed(names, read.place(*path)), read.place(*path))
-
-
-def _put_ends(read: Reading, search: Map, options: Path) -> None:
+def _put_ends(read: Reading, search: Search, options: Path) -> None:
     """Put after how many failures and at which result no further trial starts."""
     errors = read.get(*options, "max_errors")
     if isinstance(errors, int) and not isinstance(errors, bool) and errors >= 0:
-        search.put("max_failures", (errors or _ERRORS) + 1, read.place(*options, "max_errors"))
+        search.put("max_failures", (errors or _ERRORS) + 1, *options, "max_errors")
     elif errors is not None:
         read.refuse(*options, "max_errors", why=f"{errors!r} is no number of trials", hint="write a number")
     path = (*options, "stop_condition")
     if match := _STOP.fullmatch(read.text(*path) or ""):
         goal = "maximize" if match[2] == ">" else "minimize"
-        stop = {"metric": match[1], "value": float(match[3]), "optimization": goal}
-        search.put("early_stopping", placed([stop], read.place(*path)), read.place(*path))
+        search.stop({"metric": match[1], "value": float(match[3]), "optimization": goal}, *path)
     else:
         read.ignore(*path, why="only one result compared with a number ends a search: `accuracy >= 0.9`")
 
@@ -150,17 +151,6 @@ def _values(read: Reading, path: Path, strategy: str) -> Seq | None:
     return None
 
 
-def _put_grid(read: Reading, search: Map, values: Mapping[str, Seq], lists: Path) -> None:
-    """Put the lists, the first one last, since in the native form the last changes fastest."""
-    matrix = Map(place=read.place(*lists))
-    for name, found in reversed([*values.items()]):
-        space = Map(place=read.place(*lists, name))
-        space.put("values", found, read.place(*lists, name))
-        matrix.put(name, space, read.place(*lists, name))
-    search.put("grid_search", Map(place=read.place(*lists)), read.place(*lists))
-    search.put("matrix", matrix, read.place(*lists))
-
-
 def _draws(read: Reading, spec: Path) -> int:
     """Return how many trials a random search draws."""
     path = (*spec, _OPTIONS, "max_iterations")
@@ -171,22 +161,19 @@ def _draws(read: Reading, spec: Path) -> int:
     return _ITERATIONS
 
 
-def _put_rows(read: Reading, search: Map, values: Mapping[str, Seq], lists: Path, draws: int) -> None:
-    """Put the trials one by one: row by row, or drawn, the same ones each time."""
-    rows = Seq(place=read.place(*lists))
+def _rows(read: Reading, values: Mapping[str, Seq], lists: Path, draws: int) -> Seq | None:
+    """Return the trials one by one: row by row, or drawn, the same ones each time; None, with an error."""
+    random = Random(0)  # noqa: S311 - trials are no secret
+    chosen = [{name: random.randrange(len(found)) for name, found in values.items()} for _ in range(draws)]
     if not draws:
         count = max(map(len, values.values()))
         listed = [name for name in values if isinstance(read.peek(*lists, name), Seq)]
         for name in (name for name in listed if len(values[name]) != count):
             why = f"it has {len(values[name])} values, and another parameter has {count}"
             read.refuse(*lists, name, why=why, hint="in a list of trials, write as many of each")
-            return
+            return None
         chosen = [{name: min(row, len(found) - 1) for name, found in values.items()} for row in range(count)]
-    else:
-        random = Random(0)  # noqa: S311 - trials are no secret
-        chosen = [
-            {name: random.randrange(len(found)) for name, found in values.items()} for _ in range(draws)
-        ]
+    rows = Seq(place=read.place(*lists))
     for indices in chosen:
         row = Map(place=read.place(*lists))
         for name, at in indices.items():
@@ -194,7 +181,7 @@ def _put_rows(read: Reading, search: Map, values: Mapping[str, Seq], lists: Path
             if at in values[name].texts:
                 row.texts[name] = values[name].texts[at]
         rows.add(row, read.place(*lists))
-    search.put("mapping", rows, read.place(*lists))
+    return rows
 
 
 def _sample(values: Seq) -> object:

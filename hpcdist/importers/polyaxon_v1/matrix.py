@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
 from hpcdist.importers.polyaxon_v1.text import Input
-from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import of_polyaxon, put_bayes
+from hpcdist.importers.reading import Reading
+from hpcdist.importers.searches import Search
 
 _KEYS: Final = ("matrix", "parallel")
 """The second is its name in the previews of Polyaxon 1."""
@@ -39,6 +39,13 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 _HYPEROPT: Final = {"tpe": 20, "anneal": 1}
 """How many trials Hyperopt draws at random at first (0.2.7, ``_default_n_startup_jobs`` of ``tpe.py``)."""
 _SHARED: Final = {"concurrency": "concurrency", "seed": "seed"}
+_POLICIES: Final = {"median": "median", "truncation": "truncation", "diff": "difference"}
+_POLICY_KEYS: Final = {
+    "evaluationInterval": "evaluation_interval",
+    "minInterval": "min_interval",
+    "minSamples": "min_samples",
+    "percent": "percent",
+}
 _NUMBERS: Final = frozenset(_SPACES) - {"choice", "pchoice"}
 
 
@@ -56,31 +63,23 @@ def put_search(read: Reading) -> dict[str, Input]:
         read.refuse(key, "kind", why=why, hint=hint)
         read.get(key)
         return {name: Input() for name in read.keys(key, "params")}
-    search = Map(place=read.place(key))
-    _copy(read, search, _SHARED, key)
+    search = Search(read, key)
+    search.copy(_SHARED, key)
     name, keys = _ALGORITHMS[kind]
-    section = Map(place=read.place(key, "kind"))
-    _copy(read, section, keys, key)
     if name:
-        search.put(name, section, read.place(key, "kind"))
+        section = Map(place=read.place(key, "kind"))
+        search.copy(keys, key, to=section)
+        search.put(name, section, key, "kind")
     if kind == "hyperopt":
         _put_hyperopt(read, search, key)
     read.ignore(key, "tuner", why="hpcdist chooses the trials itself")
     _put_early_stopping(read, search, (key, "earlyStopping"))
     found = _trials(read, search, key) if kind == "mapping" else _spaces(read, search, key)
-    read.put("hptuning", search, key)
+    search.write()
     return found
 
 
-def _copy(read: Reading, to: Map, names: Mapping[str, str], key: str) -> None:
-    source = read.peek(key)
-    for old, new in names.items():
-        if old in source:
-            read.get(key, old)
-            to.copy_from(source, old, new)
-
-
-def _put_hyperopt(read: Reading, search: Map, key: str) -> None:
+def _put_hyperopt(read: Reading, search: Search, key: str) -> None:
     """Put as many trials as ``maxIterations`` rounds of ``numRuns``, of which the first ones are random.
 
     Source: hypertune 1.2.1, ``search_managers/hyperopt/manager.py``: a round has ``num_runs`` trials.
@@ -88,19 +87,18 @@ def _put_hyperopt(read: Reading, search: Map, key: str) -> None:
     algorithm = (read.text(key, "algorithm") or "").lower()
     each = _count(read, (key, "numRuns"), 0) or 1
     total = each * _count(read, (key, "maxIterations"), 1)
-    _copy(read, search, {"metric": "metric"}, key)
-    if algorithm in _HYPEROPT and "metric" not in search:
+    search.copy({"metric": "metric"}, key)
+    if algorithm in _HYPEROPT and "metric" not in search.section:
         hint = "write `metric: {name: NAME, optimization: minimize}`"
         read.refuse(key, why="which trial is best is not said", hint=hint)
     elif algorithm in _HYPEROPT:
         initial = max(each, _HYPEROPT[algorithm])
-        read.warn(key, "algorithm", why=put_bayes(search, total, initial, f"Hyperopt's {algorithm}"))
+        search.bayes(total, initial, f"Hyperopt's {algorithm}", key, "algorithm")
         return
     elif algorithm != "rand":
         why = f"{algorithm!r} is no algorithm of Hyperopt" if algorithm else "the algorithm is missing"
         read.refuse(key, "algorithm", why=why, hint="write tpe, anneal or rand")
-    section = placed({"n_experiments": total}, read.place(key, "numRuns"))
-    search.put("random_search", section, read.place(key, "kind"))
+    search.static("random_search", total, key, "numRuns")
 
 
 def _count(read: Reading, path: Path, default: int) -> int:
@@ -113,9 +111,8 @@ def _count(read: Reading, path: Path, default: int) -> int:
     return default
 
 
-def _put_early_stopping(read: Reading, search: Map, path: Path) -> None:
+def _put_early_stopping(read: Reading, search: Search, path: Path) -> None:
     """Put the values of metrics at which the search stops."""
-    found = Seq(place=read.place(*path))
     if not read.peek(*path):
         read.get(*path)
     for at, one in read.items(*path):
@@ -132,30 +129,42 @@ def _put_early_stopping(read: Reading, search: Map, path: Path) -> None:
             hint = "write `kind: metric_early_stopping`"
             read.refuse(*where, why=f"{kind!r} is no kind of early stopping", hint=hint)
         else:
-            found.add(_stop(read, where, one), read.place(*where))
-    if found:
-        search.put("early_stopping", found, read.place(*path))
+            search.stop(_stop(read, search, where), *where)
 
 
-def _stop(read: Reading, where: Path, one: Map) -> Map:
+def _stop(read: Reading, search: Search, where: Path) -> Map:
     """Return when the search stops, or with a policy which running trials end, whatever the value is."""
     stop, names = Map(place=read.place(*where)), ["metric", "value", "optimization"]
     if read.peek(*where, "policy") is not None:
         names.remove("value")
         if read.get(*where, "value") is not None:
             read.warn(*where, "value", why="beside a policy it stops nothing, as in Polyaxon")
-        if policy := of_polyaxon(read, (*where, "policy")):
+        if policy := _policy(read, search, (*where, "policy")):
             stop.put("policy", policy, policy.place)
     elif read.get(*where, "value") is None:
         read.refuse(*where, why="the value at which the search stops is missing", hint="write `value`")
-    for name in [name for name in names if name in one]:
-        read.get(*where, name)
-        stop.copy_from(one, name)
+    search.copy({name: name for name in names}, *where, to=stop)
     return stop
 
 
-def _trials(read: Reading, search: Map, key: str) -> dict[str, Input]:
-    search.copy_from(read.peek(key), "values", "mapping") if read.get(key, "values") else None
+def _policy(read: Reading, search: Search, path: Path) -> Map | None:
+    """Return the policy by which trials end; None, with an error, where it is none."""
+    kind, policy = str(read.get(*path, "kind")), Map(place=read.place(*path))
+    if kind not in _POLICIES:
+        read.refuse(*path, why=f"{kind!r} is no policy", hint="write `kind: median`, `truncation` or `diff`")
+        read.get(*path)
+        return None
+    policy.put("kind", _POLICIES[kind], read.place(*path, "kind"))
+    if read.get(*path, "includeSucceeded") is False:
+        why = "includeSucceeded has no effect: all trials that got as far are compared"
+        read.warn(*path, "includeSucceeded", why=why)
+    search.copy(_POLICY_KEYS, *path, to=policy)
+    return policy
+
+
+def _trials(read: Reading, search: Search, key: str) -> dict[str, Input]:
+    read.get(key, "values")
+    search.copy({"values": "mapping"}, key)
     trials = [item for _, item in read.items(key, "values") if isinstance(item, Mapping)]
     names = {name: None for trial in trials for name in trial}
     return {
@@ -167,12 +176,11 @@ def _trials(read: Reading, search: Map, key: str) -> dict[str, Input]:
     }
 
 
-def _spaces(read: Reading, search: Map, key: str) -> dict[str, Input]:
-    matrix, found = Map(place=read.place(key, "params")), {}
+def _spaces(read: Reading, search: Search, key: str) -> dict[str, Input]:
+    found = {}
     for name in read.keys(key, "params"):
-        matrix.put(name, _space(read, (key, "params", name)), read.place(key, "params", name))
+        search.add(name, _space(read, (key, "params", name)), key, "params", name)
         found[name] = Input(_is_plain(read, (key, "params", name)))
-    search.put("matrix", matrix, read.place(key, "params"))
     return found
 
 
