@@ -249,6 +249,13 @@ def with_value(node: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     return node.mapped(lambda step, item: with_value(item, path[1:], change) if step == path[0] else item)
 
 
+def with_texts(node: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of a tree with each text changed."""
+    if isinstance(node, (Map, Seq)):
+        return node.mapped(lambda _, item: with_texts(item, change))
+    return change(node) if isinstance(node, str) else node
+
+
 def placed(value: object, place: Place | None) -> object:
     """Return plain data as a tree with that place for all of its parts; a tree is returned unchanged."""
     if isinstance(value, (Map, Seq)):

@@ -14,7 +14,7 @@ from hpcdist.cli.messages import note
 from hpcdist.cli.session import awaiting_in, pipeline_of
 from hpcdist.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.host import locks, ownership
-from hpcdist.importers.polyaxon import services as serving
+from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.nodes import suspects
 from hpcdist.runs import requests, rundir, states
@@ -55,7 +55,7 @@ def check_kind(options: ExperimentOptions) -> None:
     """
     document, is_pipeline = pipeline_of(options)
     kind = document.data.get("kind") if document else None
-    if document and (is_pipeline or kind in serving.KINDS):
+    if document and (is_pipeline or kind in polyaxon.SERVED):
         message = f"a {'pipeline' if is_pipeline else kind} has no throughput that could scale"
         hint = "study an experiment, such as that of one operation" if is_pipeline else "study an experiment"
         raise ConfigError(document.locate(Problem(message, ("kind",), hint)))

@@ -17,18 +17,20 @@ from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, errors
 from hpcdist.importers import Imported, container
 from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.kubeflow import katib
-from hpcdist.importers.kubeflow.mpi import WorkerGroup, launched_ranks, mpijob, ranks
-from hpcdist.importers.kubeflow.pod import container_of
-from hpcdist.importers.kubeflow.roles import (
+from hpcdist.importers.kubeflow.pod import container_of, pod
+from hpcdist.importers.kubeflow.replicas import (
     Part,
     Role,
+    WorkerGroup,
     in_folder,
-    one_pod,
+    launched_ranks,
+    mpijob,
     only_one,
     parts_of,
     put_command,
     put_replicas,
     put_variables,
+    ranks,
     refuse_pod_names,
     replicas_of,
     with_master,
@@ -104,10 +106,10 @@ def torch_program(
         why = "maxRestarts has no effect: only a torchrun that hpcdist starts is restarted"
         hint = "`environment: {max_restarts: ...}` restarts the whole job"
         read.warn("spec", "elasticPolicy", "maxRestarts", why=why, hint=hint)
-    put_replicas(read, job, found, [_with_operator_variables(part, total, each) for part in parts])
+    put_replicas(read, job, found, [_with_preset(part, total, each) for part in parts])
 
 
-def _with_operator_variables(part: Part, total: int, each: str | None) -> Part:
+def _with_preset(part: Part, total: int, each: str | None) -> Part:
     """Set the variables of the operator for a command that starts processes itself; ``auto`` is its default.
 
     Source: training-operator, ``pkg/apis/kubeflow.org/v1/pytorch_defaults.go``. Without GPUs ``auto`` would
@@ -400,6 +402,24 @@ def tfjob(read: Reading, job: ForeignJob) -> None:
 
 
 # --- Kubeflow's jobs
+
+_OF_JOBS: Final = dict.fromkeys(
+    ("selector", "manualSelector", "completionMode", "podFailurePolicy", "podReplacementPolicy",
+     "backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"), "there are no pods",
+)  # fmt: skip
+
+
+def one_pod(read: Reading, job: ForeignJob) -> None:
+    """Read a Job of Kubernetes that is one pod."""
+    for key in ("parallelism", "completions"):
+        if (read.whole("spec", key) or 1) > 1:
+            why = "a trial is one job, and its pods do not know each other"
+            read.refuse("spec", key, why=why, hint="write 1, or a PyTorchJob, MPIJob or TFJob")
+    read.ignore_all(_OF_JOBS, "spec")
+    if found := pod(read, "spec", "template"):
+        role = {"master": Role(("spec", "template"), 1, found)}
+        put_replicas(read, job, role, parts_of(read, role))
+
 
 _KINDS: Final[Mapping[str, Callable[[Reading, ForeignJob], None]]] = {
     "MPIJob": mpijob, "TFJob": tfjob, "TfJob": tfjob, "PyTorchJob": pytorchjob, "MXJob": mxjob,

@@ -229,12 +229,10 @@ class Pod(NamedTuple):
         return Role(count, source, self.resources, where, self.nodes, nodes)
 
 
-def pod(
-    read: Reading, *path: str | int, main: str = "", operator_variables: frozenset[str] = frozenset()
-) -> Pod | None:
+def pod(read: Reading, *path: str | int, main: str = "", preset: frozenset[str] = frozenset()) -> Pod | None:
     """Read a pod template; None, with an error, where the pod has no container.
 
-    ``main`` names the container that counts, which is else the first; ``operator_variables`` are those
+    ``main`` names the container that counts, which is else the first; ``preset`` are those
     that the operator sets for each replica, as hpcdist does here.
     """
     spec = (*path, "spec")
@@ -253,7 +251,7 @@ def pod(
     if chosen is None:
         return None
     _volumes(read, spec, chosen)
-    return container_of(read, chosen, _selector(read, spec), operator_variables)
+    return container_of(read, chosen, _selector(read, spec), preset)
 
 
 def _selector(read: Reading, spec: Path) -> object:
@@ -355,7 +353,7 @@ def _unmounted(read: Reading, where: Path, name: str, paths: list[str]) -> None:
 
 
 def container_of(
-    read: Reading, path: Path, nodes: object, operator_variables: frozenset[str], amounts: str = "resources"
+    read: Reading, path: Path, nodes: object, preset: frozenset[str], amounts: str = "resources"
 ) -> Pod:
     """Read a container; ``amounts`` is the key of its resources, ``nodes`` the selector of its pod."""
     read.word(*path, "name")
@@ -364,11 +362,11 @@ def container_of(
         read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint=hint)
     handled = {"name", "volumeMounts", "lifecycle"}
     read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in handled}, *path)
-    env = _variables(read, path, operator_variables)
+    env = _variables(read, path, preset)
     container.read_env_from(read, *path, "envFrom")
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
     known = {name: value for name, value in env.items() if "$HPCDIST_" not in value}
-    elsewhere = operator_variables | (named - known.keys())
+    elsewhere = preset | (named - known.keys())
     command = words_of(read, path)
     return Pod(
         path=path,
@@ -383,16 +381,14 @@ def container_of(
     )
 
 
-def _variables(read: Reading, path: Path, operator_variables: frozenset[str]) -> dict[str, str]:
+def _variables(read: Reading, path: Path, preset: frozenset[str]) -> dict[str, str]:
     """Take the variables, without those that the operator sets after them."""
     namespace = read.word("metadata", "namespace") or "default"
     values = container.variables(read, *path, "env", fields=_FIELDS | {"metadata.namespace": namespace})
-    for name in [name for name in values if name in operator_variables]:
+    for name in [name for name in values if name in preset]:
         why = f"{name} has no effect: hpcdist sets it for each replica"
         read.warn(*place_of_variable(read, (*path, "env"), name), why=why)
-    return {
-        name: filled_in(value, values, ()) for name, value in values.items() if name not in operator_variables
-    }
+    return {name: filled_in(value, values, ()) for name, value in values.items() if name not in preset}
 
 
 def place_of_variable(read: Reading, path: Path, name: str) -> Path:

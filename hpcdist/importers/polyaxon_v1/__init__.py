@@ -16,9 +16,8 @@ from hpcdist.importers import Form, Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.polyaxon import contexts
-from hpcdist.importers.polyaxon_v1.init import repository
 from hpcdist.importers.polyaxon_v1.matrix import put_search
-from hpcdist.importers.polyaxon_v1.runs import read_run
+from hpcdist.importers.polyaxon_v1.runs import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Input, Texts, plain_type
 from hpcdist.importers.reading import Reading
 from hpcdist.words import RUN_NAME, quote, slug
