@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path, did_you_mean
-from hpcdist.importers.container import as_word, escape_templates
-from hpcdist.importers.quoting import NOT_EXPANDED, PLAIN_LINES, Quoting
+from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word, escape_templates
 from hpcdist.importers.reading import Reading
 from hpcdist.words import quote
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
@@ -64,45 +64,119 @@ def is_project(data: Map) -> bool:
     return "kind" not in data and "functions" in data and "workflows" in data
 
 
+class Entry(NamedTuple):
+    """A function of a project: the function itself, a program, or the name of a file or of a hub."""
+
+    path: Path
+    """That of the function, or of the entry."""
+    at: int
+    name: str
+    kind: object
+    url: str
+    is_program: bool
+    """Whether the entry names a program, of kind mpijob or job, instead of a function."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether a batch job can run it."""
+        return self.kind in ("job", "mpijob", "local") or self.is_program
+
+
+def _list_of(read: Reading) -> Path:
+    return (*(("spec",) if isinstance(read.peek("spec"), Mapping) else ()), "functions")
+
+
+def entries(data: Map) -> list[Entry]:
+    """Return the functions of a project."""
+    read = Reading(data)
+    return [
+        _entry(read, (*_list_of(read), at), at) for at, one in read.items(*_list_of(read)) if one is not None
+    ]
+
+
+def _entry(read: Reading, path: Path, at: int) -> Entry:
+    spec = read.peek(*path, "spec")
+    inside = isinstance(spec, Mapping) and "kind" in spec
+    kind = read.peek(*path, *(["spec"] if inside else []), "kind")
+    name = read.peek(*path, "name") or read.peek(*path, "spec", "metadata", "name") or f"number {at}"
+    url = read.peek(*path, "url")
+    return Entry(
+        (*path, "spec") if inside else path,
+        at,
+        str(name),
+        kind,
+        str(url or "no kind"),
+        is_program_entry(read, path),
+    )
+
+
+def is_program_entry(read: Reading, path: Path) -> bool:
+    """Return whether an entry of a project is as `Entry.is_program`."""
+    url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
+    named = isinstance(url, str) and url.endswith(".py") and "://" not in url
+    return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
+
+
 def chosen(read: Reading) -> Path | None:
     """Return the path of the function to run; None, with an error, if there is not exactly one."""
     read.get("kind")
-    base: Path = ("spec",) if isinstance(read.peek("spec"), Mapping) else ()
-    for above in {(), base}:
+    where = _list_of(read)
+    for above in {(), where[:-1]}:
         ignore_set_keys(read, _IGNORED, *above)
     ignore_set_keys(read, {"labels": _SERVER, "annotations": _SERVER, "created": _SERVER}, "metadata")
     for path in (("metadata", "name"), ("name",)):
         if isinstance(read.get(*path), str) and read.peek(*path):
             read.put("project", read.peek(*path), *path)
-    where = (*base, "functions")
-    items = [index for index, item in read.items(*where) if item is not None]
-    jobs = [index for index in items if _is_job(read, (*where, index))]
-    found = [index for index in items if _kind(read.peek(*where, index)) == "mpijob"] or jobs
+    items = entries(read.data)
+    found = [one for one in items if one.kind == "mpijob"] or [one for one in items if one.is_job]
     if len(found) != 1:
-        _refuse(read, where, found)
+        _refuse(read, where, found, items)
         return None
-    _warn_of_others(read, where, found[0])
-    return _entry(read, (*where, found[0]))
+    for one in items:
+        if one is not found[0]:
+            read.get(*where, one.at)
+            read.warn(*where, one.at, why=f"the function {one.name} is not run: only {found[0].name} is")
+    return _function_of(read, found[0], (*where, found[0].at))
 
 
-def functions(data: Map) -> dict[Path, str]:
-    """Return the paths of the functions of a project, with their names."""
-    base: Path = ("spec",) if isinstance(data.get("spec"), Mapping) else ()
-    read = Reading(data)
-    return {(*base, "functions", index): _name(item, index) for index, item in read.items(*base, "functions")}
+def _refuse(read: Reading, where: Path, found: list[Entry], items: list[Entry]) -> None:
+    files = [one for one in items if _FILE.fullmatch(one.url)]
+    several = found or (files if len(files) > 1 else [])
+    read.get(*where)
+    if several:
+        names = ", ".join(one.name for one in several)
+        hint = f"choose one: `--name {quote(several[0].name)}`"
+        read.refuse(*where, why=f"this project has several functions: {names}", hint=hint)
+    else:
+        others = ", ".join(f"{one.name} ({one.kind or one.url})" for one in items)
+        hint = f"there are: {others}" if others else "write one, or give the file of a function"
+        read.refuse(*where, why="no function in this file is a job", hint=hint)
+
+
+def _function_of(read: Reading, entry: Entry, path: Path) -> Path | None:
+    """Return the path of the function of an entry, or of an entry that names its program."""
+    if entry.path != path:
+        name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
+        if name and own and name != own:
+            read.warn(*path, "name", why=f"the job is named {own!r}, as the function itself is")
+    elif isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
+        return path
+    ignore_set_keys(read, _ENTRY, *path)
+    if entry.path != path or entry.is_program:
+        return entry.path
+    hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
+    read.get(*path)
+    read.refuse(*path, why="the function is not in this file", hint=hint)
+    return None
 
 
 def named_file(data: Map) -> tuple[Path, str] | None:
     """Return the key and the file of the only function that is in a file; None where there is a job."""
-    read = Reading(data)
-    paths = functions(data)
-    files = {
-        path: str(read.peek(*path, "url")) for path in paths if _FILE.fullmatch(str(read.peek(*path, "url")))
-    }
-    if len(files) != 1 or any(_is_job(read, path) for path in paths):
+    items = entries(data)
+    files = [one for one in items if _FILE.fullmatch(one.url)]
+    if len(files) != 1 or any(one.is_job for one in items):
         return None
-    path, file = next(iter(files.items()))
-    return (*path, "url"), file
+    return (*files[0].path, "url"), files[0].url
 
 
 def with_file(data: Map, other: Map) -> Map:
@@ -126,80 +200,6 @@ def _with_function(item: Map, function: Map) -> Map:
         new.copy_from(item, "name")
     new.put("spec", whole, whole.place)
     return new
-
-
-def _kind(item: object) -> object:
-    if not isinstance(item, Mapping):
-        return None
-    inner = item.get("spec")
-    return inner.get("kind") if isinstance(inner, Mapping) and "kind" in inner else item.get("kind")
-
-
-def _name(item: Any, index: int) -> str:
-    inner = item.get("spec") if isinstance(item, Mapping) else None
-    named = inner.get("metadata") if isinstance(inner, Mapping) else None
-    own = item.get("name") if isinstance(item, Mapping) else None
-    return str(own or (named.get("name") if isinstance(named, Mapping) else None) or f"number {index}")
-
-
-def _is_job(read: Reading, path: Path) -> bool:
-    return _kind(read.peek(*path)) in ("job", "mpijob", "local") or is_program_entry(read, path)
-
-
-def _refuse(read: Reading, where: Path, found: list[int]) -> None:
-    files = [at for at, item in read.items(*where) if _FILE.fullmatch(_url(item))]
-    chosen = found or (files if len(files) > 1 else [])
-    names = [_name(read.peek(*where, index), index) for index in chosen]
-    others = [
-        f"{_name(item, index)} ({_kind(item) or _url(item)})"
-        for index, item in read.items(*where) if item is not None and index not in found
-    ]  # fmt: skip
-    read.get(*where)
-    if names:
-        hint = f"choose one: `--name {quote(names[0])}`"
-        read.refuse(*where, why=f"this project has several functions: {', '.join(names)}", hint=hint)
-    else:
-        hint = f"there are: {', '.join(others)}" if others else "write one, or give the file of a function"
-        read.refuse(*where, why="no function in this file is a job", hint=hint)
-
-
-def _url(item: object) -> str:
-    return str(item.get("url", "no kind")) if isinstance(item, Mapping) else "no kind"
-
-
-def _warn_of_others(read: Reading, where: Path, taken: int) -> None:
-    name = _name(read.peek(*where, taken), taken)
-    for index, item in read.items(*where):
-        if index != taken and item is not None:
-            read.get(*where, index)
-            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: only {name} is")
-
-
-def is_program_entry(read: Reading, path: Path) -> bool:
-    """Return whether an entry names a program, of kind mpijob or job, instead of a function."""
-    url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
-    remote = isinstance(url, str) and "://" in url
-    named = isinstance(url, str) and url.endswith(".py") and not remote
-    return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
-
-
-def _entry(read: Reading, path: Path) -> Path | None:
-    """Return the path of the function of an entry, or of an entry that names its program."""
-    if isinstance(read.peek(*path, "spec"), Mapping) and "kind" in read.peek(*path, "spec"):
-        name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
-        if name and own and name != own:
-            read.warn(*path, "name", why=f"the job is named {own!r}, as the function itself is")
-        ignore_set_keys(read, _ENTRY, *path)
-        return (*path, "spec")
-    if isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
-        return path
-    ignore_set_keys(read, _ENTRY, *path)
-    if is_program_entry(read, path):
-        return path
-    hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
-    read.get(*path)
-    read.refuse(*path, why="the function is not in this file", hint=hint)
-    return None
 
 
 # --- Replicas of a function of MLRun, and the options of mpirun for them
@@ -340,7 +340,11 @@ class MLRun(Form):
 
     def jobs(self, data: Map) -> dict[str, Map]:
         """Return the functions of a project."""
-        return one_of(functions(data), data) if is_project(data) else {}
+        return (
+            one_of({(*_list_of(Reading(data)), one.at): one.name for one in entries(data)}, data)
+            if is_project(data)
+            else {}
+        )
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
         """Return the file of a project's only function, or of a search."""

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.importers.container import as_word
+from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word
 from hpcdist.importers.polyaxon import contexts
-from hpcdist.importers.quoting import NOT_EXPANDED, PLAIN_LINES, Quoting
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME
 
