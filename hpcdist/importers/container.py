@@ -90,7 +90,7 @@ def amounts(read: Reading, *path: str | int) -> dict[str, dict[str, object]]:
 
 
 def check_claims(read: Reading, *path: str | int) -> None:
-    """Check claims of devices, of which the file has only the names."""
+    """Check claims of devices, whose contents the file does not have."""
     for index, item in read.items(*path):
         where = (*path, index)
         read.get(*where)

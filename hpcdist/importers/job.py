@@ -66,7 +66,7 @@ class ForeignJob:
     nodes: Sourced | None = None
     """How many nodes the job has."""
     image: Sourced | None = None
-    """The image, of which a job has one."""
+    """The image of all replicas."""
     env: dict[str, Sourced] = field(default_factory=dict)
     """The variables of all processes."""
     command: Sourced | None = None
@@ -117,7 +117,7 @@ def put_env(read: Reading, env: Mapping[str, Sourced]) -> None:
 
 
 def take_image(job: ForeignJob, read: Reading, images: Sequence[Sourced]) -> None:
-    """Take the image, of which a job has one; refuse another one."""
+    """Take the one image of a job; refuse another one."""
     if images:
         job.image = images[0]
     for other in images[1:]:

@@ -78,7 +78,7 @@ def value_of(raw: str, env: Mapping[str, str]) -> str:
             for _, double, _, plain in parts
         ]
     except KeyError:
-        raise UnsupportedLaunch(f"of which {raw} is known only at run time") from None
+        raise UnsupportedLaunch(f"whose word {raw} is known only at run time") from None
     return "".join(part[0] + part[2] + text for part, text in zip(parts, filled, strict=True))
 
 
@@ -92,7 +92,7 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         UnsupportedLaunch: when the name is invalid, or the value may differ each time.
     """
     if is_expanded_once(raw):
-        raise UnsupportedLaunch(f"of which {raw} is known only at run time")
+        raise UnsupportedLaunch(f"whose word {raw} is known only at run time")
     written, _, rest = raw.partition("=")
     quotation = '"' if written[:1] == '"' else ""
     try:
@@ -102,7 +102,7 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         name, value = written.removeprefix(quotation), ""
         text = f"{name}={quotation}{rest}"
     if not VARIABLE_NAME.fullmatch(name):
-        raise UnsupportedLaunch(f"of which {name!r} is not a valid variable name")
+        raise UnsupportedLaunch(f"whose variable {name!r} has no valid name")
     return name, value, text
 
 
@@ -202,7 +202,7 @@ class Options:
         return 1 if equals else 1 + count
 
     def _name(self, option: str) -> str:
-        """Return the name of an option, of which argparse takes an abbreviation that only one has."""
+        """Return the name of an option, or the option that alone begins with it."""
         name = option.lstrip("-")
         if self._table is TORCH:
             name = name.replace("_", "-")
@@ -427,14 +427,14 @@ def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Pat
 # --- What a launch line means for the replicas of a job: mpirun fills one after the other
 
 
-class Ranks(NamedTuple):
+class RankCount(NamedTuple):
     """On how many replicas a line starts processes, and how many on each."""
 
     replicas: int
     each: int
 
 
-def ranks_of(read: Reading, line: Line, room: Ranks, path: Path, sizes: str) -> Ranks:
+def ranks_of(read: Reading, line: Line, room: RankCount, path: Path, sizes: str) -> RankCount:
     """Return what a line starts in a job with that room; ``sizes`` names the keys that give it.
 
     Replicas on which nothing would be started are not requested, with a warning. A number that does not fit
@@ -447,20 +447,20 @@ def ranks_of(read: Reading, line: Line, room: Ranks, path: Path, sizes: str) -> 
         why = f"{line.per_node!r} is not a number of processes on each node"
         read.refuse(*path, why=why, hint="write one such as 4")
     elif line.by_node and np and np < total and np % room.replicas == 0 and not line.per_node:
-        return Ranks(room.replicas, np // room.replicas)
+        return RankCount(room.replicas, np // room.replicas)
     elif np is not None and np != total:
         if 0 < np < total and (np < each or np % each == 0):
-            return _fewer(read, line, Ranks(room.replicas, each), path)
+            return _fewer(read, line, RankCount(room.replicas, each), path)
         why = (
             f"{line.program} is to start {np} processes; {room.replicas} workers with {each} each are {total}"
         )
         read.refuse(*path, why=why, hint=f"write -np {total}, or other {sizes}")
-    return Ranks(room.replicas, each)
+    return RankCount(room.replicas, each)
 
 
-def _fewer(read: Reading, line: Line, room: Ranks, path: Path) -> Ranks:
+def _fewer(read: Reading, line: Line, room: RankCount, path: Path) -> RankCount:
     np = line.np or 0
-    found = Ranks(max(1, np // room.each), min(np, room.each))
+    found = RankCount(max(1, np // room.each), min(np, room.each))
     if found.replicas < room.replicas:
         number = f"{np} process{'es' * (np > 1)}"
         where = f"{found.replicas} of {room.replicas} workers"

@@ -1,4 +1,4 @@
-"""Searches of other systems: a reader says what is varied and how, and `Search.write` makes ``hptuning``."""
+"""Searches of other systems: a reader says what is varied and how, and the writer makes ``hptuning``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def param_name(name: str) -> str:
     return param
 
 
-class Search:
+class ForeignSearch:
     """The search of a file; ``path`` is the key that has its values."""
 
     def __init__(self, read: Reading, *path: str | int) -> None:

@@ -12,7 +12,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import FILES, HIDDEN, TYPES, Param
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import Search, param_name
+from hpcdist.importers.searches import ForeignSearch, param_name
 
 _PATHS: Final = FILES | {
     "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path", "azuremldataset",
@@ -308,7 +308,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
     """Put the search of a sweep; ``searched`` are the params of its search space."""
     if "search_space" not in read.data:
         return
-    search = Search(read, "search_space")
+    search = ForeignSearch(read, "search_space")
     if not read.section("search_space"):
         read.refuse("search_space", why="a sweep needs the values of its inputs", hint="write `search_space`")
     for name, param in searched.items():
@@ -324,7 +324,7 @@ def put_search(read: Reading, searched: Mapping[str, Param]) -> None:
     search.write()
 
 
-def _put_algorithm(read: Reading, search: Search) -> None:
+def _put_algorithm(read: Reading, search: ForeignSearch) -> None:
     """Put the sampling algorithm with the number of its trials."""
     path, name = _algorithm(read)
     if isinstance(read.peek(path[0]), Map):
@@ -353,7 +353,7 @@ def _algorithm(read: Reading) -> tuple[Path, str]:
     return path, (read.text(*path) or "").lower()
 
 
-def _put_objective(read: Reading, search: Search) -> None:
+def _put_objective(read: Reading, search: ForeignSearch) -> None:
     """Put the metric by which trials are compared; a component may have a default among others."""
     key: Path = ("objective", "primary_metric")
     if isinstance(read.peek(*key), Mapping):
@@ -368,7 +368,7 @@ def _put_objective(read: Reading, search: Search) -> None:
                     hint="write `primary_metric: NAME`, and `goal: minimize` or `maximize`")  # fmt: skip
 
 
-def _put_settings(read: Reading, search: Search, key: str) -> None:
+def _put_settings(read: Reading, search: ForeignSearch, key: str) -> None:
     """Put the seed; a rule only says how random numbers are drawn."""
     search.copy({"seed": "seed"}, key)
     rule = (read.text(key, "rule") or "random").lower()
@@ -395,7 +395,7 @@ def _space(read: Reading, path: Path) -> Map | None:
     numbers = Map(place=read.place(*path))
     for ours, theirs in _SPACES[kind].items():
         if read.get(*path, theirs) is None:
-            read.refuse(*path, why=f"{theirs!r} is missing", hint=f"write it beside `{key}: {kind}`")
+            read.refuse(*path, why=f"{theirs!r} is missing", hint=f"write it next to `{key}: {kind}`")
             return None
         numbers.copy_from(section, theirs, ours)
     if kind == "choice":
@@ -424,7 +424,7 @@ _POLICIES: Final = {
 """Native policies; in early files of the second version they had shorter names."""
 
 
-def _put_early_termination(read: Reading, search: Search) -> None:
+def _put_early_termination(read: Reading, search: ForeignSearch) -> None:
     """Put the policy, by the metric of the search."""
     key = "early_termination"
     if not isinstance(read.peek(key), Map):
@@ -451,7 +451,7 @@ def _put_early_termination(read: Reading, search: Search) -> None:
 
 
 def _number(read: Reading, path: Path) -> float:
-    """Return a number; 0, with an error, where it is none."""
+    """Return a number; 0, with an error, where it is not one."""
     value = read.get(*path)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 31:
         return value

@@ -296,7 +296,7 @@ def _others(jobs: Map, runnable: dict[Path, str]) -> Iterator[Problem]:
 
 
 def _unknown(jobs: Map) -> Iterator[Problem]:
-    """Yield what is written like the output of a step and is none; a component in a file is not read here."""
+    """Yield what looks like the output of a step, but is not one; a component in a file is not read here."""
     for path, text in texts_in(jobs, ("jobs",)):
         for match in _OF_JOBS.finditer(text):
             exact = _OUTPUT.fullmatch(match[0])

@@ -63,7 +63,7 @@ _UNSUPPORTED: Final = {
 }  # fmt: skip
 _FORMS: Final = "write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`"
 _NOT_KEPT: Final = "(not kept)"
-"""The value of secrets, none of which is needed."""
+"""The value of secrets, which are not needed."""
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")

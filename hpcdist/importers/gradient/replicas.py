@@ -18,7 +18,7 @@ from hpcdist.importers.gradient.options import put_command
 from hpcdist.importers.job import ForeignJob, Machine, Sourced, on_machine
 from hpcdist.importers.launch_lines import (
     Line,
-    Ranks,
+    RankCount,
     UnsupportedLaunch,
     parse_launch_line,
     put_unchanged,
@@ -247,7 +247,7 @@ def put_mpi(read: Reading, job: ForeignJob, given: set[str]) -> None:
         put_unchanged(read, job, str(reason), role._replace(count=workers), ("masterCommand",))
         put_command(read, job, with_hostfile(command), "masterCommand")
     else:
-        _put_line(read, job, line, Ranks(workers, role.gpus or 1), kind)
+        _put_line(read, job, line, RankCount(workers, role.gpus or 1), kind)
 
 
 def _line(job: ForeignJob, command: str) -> Line:
@@ -260,7 +260,7 @@ def _line(job: ForeignJob, command: str) -> Line:
     return line
 
 
-def _put_line(read: Reading, job: ForeignJob, line: Line, room: Ranks, kind: Machine | None) -> None:
+def _put_line(read: Reading, job: ForeignJob, line: Line, room: RankCount, kind: Machine | None) -> None:
     """Take hpcdist's own launch for a parsed mpirun line."""
     role = on_machine(read, kind, "workerMachineType")._replace(source=("workerCount",))
     if line.hosts and line.np is None:
@@ -289,7 +289,7 @@ def _put_line(read: Reading, job: ForeignJob, line: Line, room: Ranks, kind: Mac
     put_command(read, job, folder + with_hostfile(line.command), "masterCommand")
 
 
-def _ranks(read: Reading, line: Line, room: Ranks, kind: Machine | None) -> Ranks:
+def _ranks(read: Reading, line: Line, room: RankCount, kind: Machine | None) -> RankCount:
     """Return the nodes that such a launch fills: one more than the workers if the master is one of them."""
     each = int(line.per_node) if line.per_node and line.per_node.isdecimal() else room.each
     if line.np and line.np == (room.replicas + 1) * each:
@@ -299,9 +299,9 @@ def _ranks(read: Reading, line: Line, room: Ranks, kind: Machine | None) -> Rank
             sizes = f"which has {master.gpus} GPUs, a worker {kind.gpus}"
             why = f"mpirun starts processes on the master too, {sizes}"
             read.refuse(key, why=why, hint="write the workers' machine")
-        return Ranks(room.replicas + 1, each)
+        return RankCount(room.replicas + 1, each)
     if line.np and kind and not kind.gpus and not line.per_node and line.np % room.replicas == 0:
-        return Ranks(room.replicas, line.np // room.replicas)
+        return RankCount(room.replicas, line.np // room.replicas)
     sizes = f"`workerCount`, or -np {(room.replicas + 1) * each} with the master"
     return ranks_of(read, line, room, ("masterCommand",), sizes)
 

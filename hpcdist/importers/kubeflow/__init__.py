@@ -3,7 +3,7 @@
 An Experiment of Katib is a search, whose trials are such a job, or a Job of Kubernetes.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
-``pkg/apis/kubeflow.org/v1``. The modules beside this one each read a part.
+``pkg/apis/kubeflow.org/v1``. Each module of this package reads a part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpcdist.importers.kubeflow import katib
 from hpcdist.importers.kubeflow.pod import container_of, pod
 from hpcdist.importers.kubeflow.replicas import (
     Part,
-    Role,
+    PodGroup,
     WorkerGroup,
     in_folder,
     launched_ranks,
@@ -82,7 +82,7 @@ def pytorchjob(read: Reading, job: ForeignJob) -> None:
 
 
 def torch_program(
-    read: Reading, job: ForeignJob, found: dict[str, Role], source: Path, restarts: int | None = None
+    read: Reading, job: ForeignJob, found: dict[str, PodGroup], source: Path, restarts: int | None = None
 ) -> None:
     """Put what the replicas run; ``source`` is the key of the number of processes of each."""
     each = read.word(*source)
@@ -240,7 +240,7 @@ def trainjob(read: Reading, job: ForeignJob) -> None:
         read.warn(*_TRAINER, why=why, hint="write `trainer.image`")
     nodes, each = _nodes(read, runtime), (*_TRAINER, "numProcPerNode")
     if not runtime or _TORCH.fullmatch(runtime):
-        torch_program(read, job, with_master(Role((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
+        torch_program(read, job, with_master(PodGroup((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
     elif start := next((start for names, start in _RANKS.items() if re.match(names, runtime)), None):
         start(read, job, WorkerGroup(nodes, read.whole(*each) or 1, pod, pod, (*_TRAINER, "numNodes")))
     else:
@@ -301,7 +301,7 @@ def mxjob(read: Reading, job: ForeignJob) -> None:
     put_replicas(read, job, found, parts)
 
 
-def _as_worker(read: Reading, role: Role, worker: Role) -> Role:
+def _as_worker(read: Reading, role: PodGroup, worker: PodGroup) -> PodGroup:
     """Return the role with the worker's program, if it has no program itself."""
     if role.pod.command is not None or worker.pod.command is None:
         return role
@@ -417,7 +417,7 @@ def one_pod(read: Reading, job: ForeignJob) -> None:
             read.refuse("spec", key, why=why, hint="write 1, or a PyTorchJob, MPIJob or TFJob")
     read.ignore_all(_OF_JOBS, "spec")
     if found := pod(read, "spec", "template"):
-        role = {"master": Role(("spec", "template"), 1, found)}
+        role = {"master": PodGroup(("spec", "template"), 1, found)}
         put_replicas(read, job, role, parts_of(read, role))
 
 
@@ -475,7 +475,7 @@ class Kubeflow:
     """The importer of Kubeflow's jobs."""
 
     def recognises(self, data: Map) -> bool:
-        """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised beside one."""
+        """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised."""
         version, kind = data.get("apiVersion"), data.get("kind")
         group = version.partition("/")[0] if isinstance(version, str) else ""
         if katib.is_experiment(data):

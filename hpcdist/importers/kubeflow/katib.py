@@ -18,7 +18,7 @@ from hpcdist.experiment.search.adaptive import brackets, is_possible
 from hpcdist.importers import Imported
 from hpcdist.importers.job import Sourced
 from hpcdist.importers.reading import Reading, placed, with_texts, with_value
-from hpcdist.importers.searches import Search, param_name
+from hpcdist.importers.searches import ForeignSearch, param_name
 
 # --- The algorithm of a Katib experiment, with the number of its trials
 #
@@ -74,7 +74,7 @@ def resource_of(read: Reading) -> str | None:
     return next((read.word(*_SETTINGS, at, "value") for at in named), None)
 
 
-def put_algorithm(read: Reading, search: Search, algorithm: str, names: dict[str, str]) -> None:
+def put_algorithm(read: Reading, search: ForeignSearch, algorithm: str, names: dict[str, str]) -> None:
     """Put the algorithm, how many trials there are, how many at once, and the seed."""
     at_once = _count(read, ("spec", "parallelTrialCount"))
     at_once = _AT_ONCE if at_once is None else at_once
@@ -88,7 +88,7 @@ def put_algorithm(read: Reading, search: Search, algorithm: str, names: dict[str
         settings.pop("random_state")
     total = _count(read, ("spec", "maxTrialCount"))
     if algorithm == "hyperband":
-        _put_hyperband(read, search, settings, names, total)
+        _put_hyperband(read, search, settings, names)
     elif algorithm in _BAYES and total is not None:
         kind = _BAYES[algorithm]
         named = [settings.pop(name) for name in kind.settings if name in settings]
@@ -114,7 +114,7 @@ def _settings(read: Reading) -> dict[str, Sourced]:
     }
 
 
-def _put_static(read: Reading, search: Search, algorithm: str, total: int | None) -> None:
+def _put_static(read: Reading, search: ForeignSearch, algorithm: str, total: int | None) -> None:
     if total is None and algorithm != "grid":
         why = "the number of trials is missing"
         read.refuse("spec", "maxTrialCount", why=why, hint="write `maxTrialCount`")
@@ -122,12 +122,11 @@ def _put_static(read: Reading, search: Search, algorithm: str, total: int | None
 
 
 def _put_hyperband(
-    read: Reading, search: Search, settings: dict[str, Sourced], names: dict[str, str], total: int | None
+    read: Reading, search: ForeignSearch, settings: dict[str, Sourced], names: dict[str, str]
 ) -> None:
     """Put hyperband, whose settings say how many trials it has."""
     resource, most = settings.pop("resource_name", None), settings.pop("r_l", None)
-    given = settings.pop("eta", None)
-    amount = _count(read, most.source) if most else None
+    given, amount = settings.pop("eta", None), _count(read, most.source) if most else None
     eta = (number(read, given.source) if given else None) or _ETA
     eta = _ETA if eta < 0 else eta
     param = names.get(resource.value) if resource else None
@@ -144,7 +143,7 @@ def _put_hyperband(
             count = sum(each.trials for one in brackets(amount, eta) for each in one)
             why = f"there are {count} trials, by the paper of hyperband"
             read.warn(*_NAME, why=f"{why}; each bracket of Katib begins with `parallelTrialCount`")
-            if total is not None and total < count:
+            if (_count(read, ("spec", "maxTrialCount")) or count) < count:
                 read.warn("spec", "maxTrialCount", why=f"hyperband is not cut short: it has {count} trials")
         return
     _put_static(read, search, "random", 1)
@@ -186,7 +185,7 @@ _WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
 
 def put_search(read: Reading) -> dict[str, str]:
     """Put the search; return the param of each parameter of the experiment."""
-    search = Search(read, "spec", "parameters")
+    search = ForeignSearch(read, "spec", "parameters")
     algorithm, resource = name_of(read), resource_of(read)
     names: dict[str, str] = {}
     for at, _ in read.items("spec", "parameters"):
@@ -208,7 +207,7 @@ def put_search(read: Reading) -> dict[str, str]:
     return names
 
 
-def _put_objective(read: Reading, search: Search) -> None:
+def _put_objective(read: Reading, search: ForeignSearch) -> None:
     """Put the metric by which trials are compared, and the goal at which the search stops."""
     above = ("spec", "objective")
     kind, metric = read.word(*above, "type"), read.word(*above, "objectiveMetricName")
@@ -224,7 +223,7 @@ def _put_objective(read: Reading, search: Search) -> None:
         _put_medianstop(read, search, ("spec", "earlyStopping"))
 
 
-def _put_medianstop(read: Reading, search: Search, above: Path) -> None:
+def _put_medianstop(read: Reading, search: ForeignSearch, above: Path) -> None:
     """Put the policy that compares with the means of the others, by default from the fourth value on."""
     name = read.get(*above, "algorithmName")
     policy = {"kind": "average", "min_interval": 4, "min_samples": 3}
@@ -344,7 +343,7 @@ def put_metrics(read: Reading) -> None:
         read.get(*_COLLECTOR)
         hint = _ELSEWHERE.get(kind, "")
         read.warn(
-            *_COLLECTOR, why=f"the collector {kind!r} has no effect: nothing runs beside a trial", hint=hint
+            *_COLLECTOR, why=f"the collector {kind!r} has no effect: nothing else runs in a trial", hint=hint
         )
         return
     read.get(*_COLLECTOR, "source", "fileSystemPath")
@@ -452,12 +451,12 @@ _PLACEHOLDER: Final = re.compile(r"\$\{trialParameters\.([^{}]+)\}")
 _OF_TRIAL: Final = re.compile(
     r"\$\{trialSpec\.(?:(Namespace|Kind|APIVersion)|(Labels|Annotations)\[(.+)\])\}"
 )
-"""What a trial may say of its own job, beside its name."""
+"""What a trial may say of its own job, in addition to its name."""
 _MARK: Final = re.compile(r"@hpcdist@(\w+)@")
 """What stands for a parameter while the job is read: a word that no shell and no importer changes."""
 _TEXTS: Final = frozenset({"command", "args", "env"})
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
-_IGNORED: Final = {"resumePolicy": "no service is kept; a search goes on by its run directory"}
+_IGNORED: Final = {"resumePolicy": "no service is kept; a search continues from its run directory"}
 _OF_TEMPLATE: Final = (
     "retain", "primaryContainerName", "primaryPodLabels", "successCondition", "failureCondition",
 )  # fmt: skip
@@ -556,9 +555,8 @@ def _of_trial(read: Reading, reference: str) -> str | None:
     match = _OF_TRIAL.fullmatch(reference)
     path: Path = ()
     if match and match[1]:
-        path = {"Namespace": ("metadata", "namespace"), "Kind": (*_TRIAL, "kind")}.get(
-            match[1], (*_TRIAL, "apiVersion")
-        )
+        paths = {"Namespace": ("metadata", "namespace"), "Kind": (*_TRIAL, "kind")}
+        path = paths.get(match[1], (*_TRIAL, "apiVersion"))
     elif match:
         path = (*_TRIAL, "metadata", match[2].lower(), match[3])
     value = read.peek(*path) if path else None
@@ -572,7 +570,7 @@ def _placeholders(node: object) -> list[tuple[Path, str]]:
 
 
 def _joined(read: Reading, job: Map, read_job: Callable[[Map], Imported]) -> Imported:
-    """Return the native form of the job with the search beside it."""
+    """Return the native form of the job with the search."""
     own = read.finish()
     try:
         found = read_job(job)

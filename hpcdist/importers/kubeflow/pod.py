@@ -274,7 +274,7 @@ def _selector(read: Reading, spec: Path) -> object:
 
 
 def restart(read: Reading, *path: str | int) -> None:
-    """Take ``restartPolicy``, of which ``Never`` is the behaviour of a batch job."""
+    """Take ``restartPolicy``, whose ``Never`` is what a batch job does."""
     if read.peek(*path, "restartPolicy") == "Never":
         read.get(*path, "restartPolicy")
     why = "a task that fails ends the job; `environment: {max_restarts: 3}` restarts the whole job"
@@ -322,7 +322,7 @@ def _main(read: Reading, spec: Path, main: str) -> Path | None:
             read.warn(*where, why=f"the container {name!r} is not started: only the program itself is")
         else:
             hint = "remove it, or start what it does in the command of the main container"
-            read.refuse(*where, why=f"the container {name!r} cannot run beside the program", hint=hint)
+            read.refuse(*where, why=f"the container {name!r} cannot run next to the program", hint=hint)
     return (*spec, "containers", at)
 
 

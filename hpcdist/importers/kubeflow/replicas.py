@@ -15,7 +15,7 @@ from hpcdist.importers.job import ForeignJob, Sourced, take_image
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart
 from hpcdist.importers.launch_lines import (
     Line,
-    Ranks,
+    RankCount,
     UnsupportedLaunch,
     parse_launch_line,
     put_unchanged,
@@ -41,7 +41,7 @@ HOSTFILE: Final = "/etc/mpi/hostfile"
 _ROLES: Final = "launcher|worker|master|chief|ps|evaluator|scheduler|server"
 
 
-class Role(NamedTuple):
+class PodGroup(NamedTuple):
     """One kind of replica: ``number`` of them run ``pod``; ``path`` is its section of the file."""
 
     path: Path
@@ -63,9 +63,9 @@ class Part(NamedTuple):
 
 def roles(
     read: Reading, path: Path, names: Mapping[str, str], main: str, preset: frozenset[str] = frozenset()
-) -> dict[str, Role]:
+) -> dict[str, PodGroup]:
     """Take the kinds of replicas: keys of a section, or items of a list (v1alpha1)."""
-    found: dict[str, Role] = {}
+    found: dict[str, PodGroup] = {}
     for where, kind in _kinds(read, path):
         name = names.get(kind.lower())
         if name is None or name in found:
@@ -91,7 +91,7 @@ def _kinds(read: Reading, path: Path) -> list[tuple[Path, str]]:
     return kinds
 
 
-def _role(read: Reading, path: Path, main: str, preset: frozenset[str]) -> Role | None:
+def _role(read: Reading, path: Path, main: str, preset: frozenset[str]) -> PodGroup | None:
     if not isinstance(read.peek(*path), Mapping):
         read.refuse(*path, why="expected keys and values", hint="write `replicas: 1` and a `template`")
         return None
@@ -99,7 +99,7 @@ def _role(read: Reading, path: Path, main: str, preset: frozenset[str]) -> Role 
     read.ignore(*path, "imagePullPolicy", why="the site's container runtime gets images")
     restart(read, *path)
     found = pod(read, *path, "template", main=main, preset=preset)
-    return Role(path, 1 if count is None else count, found) if found else None
+    return PodGroup(path, 1 if count is None else count, found) if found else None
 
 
 def images_of(read: Reading, members: Iterable[Pod]) -> list[Sourced]:
@@ -237,7 +237,7 @@ def literal(read: Reading, text: str, path: Path) -> str:
     return f"{{% raw %}}{text}{{% endraw %}}"
 
 
-def refuse_missing_command(read: Reading, role: Role) -> None:
+def refuse_missing_command(read: Reading, role: PodGroup) -> None:
     """Refuse a container without a command."""
     hint = "write it as `command: [python, ...]`"
     where = Key("image") if role.pod.image else Key("name")
@@ -260,7 +260,7 @@ _ADVICE: Final = (
 
 def replicas_of(
     read: Reading, specs: Sequence[str], names: Mapping[str, str], main: str, preset: frozenset[str]
-) -> dict[str, Role]:
+) -> dict[str, PodGroup]:
     """Return the kinds of replicas with a number above 0; ``specs`` are the keys that may hold them."""
     keys = [key for key in specs if read.peek("spec", key) is not None]
     if not keys:
@@ -274,14 +274,14 @@ def replicas_of(
     return present
 
 
-def only_one(read: Reading, role: Role | None, name: str) -> None:
+def only_one(read: Reading, role: PodGroup | None, name: str) -> None:
     """Refuse more than one replica of a kind."""
     if role and role.number > 1:
         why = f"there can be one {name}, not {role.number}"
         read.refuse(*role.path, "replicas", why=why, hint="write 1")
 
 
-def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, Role]:
+def worker_first(read: Reading, found: dict[str, PodGroup], what: str) -> dict[str, PodGroup]:
     """Make the first worker the master; unchanged, with an error, where that is not possible.
 
     ``what`` is what changes for the program, "" for nothing.
@@ -297,13 +297,13 @@ def worker_first(read: Reading, found: dict[str, Role], what: str) -> dict[str, 
     return with_master(worker) | others
 
 
-def with_master(worker: Role) -> dict[str, Role]:
+def with_master(worker: PodGroup) -> dict[str, PodGroup]:
     """Return the first worker as the master, and the rest."""
     rest = {"worker": worker._replace(number=worker.number - 1)} if worker.number > 1 else {}
     return {"master": worker._replace(number=1), **rest}
 
 
-def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:
+def parts_of(read: Reading, found: Mapping[str, PodGroup]) -> list[Part]:
     """Return what each native role runs; none, with an error, if only some name it, or one is not run."""
     silent = {role.path: role for role in found.values() if role.pod.command is None}
     if any(role.pod.command is not None or not role.pod.image for role in found.values()):
@@ -321,7 +321,7 @@ def parts_of(read: Reading, found: Mapping[str, Role]) -> list[Part]:
     return [] if any(launches) else parts
 
 
-def put_replicas(read: Reading, job: ForeignJob, found: Mapping[str, Role], parts: list[Part]) -> None:
+def put_replicas(read: Reading, job: ForeignJob, found: Mapping[str, PodGroup], parts: list[Part]) -> None:
     """Take the replicas of a job with a master."""
     for name, role in found.items():
         source = role.path if name == "evaluator" else (*role.path, "replicas")
@@ -432,14 +432,14 @@ def launched_ranks(read: Reading, job: ForeignJob, group: WorkerGroup, launcher:
 
 
 def ranks(read: Reading, job: ForeignJob, group: WorkerGroup) -> None:
-    """Put ranks each of which runs the command of its pod."""
+    """Put ranks that each run the command of its pod."""
     job.set("framework", "mpi", *group.pod.command_path)
     _put_group(read, job, group, group.slots)
     take_image(job, read, images_of(read, [group.pod]))
     put_program(read, job, [Part("master", group.pod, group.pod.command or "")])
 
 
-def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
+def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, PodGroup | None]:
     found = roles(read, _SPECS, {"launcher": "launcher", "worker": "worker"}, main)
     launcher, worker = found.get("launcher"), found.get("worker")
     slots = read.whole("spec", "slotsPerWorker") or 1
@@ -462,7 +462,9 @@ def _of_roles(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None
     ), launcher
 
 
-def _warn_of_pod_settings(read: Reading, launcher: Role, worker: Role, *, launcher_is_worker: bool) -> None:
+def _warn_of_pod_settings(
+    read: Reading, launcher: PodGroup, worker: PodGroup, *, launcher_is_worker: bool
+) -> None:
     """Warn of settings that apply to one of the two pods only."""
     for key in ("command", "args"):
         if read.peek(*worker.pod.path, key) not in (None, "", [], [""]):
@@ -483,7 +485,7 @@ def _warn_of_pod_settings(read: Reading, launcher: Role, worker: Role, *, launch
             read.warn(*launcher.pod.path, "env", why=why)
 
 
-def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | None]:
+def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, PodGroup | None]:
     """Read v1alpha1, which has one pod template, and counts GPUs, other units, or replicas."""
     member = pod(read, "spec", "template", main=main)
     slots = read.whole("spec", "slotsPerWorker")
@@ -514,14 +516,14 @@ def _of_template(read: Reading, main: str) -> tuple[WorkerGroup | None, Role | N
         unit = "cpu" if kind == "cpu" else "gpu"
         member = member._replace(resources=member.resources | {unit: {"limits": per}})
         count, slots = count // per, slots or per
-    role = Role(("spec",), count, member)
+    role = PodGroup(("spec",), count, member)
     return WorkerGroup(max(count, 1), slots or member.gpus or 1, member, member, source), role
 
 
 def _native_launch(read: Reading, job: ForeignJob, group: WorkerGroup, launcher: Pod, line: Line) -> None:
     """Take hpcdist's own launch, equivalent to the line."""
     where, env = launcher.command_path, group.pod.env | launcher.env
-    room = Ranks(group.number, group.slots)
+    room = RankCount(group.number, group.slots)
     found = ranks_of(read, line, room, where, "`replicas` or `slotsPerWorker`")
     if found.each != group.slots and read.peek("spec", "slotsPerWorker") is not None:
         why = f"slotsPerWorker has no effect: {line.program} starts {found.each} on each of the workers"

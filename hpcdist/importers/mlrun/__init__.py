@@ -18,7 +18,7 @@ from hpcdist.importers.container import finish_with_command, ignore_set_keys, sk
 from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
 from hpcdist.importers.launch_lines import (
     Line,
-    Ranks,
+    RankCount,
     UnsupportedLaunch,
     parse_launch_line,
     ranks_of,
@@ -64,7 +64,7 @@ def is_project(data: Map) -> bool:
     return "kind" not in data and "functions" in data and "workflows" in data
 
 
-class Entry(NamedTuple):
+class ProjectEntry(NamedTuple):
     """A function of a project: the function itself, a program, or the name of a file or of a hub."""
 
     path: Path
@@ -86,7 +86,7 @@ def _list_of(read: Reading) -> Path:
     return (*(("spec",) if isinstance(read.peek("spec"), Mapping) else ()), "functions")
 
 
-def entries(data: Map) -> list[Entry]:
+def entries(data: Map) -> list[ProjectEntry]:
     """Return the functions of a project."""
     read = Reading(data)
     return [
@@ -94,13 +94,13 @@ def entries(data: Map) -> list[Entry]:
     ]
 
 
-def _entry(read: Reading, path: Path, at: int) -> Entry:
+def _entry(read: Reading, path: Path, at: int) -> ProjectEntry:
     spec = read.peek(*path, "spec")
     inside = isinstance(spec, Mapping) and "kind" in spec
     kind = read.peek(*path, *(["spec"] if inside else []), "kind")
     name = read.peek(*path, "name") or read.peek(*path, "spec", "metadata", "name") or f"number {at}"
     url = read.peek(*path, "url")
-    return Entry(
+    return ProjectEntry(
         (*path, "spec") if inside else path,
         at,
         str(name),
@@ -111,7 +111,7 @@ def _entry(read: Reading, path: Path, at: int) -> Entry:
 
 
 def is_program_entry(read: Reading, path: Path) -> bool:
-    """Return whether an entry of a project is as `Entry.is_program`."""
+    """Return whether an entry of a project is as `ProjectEntry.is_program`."""
     url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
     named = isinstance(url, str) and url.endswith(".py") and "://" not in url
     return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
@@ -139,7 +139,7 @@ def chosen(read: Reading) -> Path | None:
     return _function_of(read, found[0], (*where, found[0].at))
 
 
-def _refuse(read: Reading, where: Path, found: list[Entry], items: list[Entry]) -> None:
+def _refuse(read: Reading, where: Path, found: list[ProjectEntry], items: list[ProjectEntry]) -> None:
     files = [one for one in items if _FILE.fullmatch(one.url)]
     several = found or (files if len(files) > 1 else [])
     read.get(*where)
@@ -153,7 +153,7 @@ def _refuse(read: Reading, where: Path, found: list[Entry], items: list[Entry]) 
         read.refuse(*where, why="no function in this file is a job", hint=hint)
 
 
-def _function_of(read: Reading, entry: Entry, path: Path) -> Path | None:
+def _function_of(read: Reading, entry: ProjectEntry, path: Path) -> Path | None:
     """Return the path of the function of an entry, or of an entry that names its program."""
     if entry.path != path:
         name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
@@ -206,7 +206,7 @@ def _with_function(item: Map, function: Map) -> Map:
 
 
 def put_replicas(read: Reading, job: ForeignJob, spec: Path, *, distributed: bool) -> None:
-    """Take the replicas, of which MLRun starts one by default, and the variables of ``mpi_args``."""
+    """Take the replicas, by default one, and the variables of ``mpi_args``."""
     where = (*spec, "resources")
     role = job.roles["master"] = Role(resources=container.amounts(read, *where), resources_source=where)
     if not distributed:
@@ -217,13 +217,13 @@ def put_replicas(read: Reading, job: ForeignJob, spec: Path, *, distributed: boo
         why = "there is no `replicas` here (exports leave it out): one process is planned"
         hint = "write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four"
         read.warn(*spec, why=why, hint=hint)
-    found = _mpi_args(read, job, (*spec, "mpi_args"), Ranks(count or 1, 1))
+    found = _mpi_args(read, job, (*spec, "mpi_args"), RankCount(count or 1, 1))
     job.roles["worker"] = role._replace(count=found.replicas - 1, source=(*spec, "replicas"))
     if role.gpus not in (0, 1):
         job.slots = Sourced(1, where)
 
 
-def _mpi_args(read: Reading, job: ForeignJob, path: Path, room: Ranks) -> Ranks:
+def _mpi_args(read: Reading, job: ForeignJob, path: Path, room: RankCount) -> RankCount:
     """Take the options of mpirun, which may be one word with a space."""
     words = container.words(read, *path)
     if not words:
@@ -255,7 +255,7 @@ def _line(options: str) -> Line:
     line = parse_launch_line(f"mpirun {options} program", {})
     if line is None or line.command != "program":
         words = line.command.removesuffix(" program") if line else options
-        raise UnsupportedLaunch(f"that starts {words!r}, which is none of its options")
+        raise UnsupportedLaunch(f"that starts {words!r}, which is not one of its options")
     if line.folder:
         raise UnsupportedLaunch(f"that works in {line.folder}")
     return line
@@ -424,7 +424,7 @@ def _is_artifact(data: Map) -> bool:
 def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
     spec = (*base, "spec")
     if "mlrunVersion" in read.data:
-        hint = "give the function itself: function.yaml, beside it"
+        hint = "give the function itself: function.yaml, next to it"
         read.refuse("mlrunVersion", why="this is an entry of MLRun's list of functions", hint=hint)
     elif kind is None:
         task = bool(_OF_TASKS & set(read.keys(*spec)))

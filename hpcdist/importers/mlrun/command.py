@@ -195,7 +195,7 @@ def _declare(read: Reading, handler: Handler, arguments: ast.arguments, params: 
 
 
 def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
-    """Yield the params of a function, and whether each has a default; the context is none."""
+    """Yield the params of a function, and whether each has a default; the context is not one."""
     positional = [*arguments.posonlyargs, *arguments.args]
     first = len(positional) - len(arguments.defaults)
     found = [(arg.arg, at >= first) for at, arg in enumerate(positional)]

@@ -15,7 +15,7 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.experiment.search.trials import MOST
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import Search
+from hpcdist.importers.searches import ForeignSearch
 
 _OPTIONS: Final = "hyper_param_options"
 _STRATEGIES: Final = ("grid", "list", "random")
@@ -39,7 +39,7 @@ def put_search(read: Reading, spec: Path) -> dict[str, object]:
                 read.ignore(*spec, key, why="there are no `hyperparams`")
         return {}
     read.ignore_all(_IGNORED, *options)
-    search = Search(read, *lists)
+    search = ForeignSearch(read, *lists)
     strategy = _strategy(read, spec, file)
     paths = ((*options, "selector"), (*spec, "selector"))
     text, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[0]))
@@ -86,7 +86,7 @@ def _lists(read: Reading, spec: Path) -> tuple[str, Path | None]:
             return "", own
         if isinstance(node, Map):
             return node.place.file if node.place else "", path
-        hint = "write its values as `hyperparams`, or copy it beside this file and give that name"
+        hint = "write its values as `hyperparams`, or copy it next to this file and give that name"
         read.refuse(*path, why=f"{node} is not read here", hint=hint)
         return str(node), None
     node = read.peek(*own)
@@ -120,7 +120,7 @@ def _strategy(read: Reading, spec: Path, file: str) -> str:
     return strategy
 
 
-def _put_ends(read: Reading, search: Search, options: Path) -> None:
+def _put_ends(read: Reading, search: ForeignSearch, options: Path) -> None:
     """Put after how many failures and at which result no further trial starts."""
     errors = read.get(*options, "max_errors")
     if isinstance(errors, int) and not isinstance(errors, bool) and errors >= 0:

@@ -24,7 +24,7 @@ _BACKENDS: Final = ("lab", "notebook", "server")
 _SERVER_PROGRAM: Final = 'python3 "$HPCDIST_RUN_DIR/runtime/python/hpcdist_service.py"'
 _NOT_SERVED: Final = ("run", "framework", "hptuning")
 _SERVED_SETTINGS: Final = frozenset({*_NOT_SERVED, "environment", "batch", "backend", "params"})
-"""The keys of which not all values are for a job that serves."""
+"""The keys with values that a job that serves cannot have."""
 
 _SERVED_PARAMS: Final = {"notebook": ("folder", "bind"), "tensorboard": ("logdir",)}
 
@@ -121,7 +121,7 @@ class Polyaxon(Form):
     """The importer of files of Polyaxon 0.x, and of hpcdist's own, which are the same with ``batch``."""
 
     def settings_of(self, data: Map) -> frozenset[str]:
-        """Return the keys of which some values are refused by ``kind``, which an experiment has no more."""
+        """Return the keys with values that ``kind`` refuses, which an experiment does not have."""
         return _SERVED_SETTINGS if data.get("kind") in SERVED else frozenset({"batch"})
 
     def recognises(self, data: Map) -> bool:

@@ -71,7 +71,7 @@ def search(data: Map, remarks: Remarks) -> None:
         matrix.get("kind"), str
     ):  # earlier ones may have a param `kind`
         hint = "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
-        message = "a matrix with a `kind` is one of Polyaxon 1 and 2, and this file is none of theirs"
+        message = "a matrix with a `kind` is one of Polyaxon 1 and 2, and this is not a Polyaxon 1 or 2 file"
         path = moved[0][0] if moved else ("hptuning", "matrix")
         remarks.append(Problem(message, path, hint, place=new.place_of("matrix")))
         data.drop("hptuning")
@@ -85,7 +85,7 @@ def search(data: Map, remarks: Remarks) -> None:
 
 
 def _name_algorithm(new: Map) -> None:
-    """Write an algorithm that is named beside the number of its trials as a section, as later versions do."""
+    """Write an algorithm that is named with the number of its trials as a section, as later versions do."""
     if not {"search_method", "n_experiments"} & new.keys():
         return
     method, place = str(new.get("search_method", "grid")).lower(), new.place_of("search_method")
@@ -161,7 +161,7 @@ def _take_policy(section: Map, path: Path, data: Map, remarks: Remarks) -> None:
     elif name != "never" and number is None:
         _move(section, path, ("environment", "max_restarts", _USUAL), data, remarks)
         message = f"{policy!r} sets no bound: after a failure it is started again, {_USUAL} times at most"
-        hint = "write `max_restarts`, or `restart` to go on after time limits"
+        hint = "write `max_restarts`, or `restart` to continue after time limits"
         remarks.warn(section, path, message, hint)
 
 
@@ -301,7 +301,7 @@ def _framework_sections(data: Map, section: Map, remarks: Remarks) -> None:
 def _bare_counts(data: Map, section: Map, remarks: Remarks) -> None:
     """Make ``replicas`` of ``environment.n_workers`` and its like (0.0.3, whose framework was TensorFlow).
 
-    In files of 0.1.2 to 0.2.0, ``environment.worker`` is beside the section of the framework.
+    In files of 0.1.2 to 0.2.0, ``environment.worker`` is next to the section of the framework.
     """
     bare = [key for key in OF_REPLICAS if key in section and key != "processes_per_replica"]
     old = section.get("replicas")
@@ -459,7 +459,7 @@ _PIECE: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SCRIPT: Final = re.compile(r"<<|;;|\([ \t]*$", re.MULTILINE)
-"""Lines of a file, a case or an array, none of which a Polyaxon command can have."""
+"""Lines of a file, a case or an array, which a Polyaxon command cannot have."""
 _JOINED: Final = {"at_line_end": "\\\n", "alone": "", "before_option": " ", "option_line": " "}
 
 

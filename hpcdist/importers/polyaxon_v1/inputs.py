@@ -12,7 +12,7 @@ from hpcdist.importers.job import ForeignJob, Sourced
 from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.polyaxon_v1.text import Input, plain_type
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import Search
+from hpcdist.importers.searches import ForeignSearch
 
 # --- Inputs and params
 
@@ -264,7 +264,7 @@ def put_search(read: Reading) -> dict[str, Input]:
         read.refuse(key, "kind", why=why, hint=hint)
         read.get(key)
         return {name: Input() for name in read.keys(key, "params")}
-    search = Search(read, key)
+    search = ForeignSearch(read, key)
     search.copy(_SHARED, key)
     name, keys = _ALGORITHMS[kind]
     if name:
@@ -280,8 +280,8 @@ def put_search(read: Reading) -> dict[str, Input]:
     return found
 
 
-def _put_hyperopt(read: Reading, search: Search, key: str) -> None:
-    """Put as many trials as ``maxIterations`` rounds of ``numRuns``, of which the first ones are random.
+def _put_hyperopt(read: Reading, search: ForeignSearch, key: str) -> None:
+    """Put as many trials as ``maxIterations`` rounds of ``numRuns``, the first ones random.
 
     Source: hypertune 1.2.1, ``search_managers/hyperopt/manager.py``: a round has ``num_runs`` trials.
     """
@@ -312,7 +312,7 @@ def _count(read: Reading, path: Path, default: int) -> int:
     return default
 
 
-def _put_early_stopping(read: Reading, search: Search, path: Path) -> None:
+def _put_early_stopping(read: Reading, search: ForeignSearch, path: Path) -> None:
     """Put the values of metrics at which the search stops."""
     if not read.peek(*path):
         read.get(*path)
@@ -333,13 +333,13 @@ def _put_early_stopping(read: Reading, search: Search, path: Path) -> None:
             search.stop(_stop(read, search, where), *where)
 
 
-def _stop(read: Reading, search: Search, where: Path) -> Map:
+def _stop(read: Reading, search: ForeignSearch, where: Path) -> Map:
     """Return when the search stops, or with a policy which running trials end, whatever the value is."""
     stop, names = Map(place=read.place(*where)), ["metric", "value", "optimization"]
     if read.peek(*where, "policy") is not None:
         names.remove("value")
         if read.get(*where, "value") is not None:
-            read.warn(*where, "value", why="beside a policy it stops nothing, as in Polyaxon")
+            read.warn(*where, "value", why="with a policy it stops nothing, as in Polyaxon")
         if policy := _policy(read, search, (*where, "policy")):
             stop.put("policy", policy, policy.place)
     elif read.get(*where, "value") is None:
@@ -348,8 +348,8 @@ def _stop(read: Reading, search: Search, where: Path) -> Map:
     return stop
 
 
-def _policy(read: Reading, search: Search, path: Path) -> Map | None:
-    """Return the policy by which trials end; None, with an error, where it is none."""
+def _policy(read: Reading, search: ForeignSearch, path: Path) -> Map | None:
+    """Return the policy by which trials end; None, with an error, where it is not one."""
     kind, policy = str(read.get(*path, "kind")), Map(place=read.place(*path))
     if kind not in _POLICIES:
         read.refuse(*path, why=f"{kind!r} is no policy", hint="write `kind: median`, `truncation` or `diff`")
@@ -363,7 +363,7 @@ def _policy(read: Reading, search: Search, path: Path) -> Map | None:
     return policy
 
 
-def _trials(read: Reading, search: Search, key: str) -> dict[str, Input]:
+def _trials(read: Reading, search: ForeignSearch, key: str) -> dict[str, Input]:
     read.get(key, "values")
     search.copy({"values": "mapping"}, key)
     trials = [item for _, item in read.items(key, "values") if isinstance(item, Mapping)]
@@ -377,7 +377,7 @@ def _trials(read: Reading, search: Search, key: str) -> dict[str, Input]:
     }
 
 
-def _spaces(read: Reading, search: Search, key: str) -> dict[str, Input]:
+def _spaces(read: Reading, search: ForeignSearch, key: str) -> dict[str, Input]:
     found = {}
     for name in read.keys(key, "params"):
         search.add(name, _space(read, (key, "params", name)), key, "params", name)

@@ -15,7 +15,7 @@ from hpcdist.importers.container import escape_templates
 from hpcdist.importers.job import ForeignJob, Role, Sourced, take_image
 from hpcdist.importers.launch_lines import (
     Line,
-    Ranks,
+    RankCount,
     UnsupportedLaunch,
     parse_launch_line,
     put_unchanged,
@@ -37,7 +37,7 @@ _HINTS: Final = {
     **dict.fromkeys(("artifacts", "paths", "modelRef", "artifactRef", "lineageRef", "tensorboard"), _COPY),
     "dockerfile": "hpcdist builds no images: build it beforehand",
     "container": "run its command before the job is submitted, or in front of the command",
-    "file": "write it beside the code",
+    "file": "write it next to the code",
 }
 _INIT_MOUNTS: Final = "nothing is mounted; write the path of the site's own file system in the command"
 _CODE: Final = "code is not fetched: the job runs the code in the submit directory"
@@ -244,7 +244,7 @@ def _mpijob(read: Reading, job: ForeignJob, path: Path, roles: Sequence[Replica]
     _check_launcher(read, launcher, worker)
     job.set("framework", "mpi", *path, "kind")
     source, mask = (*launcher.path, "container", "command"), TemplateMask(launcher.command)
-    room = Ranks(worker.count if isinstance(worker.count, int) else 1, slots or 1)
+    room = RankCount(worker.count if isinstance(worker.count, int) else 1, slots or 1)
     try:
         line = _line(mask)
     except UnsupportedLaunch as reason:
@@ -529,13 +529,13 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
 
 
 def _nodes(read: Reading, texts: Texts, path: Path) -> dict[str, str]:
-    """Take the labels of nodes, of which the site gives the meaning."""
+    """Take the labels of nodes, whose meaning the site gives."""
     labels = {name: read.text(*path, name) for name in read.keys(*path)}
     return {name: texts.template(text, *path, name) for name, text in labels.items() if text}
 
 
 def _beside_container(read: Reading, path: Path) -> None:
-    """Read or report the keys beside the container."""
+    """Read or report the keys next to the container."""
     container.ignore_set_keys(read, _ENVIRONMENT, *path, "environment")
     if read.peek(*path, "environment", "resources"):
         why = "resources of Polyaxon 0.x; since then they are in `container`"

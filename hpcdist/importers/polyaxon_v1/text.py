@@ -183,7 +183,7 @@ def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def script_of(words: list[str]) -> str | None:
-    """Return the script of ``bash -c SCRIPT``, with what its options set, None where it is none."""
+    """Return the script of ``bash -c SCRIPT``, with what its options set, None where it is not one."""
     match words:
         case [shell, option, script] if shell.rsplit("/", 1)[-1] in _SHELLS:
             found = _SCRIPT.fullmatch(option)
