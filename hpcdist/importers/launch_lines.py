@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
@@ -135,24 +136,46 @@ _NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 """What Python's argparse takes for a value although it begins as an option does."""
 
 
-class Options:
-    """The options of one launch line, read from left to right.
+_TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
 
-    ``values`` holds np, per_node, by_node, nodes, restarts, folder and hosts; ``before`` sets variables in
-    front of the program; ``passed`` are the variables that are exported by name alone; ``knobs`` are
-    horovodrun's own, those without a value with None.
-    """
 
-    def __init__(self, table: Mapping[str, str], env: Mapping[str, str]) -> None:
-        self._table, self._env = table, env
-        self._is_argparse = table is not MPI
-        self.values: dict[str, str] = {}
-        self.variables: dict[str, str] = {}
+@dataclass
+class Line:
+    """A parsed launch line."""
+
+    program: str
+    command: str = ""
+    """The program with its arguments, as shell text."""
+    np: int | None = None
+    per_node: str | None = None
+    """A number, or a word such as ``auto``."""
+    by_node: bool = False
+    """Whether ranks go to the nodes in turn."""
+    folder: str = ""
+    hosts: str = ""
+    """Those that the line names itself, empty for the hostfile that its system writes."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Those whose value is known."""
+    passed: list[str] = field(default_factory=list)
+    """The variables that are exported by name alone."""
+    knobs: dict[str, str | None] = field(default_factory=dict)
+    """Options of horovodrun by name, None for those without a value."""
+    nodes: str = ""
+    """Of torchrun, as the next one."""
+    restarts: str = ""
+    dropped: list[str] = field(default_factory=list)
+    """Words that have no effect here."""
+    before: list[str] = field(default_factory=list)
+    """Assignments in front of the program, which the shell of each task expands."""
+
+
+class _Options:
+    """The options of one launch line, read from left to right into ``line``."""
+
+    def __init__(self, line: Line, env: Mapping[str, str]) -> None:
+        self.line, self._table, self._env = line, _TABLES[line.program], env
+        self._is_argparse = self._table is not MPI
         self._mca: dict[str, str] = {}
-        self.passed: list[str] = []
-        self.before: list[str] = []
-        self.knobs: dict[str, str | None] = {}
-        self.dropped: list[str] = []
 
     def read(self, words: list[str], at: int) -> int:
         """Return where the program begins.
@@ -176,12 +199,13 @@ class Options:
     def assign(self, raw: str) -> None:
         """Set a variable for the program, in place of what was set before."""
         name, value, text = variable(raw, self._env)
-        self.before = [item for item in self.before if not item.startswith(f"{name}=")]
-        self.variables.pop(name, None)
+        line = self.line
+        line.before = [item for item in line.before if not item.startswith(f"{name}=")]
+        line.variables.pop(name, None)
         if text:
-            self.before.append(text)
+            line.before.append(text)
         else:
-            self.variables[name] = value
+            line.variables[name] = value
 
     def _option(self, word: str, following: list[str]) -> int:
         """Take an option with its values; return how many words they are."""
@@ -215,36 +239,41 @@ class Options:
 
     def _take(self, kind: str, name: str, option: str, raw: list[str]) -> None:
         if kind == "variable" and "=" not in raw[0]:
-            self.passed.append(variable(raw[0], self._env)[0])
+            self.line.passed.append(variable(raw[0], self._env)[0])
         elif kind in ("variable", "genv"):
             self.assign("=".join(raw))
         else:
             lenient = self._table is TORCH and kind in ("value", "nodes")
             self._store(kind, name, option, [word if lenient else value_of(word, self._env) for word in raw])
 
-    def _store(self, kind: str, name: str, option: str, values: list[str]) -> None:
+    def _store(self, kind: str, name: str, option: str, values: list[str]) -> None:  # noqa: C901 - a table
         """Store an option in native form; list any other in ``dropped``."""
-        if kind in ("np", "per_node", "folder", "nodes", "restarts"):
-            self.values[kind] = values[0]
+        line = self.line
+        if kind == "np":
+            if not values[0].isdecimal():
+                raise UnsupportedLaunch(f"in which {values[0]!r} is not a number of processes")
+            line.np = int(values[0])
+        elif kind == "per_node":
+            is_number = values[0].isascii() and values[0].isdecimal()
+            line.per_node = str(int(values[0])) if is_number else values[0]
+        elif kind in ("folder", "nodes", "restarts"):
+            setattr(line, kind, values[0])
         elif kind == "names":
-            self.passed += values[0].split(",")
+            line.passed += values[0].split(",")
         elif kind == "mca":
             self._parameter(option, *values)
         elif kind == "map":
             self._map(option, values[0])
         elif kind == "each":
-            self.values["per_node" if name == "pernode" else "by_node"] = "1"
+            line.per_node, line.by_node = ("1", line.by_node) if name == "pernode" else (line.per_node, True)
         elif kind in ("knob", "switch", "elastic", "controller"):
-            self.knobs[name] = values[0] if values else None
+            line.knobs[name] = values[0] if values else None
         elif kind in ("hosts", "hostfile"):
-            self._hosts(option, values[0])
+            if not values[0].startswith(_SYSTEM_HOSTFILES):
+                line.hosts = values[0]
+                line.dropped.append(f"{option} {values[0]}")
         elif not (name in _RENDEZVOUS or (name, *values) == _DEFAULT_RANKING):
-            self.dropped.append(" ".join([option, *values]))
-
-    def _hosts(self, option: str, value: str) -> None:
-        if not value.startswith(_SYSTEM_HOSTFILES):
-            self.values["hosts"] = value
-            self.dropped.append(f"{option} {value}")
+            line.dropped.append(" ".join([option, *values]))
 
     def _parameter(self, option: str, key: str, value: str) -> None:
         """Convert an MCA parameter to Open MPI's variable; drop those for reaching the hosts.
@@ -255,26 +284,26 @@ class Options:
         values of one that is set twice have a comma between them (mpirun(1)).
         """
         if _CONNECTION_PARAMETERS.match(key):
-            self.dropped.append(f"{option} {key} {value}")
+            self.line.dropped.append(f"{option} {key} {value}")
         else:
             self._mca[key] = f"{self._mca[key]},{value}" if key in self._mca else value
-            self.variables[f"OMPI_MCA_{key}"] = self._mca[key]
+            self.line.variables[f"OMPI_MCA_{key}"] = self._mca[key]
 
     def _map(self, option: str, value: str) -> None:
         """Take the processes of a node, or round-robin placement; modifiers are dropped."""
         shared = re.fullmatch(r"ppr:(\d+):node(?::(.+))?", value)
         policy, _, behind = value.partition(":")
         if shared:
-            self.values["per_node"], behind = shared[1], shared[2] or ""
+            self.line.per_node, behind = str(int(shared[1])), shared[2] or ""
         elif policy == "node":
-            self.values["by_node"] = "1"
+            self.line.by_node = True
         elif policy == "ppr":
             raise UnsupportedLaunch(f"in which {option} {value} counts by a part of a node")
         elif policy != "slot":
-            self.dropped.append(f"{option} {value}")
+            self.line.dropped.append(f"{option} {value}")
             behind = ""
         if behind:
-            self.dropped.append(f"{behind} of {option}")
+            self.line.dropped.append(f"{behind} of {option}")
 
 
 def _count(kind: str, following: list[str]) -> int:
@@ -294,32 +323,6 @@ __all__ = ["Line", "UnsupportedLaunch", "parse_launch_line"]
 
 _NAMES: Final = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun"})
 _LAUNCH: Final = re.compile(r"(?:^|[^\w-])(?:mpirun|mpiexec\S*|orterun|horovodrun|torchrun)\s")
-_TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
-
-
-class Line(NamedTuple):
-    """A parsed launch line; ``command`` is the program with its arguments, as shell text.
-
-    ``per_node`` is a number or a word such as ``auto``; ``by_node``: ranks go to the nodes in turn.
-    ``hosts`` are those that the line names itself, empty for the hostfile that its system writes.
-    ``variables`` are those whose value is known, ``passed`` those that are exported by name alone; ``knobs``
-    are options of horovodrun by name, None for those without a value; ``nodes`` and ``restarts`` are
-    torchrun's; ``dropped`` have no effect here.
-    """
-
-    program: str
-    command: str
-    np: int | None = None
-    per_node: str | None = None
-    by_node: bool = False
-    folder: str = ""
-    hosts: str = ""
-    variables: dict[str, str] = {}
-    passed: tuple[str, ...] = ()
-    knobs: dict[str, str | None] = {}
-    nodes: str = ""
-    restarts: str = ""
-    dropped: tuple[str, ...] = ()
 
 
 def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
@@ -338,12 +341,15 @@ def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
         if not found and _LAUNCH.search(text):
             raise UnsupportedLaunch("which does more than start processes")
         return None
-    options = Options(_TABLES[program], env)
+    line = Line(program)
+    options = _Options(line, env)
     for word in words[:start]:
         options.assign(word)
     at = options.read(words, at)
     _check_program(words[at:])
-    return _line(program, text[found[at][1] :].strip(), options)
+    text = _program_text(program, text[found[at][1] :].strip())
+    line.command, line.before = " ".join([*line.before, text]), []
+    return line
 
 
 def _program(words: list[str], at: int) -> tuple[str, int]:
@@ -365,32 +371,6 @@ def _check_program(words: list[str]) -> None:
         raise UnsupportedLaunch("which starts several programs")
     if any(map(is_expanded_once, words)):
         raise UnsupportedLaunch("whose arguments the shell expands only once")
-
-
-def _line(program: str, command: str, options: Options) -> Line:
-    np = options.values.get("np")
-    if np is not None and not np.isdecimal():
-        raise UnsupportedLaunch(f"in which {np!r} is not a number of processes")
-    return Line(
-        program=program,
-        command=" ".join([*options.before, _program_text(program, command)]),
-        np=int(np) if np else None,
-        per_node=_plain_number(options.values.get("per_node")),
-        by_node="by_node" in options.values,
-        folder=options.values.get("folder", ""),
-        hosts=options.values.get("hosts", ""),
-        variables=options.variables,
-        passed=tuple(options.passed),
-        knobs=options.knobs,
-        nodes=options.values.get("nodes", ""),
-        restarts=options.values.get("restarts", ""),
-        dropped=tuple(options.dropped),
-    )
-
-
-def _plain_number(text: str | None) -> str | None:
-    """Return a number without zeros before it; any other text as it is."""
-    return str(int(text)) if text and text.isascii() and text.isdecimal() else text
 
 
 def _program_text(program: str, command: str) -> str:

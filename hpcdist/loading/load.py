@@ -18,7 +18,6 @@ from hpcdist.experiment import remarks
 from hpcdist.experiment.launch import problems as launch_problems
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.remarks import with_section
-from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
 from hpcdist.plan.trials import TrialTexts
@@ -252,7 +251,7 @@ def _to_native(
     importer: str,
     job: str,
 ) -> Native:
-    chosen, others = choosing.choose(document, importer, job)
+    chosen, others = importers.choose(document, importer, job)
     chosen = named_files.with_named_file(chosen, importer)
     known = importers.form_of(chosen.data, importer).settings_of(chosen.data) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]

@@ -8,7 +8,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents.source import parse
 from hpcdist.errors import ConfigError, errors_in
-from hpcdist.importers.choosing import choose
+from hpcdist.importers import choose
 from tests.importers.remarks import cases
 from tests.wording import Wording
 

@@ -35,10 +35,10 @@ from hpcdist.importers.azure.pipelines import (
     with_component,
 )
 from hpcdist.importers.container import escape_templates, export_hint, finish_with_command
-from hpcdist.importers.job import ForeignJob, Sourced
+from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.polyaxon.normalise import joined
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import quote, slug
+from hpcdist.words import quote
 
 # --- Variables that Azure sets for a command, and their equivalents here
 
@@ -241,13 +241,7 @@ def _names(read: Reading) -> None:
     names = [(key, text) for key in ("name", "display_name", "experiment_name") if (text := read.word(key))]
     if names:
         key, text = names.pop(0)
-        read.put("name", slug(text), key)
-        if slug(text) != text:
-            read.warn(
-                key,
-                why=f"the name becomes {slug(text)!r}",
-                hint="a job name has letters, digits, - and _ only",
-            )
+        put_name(read, text, key)
     read.move("description", "description")
     if version := read.word("version"):
         names.append(("version", version))

@@ -11,8 +11,8 @@ from hpcdist.documents import tree
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, did_you_mean
 from hpcdist.importers.azure.command import FILES, HIDDEN, TYPES, Param
+from hpcdist.importers.job import ForeignSearch, param_name
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import ForeignSearch, param_name
 
 _PATHS: Final = FILES | {
     "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path", "azuremldataset",

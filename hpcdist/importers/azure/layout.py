@@ -301,8 +301,7 @@ class Layout:
         share = f"{workers} workers and {servers} parameter servers"
         if workers + servers > instances and self._machine:
             why = f"{share} share {instances} instances"
-            hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
-            read.warn(*self._path(*_TYPE), why=why, hint=hint)
+            read.warn(*self._path(*_TYPE), why=why, hint=f"write {GPUS_TO_SET} for G GPUs of each worker")
             self._machine = None
         elif workers + servers < instances:
             why = f"{share} leave some of {instances} instances idle"

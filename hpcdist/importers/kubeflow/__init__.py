@@ -15,7 +15,7 @@ from typing import Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
-from hpcdist.importers.job import ForeignJob, Sourced
+from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.kubeflow import katib
 from hpcdist.importers.kubeflow.pod import container_of, pod
 from hpcdist.importers.kubeflow.replicas import (
@@ -39,7 +39,6 @@ from hpcdist.importers.kubeflow.replicas import (
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 from hpcdist.units import Walltime
-from hpcdist.words import slug
 
 # --- PyTorchJob of Kubeflow's training operator, and of the operator before it
 
@@ -158,8 +157,7 @@ def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
     if not (least.isdecimal() and (most or least).isdecimal()):
         read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
     elif int(least) <= total <= int(most or least):
-        why = f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed"
-        read.warn(*where, why=why)
+        read.warn(*where, why=f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed")
     else:
         why = f"torchrun waits for {nodes} replicas, but the job has {total}"
         read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
@@ -555,9 +553,7 @@ def _metadata(read: Reading) -> None:
     name = read.word("metadata", "name") or (generated or "").rstrip("-")
     if name:
         source = "name" if read.peek("metadata", "name") else "generateName"
-        if "." in name:
-            read.warn("metadata", source, why=f"the job is named {slug(name)!r}: a job name has no dots")
-        read.put("name", slug(name) if "." in name else name, "metadata", source)
+        put_name(read, name, "metadata", source)
 
 
 def _policy(read: Reading, job: ForeignJob, path: Path) -> None:

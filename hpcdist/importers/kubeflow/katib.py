@@ -16,9 +16,8 @@ from hpcdist.documents.tree import Map, texts_in
 from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
 from hpcdist.experiment.search.adaptive import brackets, is_possible
 from hpcdist.importers import Imported
-from hpcdist.importers.job import Sourced
+from hpcdist.importers.job import ForeignSearch, Sourced, param_name
 from hpcdist.importers.reading import Reading, placed, with_texts, with_value
-from hpcdist.importers.searches import ForeignSearch, param_name
 
 # --- The algorithm of a Katib experiment, with the number of its trials
 #
@@ -60,8 +59,7 @@ def name_of(read: Reading) -> str:
             read.warn(*_NAME, why="trials are drawn independently, and not by a sequence of Sobol")
         return name
     why = f"{name!r} is no algorithm" if name else "the algorithm is missing"
-    why = f"hpcdist has no algorithm like {name}" if name in _OTHERS else why
-    read.refuse(*_NAME, why=why, hint=_HINT)
+    read.refuse(*_NAME, why=f"hpcdist has no algorithm like {name}" if name in _OTHERS else why, hint=_HINT)
     read.get("spec", "algorithm")
     return "random"
 
@@ -514,8 +512,7 @@ def _job(read: Reading, parameters: Mapping[str, str]) -> Map | None:
     for path, name in _placeholders(spec):
         if not _TEXTS & {*path[len(_TRIAL) :]}:
             why = f"all trials are one kind of job, which {name!r} would change"
-            hint = "write one value here; `command`, `args` and `env` may differ"
-            read.refuse(*path, why=why, hint=hint)
+            read.refuse(*path, why=why, hint="write one value here; `command`, `args` and `env` may differ")
     metadata = read.peek("metadata")
     if isinstance(metadata, Map) and metadata.get("name"):
         own = job["metadata"].copy() if isinstance(job.get("metadata"), Map) else Map(place=metadata.place)

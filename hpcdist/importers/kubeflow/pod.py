@@ -358,8 +358,7 @@ def container_of(
     """Read a container; ``amounts`` is the key of its resources, ``nodes`` the selector of its pod."""
     read.word(*path, "name")
     if read.peek(*path, "lifecycle"):
-        hint = "write it in the command"
-        read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint=hint)
+        read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint="write it in the command")
     handled = {"name", "volumeMounts", "lifecycle"}
     read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in handled}, *path)
     env = _variables(read, path, preset)

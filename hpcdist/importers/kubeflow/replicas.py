@@ -277,8 +277,7 @@ def replicas_of(
 def only_one(read: Reading, role: PodGroup | None, name: str) -> None:
     """Refuse more than one replica of a kind."""
     if role and role.number > 1:
-        why = f"there can be one {name}, not {role.number}"
-        read.refuse(*role.path, "replicas", why=why, hint="write 1")
+        read.refuse(*role.path, "replicas", why=f"there can be one {name}, not {role.number}", hint="write 1")
 
 
 def worker_first(read: Reading, found: dict[str, PodGroup], what: str) -> dict[str, PodGroup]:
@@ -288,8 +287,7 @@ def worker_first(read: Reading, found: dict[str, PodGroup], what: str) -> dict[s
     """
     worker = found.get("worker")
     if worker is None:
-        why = "there is neither a chief nor a worker"
-        read.refuse("spec", why=why, hint="write one of them")
+        read.refuse("spec", why="there is neither a chief nor a worker", hint="write one of them")
         return found
     if what and (len(found) > 1 or worker.number > 1):
         read.warn(*worker.path, why=f"the first worker is the master: {what}")

@@ -24,7 +24,7 @@ from hpcdist.importers.launch_lines import (
     ranks_of,
     report_line,
 )
-from hpcdist.importers.mlrun import command, search
+from hpcdist.importers.mlrun import command
 from hpcdist.importers.reading import Reading, one_of, with_value
 from hpcdist.words import join, quote
 
@@ -348,13 +348,13 @@ class MLRun(Form):
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
         """Return the file of a project's only function, or of a search."""
-        return named_file(data) if is_project(data) else search.file_named_in(data)
+        return named_file(data) if is_project(data) else command.param_file_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:
         """Return the project with the function of that file, or the function with its lists."""
         if is_project(data):
             return with_file(data, other)
-        named = search.file_named_in(data)
+        named = command.param_file_in(data)
         return with_value(data, named[0], lambda _: other) if named else data
 
     def read(self, data: Map) -> Imported:

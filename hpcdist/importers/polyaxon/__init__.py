@@ -144,7 +144,7 @@ class Polyaxon(Form):
         if isinstance(settings := new.get("settings"), Map):
             new["settings"] = settings.copy()
         _serve(new, remarks)
-        normalise.search(new, remarks)
+        normalise.hptuning(new, remarks)
         _refuse_sections(new, remarks)
         _names(new, remarks)
         _settings(new, remarks)
@@ -190,8 +190,7 @@ def _refuse_sections(data: Map, remarks: Remarks) -> None:
 def _names(data: Map, remarks: Remarks) -> None:
     """Move ``declarations`` to ``params``; take the name of the project, also as that of the job."""
     if "params" in data and "declarations" in data:
-        message = "`params` and `declarations` are the same"
-        remarks.refuse(data, ("declarations",), message, "keep `params`")
+        remarks.refuse(data, ("declarations",), "`params` and `declarations` are the same", "keep `params`")
         data.drop("declarations")
     data.rename("declarations", "params")
     project = data.get("project")
@@ -254,8 +253,7 @@ def _build(data: Map, remarks: Remarks) -> None:
         for name in steps:
             build["build_steps"].add(steps[name], steps.place_of(name), steps.texts.get(name))
     for key in (key for key in _OF_BUILDS if key in build):
-        message = f"{key!r} is for building the image, and hpcdist builds none"
-        remarks.warn(build, ("build", key), message)
+        remarks.warn(build, ("build", key), f"{key!r} is for building the image, and hpcdist builds none")
         build.drop(key)
 
 

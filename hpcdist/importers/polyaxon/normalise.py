@@ -50,7 +50,7 @@ _WORDS: Final = ("optimization", "type", "kind")
 """Keys whose words Polyaxon takes in capitals, too."""
 
 
-def search(data: Map, remarks: Remarks) -> None:
+def hptuning(data: Map, remarks: Remarks) -> None:
     """Move what earlier versions had elsewhere into ``hptuning``, under the names of later ones."""
     section, settings = data.get("hptuning"), data.get("settings")
     moved: list[tuple[Path, Map, str]] = [((key,), data, key) for key in SEARCH_KEYS if key in data]
@@ -141,8 +141,7 @@ def _take_terms(section: Map, path: Path, data: Map, remarks: Remarks) -> None:
             limit = f"{value}s" if is_number else value
             _move(section, (*path, key), ("batch", "walltime", limit), data, remarks)
         elif key == "ttl":
-            message = "'ttl' has no effect: what a job leaves is kept"
-            remarks.warn(section, (*path, key), message)
+            remarks.warn(section, (*path, key), "'ttl' has no effect: what a job leaves is kept")
         elif key not in _POLICIES:
             remarks.refuse(section, (*path, key), "unknown key", "write `max_retries` or `timeout`")
     for key in (key for key in _POLICIES if key in section):

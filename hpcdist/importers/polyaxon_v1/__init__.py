@@ -14,12 +14,12 @@ from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path
 from hpcdist.importers import Form, Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.job import ForeignJob
+from hpcdist.importers.job import ForeignJob, put_name
 from hpcdist.importers.polyaxon_v1.inputs import inputs_of, put_search
 from hpcdist.importers.polyaxon_v1.runs import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
-from hpcdist.words import RUN_NAME, quote, slug
+from hpcdist.words import quote
 
 # --- ``runPatch`` of an operation: what it adds to the run of its component, by its ``patchStrategy``
 #
@@ -322,12 +322,10 @@ def _names(read: Reading, bases: tuple[Path, ...]) -> None:
             value: Any = read.get(*base, key)
             if value in (None, ""):
                 continue
-            if key == "name" and isinstance(value, str) and not RUN_NAME.fullmatch(value):
-                read.warn(
-                    *base, key, why=f"the job is named {slug(value)!r}: {value!r} is not a valid job name"
-                )
-                value = slug(value)
-            elif key == "description":
+            if key == "name" and isinstance(value, str):
+                put_name(read, value, *base, key)
+                continue
+            if key == "description":
                 value = read.text(*base, key)
             elif isinstance(value, list) and len(tags) > len(value):
                 value = list(dict.fromkeys(map(str, tags)))

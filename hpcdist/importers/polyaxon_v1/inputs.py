@@ -8,11 +8,10 @@ from typing import Any, Final
 from hpcdist.documents.tree import Map, texts_in
 from hpcdist.errors import Path
 from hpcdist.importers.container import ignore_set_keys
-from hpcdist.importers.job import ForeignJob, Sourced
+from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.polyaxon_v1.text import Input, plain_type
 from hpcdist.importers.reading import Reading
-from hpcdist.importers.searches import ForeignSearch
 
 # --- Inputs and params
 

@@ -219,8 +219,7 @@ def _check_same(read: Reading, one: Replica, other: Replica) -> None:
         ("list of variables", ("container", "env"), ("variables", "exports"), _BY_ROLE),
     ):
         if any(getattr(one, field) != getattr(other, field) for field in fields):
-            why = f"the {what} differs from that of {one.path[-1]}"
-            read.refuse(*other.path, *key, why=why, hint=hint)
+            read.refuse(*other.path, *key, why=f"the {what} differs from that of {one.path[-1]}", hint=hint)
 
 
 # --- An mpijob of Polyaxon: the launcher's mpirun becomes hpcdist's launch, the workers are the replicas
@@ -301,8 +300,7 @@ def _check_launcher(read: Reading, launcher: Replica, worker: Replica) -> None:
         ("nodes", needs.nodes, needs.nodes_source),
     ):
         if found:
-            why = f"the {what} of the launcher have no effect: it runs on the first node"
-            read.warn(*path, why=why)
+            read.warn(*path, why=f"the {what} of the launcher have no effect: it runs on the first node")
     where = (*worker.path, "container")
     for key, one, other in (
         ("image", launcher.image, worker.image),
@@ -320,9 +318,9 @@ def _line(mask: TemplateMask) -> Line:
         raise UnsupportedLaunch("which does not begin with mpirun")
     if line.by_node or line.folder:
         raise UnsupportedLaunch("which places processes round-robin on the nodes, or has its own directory")
-    variables = {name: mask.restore(value) for name, value in line.variables.items()}
-    dropped = tuple(map(mask.restore, line.dropped))
-    return line._replace(command=mask.restore(line.command), variables=variables, dropped=dropped)
+    line.variables = {name: mask.restore(value) for name, value in line.variables.items()}
+    line.command, line.dropped = mask.restore(line.command), [*map(mask.restore, line.dropped)]
+    return line
 
 
 # --- The runs of Polyaxon 1 and 2
