@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Place, Problem
+from hpcdist.documents.tree import Document, Map
+from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
 from hpcdist.registry import Registry
+from hpcdist.words import quote
 
 
 class Imported(NamedTuple):
@@ -41,63 +42,6 @@ class Importer(Protocol):
         ...
 
 
-@runtime_checkable
-class ReadsCommandLine(Protocol):
-    """An importer that also reads a job from a command line of the foreign tool."""
-
-    def from_command_line(self, words: Sequence[str]) -> Map:
-        """Return the data that ``read`` takes; ``words`` are those after the name of the tool.
-
-        A place in it has the option as its file, and line 0.
-
-        Raises:
-            ConfigError: when the words are no such command.
-        """
-        ...
-
-
-@runtime_checkable
-class TakesSettings(Protocol):
-    """An importer of a form in which settings of a job are often outside its file.
-
-    ``settings`` are keys at the top of the foreign file: ``--set`` of what begins with one of them changes
-    that file, before it is read, and not the experiment.
-    """
-
-    settings: frozenset[str]
-
-
-@runtime_checkable
-class ChoosesSettings(Protocol):
-    """An importer as `TakesSettings`, whose keys depend on the file."""
-
-    def settings_of(self, data: Map) -> frozenset[str]:
-        """Return the keys of this file that are as `TakesSettings.settings`."""
-        ...
-
-
-@runtime_checkable
-class ContainsJobs(Protocol):
-    """An importer of a form in which one document may contain several named jobs."""
-
-    def jobs(self, data: Map) -> Mapping[str, Map]:
-        """Return, for each name that one job has, the document without the other jobs; every path stays."""
-        ...
-
-
-@runtime_checkable
-class NamesFile(Protocol):
-    """An importer of a form in which a part of the job may be in another file."""
-
-    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the key that names a file, and its path from the folder of this one; None without one."""
-        ...
-
-    def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the data with those of the named file."""
-        ...
-
-
 class Step(NamedTuple):
     """A job of a pipeline: a document of the same form with it alone, and what it waits for, with its place.
 
@@ -109,17 +53,52 @@ class Step(NamedTuple):
     needs: tuple[tuple[str, Place | None], ...] = ()
 
 
-@runtime_checkable
-class ContainsPipeline(Protocol):
-    """An importer of a form in which a document may be a pipeline: several jobs that wait for each other."""
+class Form:
+    """What an importer may have in addition to the methods of `Importer`, which then is a subclass."""
+
+    settings: frozenset[str] = frozenset()
+    """Keys at the top of the file: ``--set`` of what begins with one changes the file, not the experiment."""
+
+    def settings_of(self, data: Map) -> frozenset[str]:
+        """Return the keys of this file that are as `settings`."""
+        del data
+        return self.settings
+
+    def jobs(self, data: Map) -> Mapping[str, Map]:
+        """Return, for each name that one job of the document has, the document with that job alone."""
+        del data
+        return {}
 
     def steps(self, data: Map) -> Sequence[Step]:
-        """Return the jobs, none of a document that is no pipeline.
+        """Return the jobs of a document that is a pipeline: several jobs that wait for each other.
 
         Raises:
             ConfigError: with what of it no batch system runs.
         """
-        ...
+        del data
+        return ()
+
+    def file_named_in(self, data: Map) -> tuple[Path, str] | None:
+        """Return the key that names a file with a part of the job, and its path from the folder of this."""
+        del data
+        return None
+
+    def with_named_file(self, data: Map, other: Map) -> Map:
+        """Return the data with those of the named file."""
+        del other
+        return data
+
+    def from_command_line(self, words: Sequence[str]) -> Map | None:
+        """Return the data of a command line of the tool, None if it has none that starts a job.
+
+        ``words`` are those after the name of the tool. A place in the data has the option as its file, and
+        line 0.
+
+        Raises:
+            ConfigError: when the words are no such command.
+        """
+        del words
+        return None
 
 
 _BUILTIN: Final = {
@@ -145,56 +124,14 @@ def read(data: Map, form: str = "") -> Imported:
     return _importer(data, form).read(data)
 
 
-def settings_of(data: Map, form: str = "") -> frozenset[str]:
-    """Return the keys that ``--set`` changes in the file as it is, before `read` is given the same.
+def form_of(data: Map, form: str = "") -> Form:
+    """Return the form by which `read` reads a file.
 
     Raises:
         ConfigError: when no importer has that name.
     """
     importer = _importer(data, form)
-    if isinstance(importer, ChoosesSettings):
-        return importer.settings_of(data)
-    return importer.settings if isinstance(importer, TakesSettings) else frozenset()
-
-
-def jobs_in(data: Map, form: str = "") -> Mapping[str, Map]:
-    """Return the jobs of one document, as `ContainsJobs.jobs`; most documents are one job themselves.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.jobs(data) if isinstance(importer, ContainsJobs) else {}
-
-
-def steps_in(data: Map, form: str = "") -> Sequence[Step]:
-    """Return the jobs of a document that is a pipeline, as `ContainsPipeline.steps`; none of any other.
-
-    Raises:
-        ConfigError: as that, or when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.steps(data) if isinstance(importer, ContainsPipeline) else ()
-
-
-def file_named_in(data: Map, form: str = "") -> tuple[Path, str] | None:
-    """Return the file that the data name, as `NamesFile.file_named_in`; most name none.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.file_named_in(data) if isinstance(importer, NamesFile) else None
-
-
-def with_named_file(data: Map, other: Map, form: str = "") -> Map:
-    """Return the data with those of the file that `file_named_in` returns.
-
-    Raises:
-        ConfigError: when no importer has that name.
-    """
-    importer = _importer(data, form)
-    return importer.with_named_file(data, other) if isinstance(importer, NamesFile) else data
+    return importer if isinstance(importer, Form) else Form()
 
 
 def _importer(data: Map, form: str) -> Importer:
@@ -229,6 +166,96 @@ def from_command_line(words: Sequence[str], form: str) -> Map:
         ConfigError: when no importer has that name, or it reads files only, or not these words.
     """
     importer = registry.get(form)
-    if not isinstance(importer, ReadsCommandLine):
+    data = importer.from_command_line(words) if isinstance(importer, Form) else None
+    if data is None:
         raise ConfigError(Problem(f"{form} jobs are read only from files", hint="name the file"))
-    return importer.from_command_line(words)
+    return data
+
+
+# --- The job in a file of several documents, as in Kubernetes, or of several jobs
+
+
+def choose(document: Document, form: str = "", name: str = "") -> tuple[Document, tuple[Problem, ...]]:
+    """Return the document with the one job of that form and name, and a warning for each other document.
+
+    Without a form or a name, any job matches.
+
+    Raises:
+        ConfigError: when there is none, or several.
+    """
+    documents = (document.data, *document.others)
+    if len(documents) == 1 and not name:
+        return document, ()
+    if name and name not in map(_name, documents):
+        for data in documents:
+            if name in (parts := form_of(data, form).jobs(data)):
+                return document._replace(data=parts[name], others=()), _left_out(documents, data, name)
+    jobs = [data for data in documents if _is_job(data, form)] if len(documents) > 1 else [*documents]
+    if not jobs:
+        hint = "give the file of the job itself; docs/how-to/foreign-files.md lists the forms"
+        known = f"the form {form}" if form else "a known form"
+        message = f"this file contains no job of {known}: {_listed(documents)}"
+        raise ConfigError(Problem(message, hint=hint, place=documents[1].place))
+    job = _the_job(jobs, name, form)
+    others = tuple(_unread(data, job) for data in documents if data is not job)
+    return document._replace(data=job, others=()), others
+
+
+def _is_job(data: Map, form: str) -> bool:
+    forms = [registry.get(form)] if form else registry.objects()
+    return any(importer.recognises(data) for importer in forms)
+
+
+def _left_out(documents: Sequence[Map], taken: Map, name: str) -> tuple[Problem, ...]:
+    """Return warnings that other jobs of the document, and other documents, are not run."""
+    message = f"only {name!r} of this {_label(taken)} is run"
+    others = (_unread(data, taken) for data in documents if data is not taken)
+    return (_warning(message, taken), *others)
+
+
+def _the_job(jobs: Sequence[Map], name: str, form: str) -> Map:
+    named = [data for data in jobs if name in ("", _name(data))]
+    if not named:
+        inner = [part for data in jobs for part in form_of(data, form).jobs(data)]
+        hint = did_you_mean(name, [*filter(None, map(_name, jobs)), *inner])
+        raise ConfigError(Problem(f"there is no job {name!r} in this file", hint=hint, place=jobs[0].place))
+    if len(named) > 1:
+        raise ConfigError(_several(named))
+    return named[0]
+
+
+def _several(jobs: Sequence[Map]) -> Problem:
+    """Return the error that several jobs match; a job with a unique name can be chosen by it."""
+    names = [*filter(None, map(_name, jobs))]
+    unique = next((name for name in names if names.count(name) == 1), "")
+    first = "" if unique else "give each a unique name and "
+    hint = f"keep one, or {first}choose one with `--name {quote(unique or 'NAME')}`"
+    message = f"this file contains {len(jobs)} jobs: {_listed(jobs)}"
+    return Problem(message, hint=hint, place=jobs[1].place)
+
+
+def _listed(documents: Sequence[Map]) -> str:
+    return ", ".join(f"{_label(data)} (line {data.place.line if data.place else 0})" for data in documents)
+
+
+def _unread(data: Map, job: Map) -> Problem:
+    message = f"this {_label(data)} has no effect on a batch machine: only {_label(job)} is run"
+    return _warning(message, data)
+
+
+def _warning(message: str, data: Map) -> Problem:
+    """Return a warning about a whole document, placed at its `kind` if it has one."""
+    path: Path = ("kind",) if "kind" in data else ()
+    return Document(data, "").locate(Problem(message, path, severity="warning"))
+
+
+def _name(data: Map) -> str:
+    metadata = data.get("metadata")
+    name = (metadata if isinstance(metadata, Map) else data).get("name")
+    return "" if name is None else str(name)
+
+
+def _label(data: Map) -> str:
+    """Write ``MPIJob 'train'``."""
+    kind = str(data.get("kind") or ("experiment" if "run" in data else "document"))
+    return f"{kind} {_name(data)!r}" if _name(data) else kind

@@ -105,6 +105,9 @@ _OF_TOOLS: Final = (
     _Kind("a workflow of GitHub Actions", _STEPS, keys="jobs.*.runs-on"),
     _Kind("a workflow of GitHub Actions", _STEPS,
           keys="jobs on.push|pull_request|workflow_call|workflow_dispatch"),
+    _Kind("a workflow of Gradient",
+          "it fetches and stores data for its jobs: write the `script` of one as `run.cmd` of an "
+          "experiment, and its `image` in `build.image`", keys="jobs.*.uses"),
     _Kind("a chart of Helm", "give what `helm template` writes",
           keys="apiVersion version appVersion|maintainers|type"),
     _Kind("an action of GitHub", _STEPS, keys="runs.using"),

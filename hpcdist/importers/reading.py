@@ -8,14 +8,14 @@ rest.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from hpcdist.documents.tree import Document, Map, Seq, value_at
-from hpcdist.errors import Key, Path, Place, Problem, dotted
+from hpcdist.errors import ConfigError, Key, Path, Place, Problem, dotted
 from hpcdist.importers import Imported
-
-_MISSING: Final = object()
+from hpcdist.words import quote
 
 
 class Reading:
@@ -45,6 +45,45 @@ class Reading:
         if value is None:
             return None
         return str(getattr(above, "texts", {}).get(path[-1], value))
+
+    def word(self, *path: str | int) -> str | None:
+        """Return a scalar as `text`; None, with an error, for a section or a list."""
+        if isinstance(value := self.peek(*path), (dict, list)):
+            kind = "a list" if isinstance(value, list) else "keys and values"
+            self.refuse(*path, why=f"expected text, got {kind}")
+            return None
+        return self.text(*path)
+
+    def whole(self, *path: str | int, least: int = 0) -> int | None:
+        """Return a whole number, None if there is none; None, with an error, for anything else."""
+        value = self.get(*path)
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+            value = int(value)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+            return value
+        hint = "" if least else "write one such as 2"
+        why = f"expected a whole number{f' of {least} or more' if least else ''}, got {value!r}"
+        self.refuse(*path, why=why, hint=self.value_hint(value, hint))
+        return None
+
+    def value_hint(self, value: object, hint: str) -> str:
+        """Return the hint for an invalid value: `envsubst` for a shell variable, else ``hint``."""
+        variable = re.match(r"\$\{?(\w+)", str(value))
+        file = self.data.place.file if self.data.place else "FILE"
+        if not variable:
+            return hint
+        return f"fill it in first: `{variable[1]}=... envsubst < {quote(file)} > filled.yml`"
+
+    def section(self, *path: str | int) -> bool:
+        """Return whether there is a section; refuse anything else."""
+        value = self.peek(*path)
+        if value is None or (isinstance(value, (Mapping, list)) and not value):
+            self.get(*path)
+            return False
+        if not isinstance(value, Mapping):
+            self.refuse(*path, why="expected keys and values", hint="write `key: value`")
+            return False
+        return True
 
     def keys(self, *path: str | int) -> list[str]:
         """Return the keys of a section, none if it is not a section."""
@@ -101,6 +140,10 @@ class Reading:
     def warn(self, *path: str | int, why: str, hint: str = "") -> None:
         """Add a warning about a value that was read."""
         self._remark(path, why, hint, "warning")
+
+    def fail(self, *path: str | int, why: str, hint: str = "") -> NoReturn:
+        """Refuse the whole file, with one error about a key."""
+        raise ConfigError(Problem(why, path, hint, place=self.place(*path)))
 
     def ignore_all(self, reasons: Mapping[str, str], *above: str | int) -> None:
         """Ignore each key of a table that is there; a dotted key of the table may have ``*`` for any step."""
@@ -197,6 +240,20 @@ def _without(node: Any, paths: Sequence[Path]) -> Any:
 def _left(item: Any, step: str | int, paths: Sequence[Path]) -> Any:
     below = [path[1:] for path in paths if path[0] == step]
     return None if () in below else _without(item, below) if below else item
+
+
+def with_value(node: Any, path: Path, change: Callable[[Any], Any]) -> Any:
+    """Return a copy of a tree with the value at a path changed."""
+    if not path:
+        return change(node)
+    return node.mapped(lambda step, item: with_value(item, path[1:], change) if step == path[0] else item)
+
+
+def with_texts(node: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of a tree with each text changed."""
+    if isinstance(node, (Map, Seq)):
+        return node.mapped(lambda _, item: with_texts(item, change))
+    return change(node) if isinstance(node, str) else node
 
 
 def placed(value: object, place: Place | None) -> object:

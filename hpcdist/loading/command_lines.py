@@ -21,6 +21,6 @@ def read(words: Sequence[str], form: str) -> Document:
 
 def formats() -> str:
     """Return the forms whose command lines are read, with commas between them."""
-    registry = importers.registry
-    names = [name for name in registry.names() if isinstance(registry.get(name), importers.ReadsCommandLine)]
-    return ", ".join(names)
+    registry, none = importers.registry, importers.Form.from_command_line
+    forms = {name: type(registry.get(name)) for name in registry.names()}
+    return ", ".join(name for name, kind in forms.items() if getattr(kind, none.__name__, none) is not none)

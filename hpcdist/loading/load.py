@@ -18,7 +18,6 @@ from hpcdist.experiment.launch_line import launch_problems, with_own_hostfile
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.experiment.remarks import with_section
-from hpcdist.importers import choosing
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, templates, trials
 from hpcdist.plan.trials import TrialTexts
@@ -252,9 +251,9 @@ def _to_native(
     importer: str,
     job: str,
 ) -> Native:
-    chosen, others = choosing.choose(document, importer, job)
+    chosen, others = importers.choose(document, importer, job)
     chosen = named_files.with_named_file(chosen, importer)
-    known = importers.settings_of(chosen.data, importer) if settings else frozenset()
+    known = importers.form_of(chosen.data, importer).settings_of(chosen.data) if settings else frozenset()
     theirs = [item for item in settings if re.split(r"[.\[]", item[0])[0] in known]
     foreign, found = _with_settings(chosen, theirs)
     if theirs and not importer and not importers.is_same_form(chosen.data, foreign.data):

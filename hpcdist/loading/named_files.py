@@ -84,7 +84,8 @@ def with_named_file(document: Document, form: str = "") -> Document:
     Raises:
         ConfigError: when that file cannot be read, or has problems; or no importer has the name ``form``.
     """
-    named = importers.file_named_in(document.data, form)
+    foreign = importers.form_of(document.data, form)
+    named = foreign.file_named_in(document.data)
     if named is None:
         return document
     path, name = named
@@ -101,7 +102,7 @@ def with_named_file(document: Document, form: str = "") -> Document:
             document.locate(Problem(f"{name!r} cannot be read: {message}", path, hint))
         ) from None
     content = columns(text, label) if label.endswith(".csv") else source.parse(text, label).data
-    data = importers.with_named_file(document.data, content, form)
+    data = foreign.with_named_file(document.data, content)
     comments = "".join(f"# {line}\n" for line in (f"{label}:", *text.splitlines()))
     return document._replace(data=data, text=f"{document.text.rstrip()}\n{comments}")
 

@@ -74,7 +74,7 @@ def steps_of(document: Document, form: str = "") -> Sequence[Step]:
     if document.others or not isinstance(document.data.get("jobs"), Map):
         return ()
     with located(document.locate):
-        return importers.steps_in(document.data, form)
+        return importers.form_of(document.data, form).steps(document.data)
 
 
 def _of_steps(document: Document, steps: Sequence[Step], form: str) -> Document:

@@ -193,7 +193,7 @@ def _fewer(real: Planned, workers: int, others: int, nodes: int) -> Iterator[tup
         yield "environment.replicas.n_ps", "1"
     if real.experiment.batch.nodes:
         yield "batch.nodes", str(nodes)
-    elastic = section_of(horovod.Section, real.experiment, "horovod").elastic
+    elastic = section_of(horovod.HorovodSection, real.experiment, "horovod").elastic
     for key in ("min_np", "max_np") if real.plan.completion.elastic else ():
         if number := getattr(elastic, key):
             least = number * (workers + others) // (section.n_workers + others)

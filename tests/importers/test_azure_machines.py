@@ -7,7 +7,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.importers.azure.layout import machine
-from hpcdist.importers.machines import Machine
+from hpcdist.importers.job import Machine
 from tests.wording import Wording
 
 from .remarks import cases, remarks_of

@@ -8,7 +8,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.documents.source import parse
 from hpcdist.errors import ConfigError, errors_in
-from hpcdist.importers.choosing import choose
+from hpcdist.importers import choose
 from tests.importers.remarks import cases
 from tests.wording import Wording
 
@@ -20,10 +20,6 @@ STEPS = (
     "workflows:\n  a:\n    steps:\n"
     "    - {command: experiment.run_single_node, name: x, params: {container: i, machineType: C5, command: b}}\n"
     "    - {command: experiment.run_single_node, name: y, params: {container: i, machineType: C5, command: c}}\n"
-)
-WORKFLOW = (
-    "jobs:\n  a: {uses: script@v1, with: {image: i, script: b}, resources: {instance-type: C5}}\n"
-    "  c: {uses: script@v1, with: {image: i, script: d}, resources: {instance-type: C5}}\n"
 )
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
 JOB = "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: train}\nspec: {}\n"
@@ -96,8 +92,7 @@ def test_no_job(texts: list[str], form: str, name: str, wording: Wording) -> Non
     [
         ([PROJECT], "gen", "python -u gen.py"),
         ([STEPS], "y", "c"),
-        ([WORKFLOW], "a", "b"),
-        ([CLAIM, WORKFLOW], "c", "d"),
+        ([CLAIM, STEPS], "y", "c"),
     ],
     ids=cases(),
 )

@@ -47,13 +47,12 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "run": {"cmd": "python train.py --lr=$LR"},
         },
         [
-            "horovod:17:7: name: 'digits on two' is not a valid job name: it becomes 'digits-on-two'",
+            "horovod:17:7: name: the job is named 'digits-on-two': 'digits on two' is not a valid job name",
             "horovod:8:10: experimentEnv.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
             "horovod:23:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
             "horovod:26:20: workerMachineType: of a p3.2xlarge machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "horovod:16:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "horovod:11:16: masterCommand: hpcdist starts the processes itself, so these words have no effect: --allow-run-as-root, -bind-to none",
-            "horovod:11:16: masterCommand: -x LD_LIBRARY_PATH of mpirun names what is not in `experimentEnv`; the tasks get its value from the site's modules and your shell",
             "horovod:11:16: masterCommand: mpirun selects a network of Gradient's machines with OMPI_MCA_pml and OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
             "horovod:19:12: projectId: projectId has no effect on a batch machine: it belongs to an account of Paperspace",
             "horovod:4:12: clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
@@ -169,7 +168,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [
             "as_it_stands:7:20: masterMachineType: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
-            "as_it_stands:8:16: masterCommand: a command which does more than start processes runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "as_it_stands:8:16: masterCommand: this command, which does more than start processes, runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`",
         ],
     ),
     "script": (
@@ -196,7 +195,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script:9:1: datasetUri: datasetUri has no effect on a batch machine: no dataset is fetched or mounted",
             "script:7:16: workerCommand: workerCommand has no effect on a batch machine: the nodes of a job need no command that waits for mpirun",
             "script:4:20: workerMachineType: of a A100x4 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
-            "script:6:16: masterCommand: a command which does not begin with mpirun runs unchanged, once, on the first node; a program that reads /generated/hostfile by itself finds it at $HPCDIST_HOSTFILE",
+            "script:6:16: masterCommand: this command, which does not begin with mpirun, runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`",
         ],
     ),
     "own_launch": (
@@ -262,7 +261,7 @@ def test_braces_in_a_command_are_kept() -> None:
         "kind: mpijob\nspec: {command: a}",
         "type: command\ncommand: a",
         "machineType: P4000",
-        "jobs: {a: {uses: org/repo/.github/workflows/x.yml@main}}",
+        "jobs: {a: {uses: script@v1}}",
         "workflows: [a]",
         "worker: 1",
         "functions: []\nworkflows: {a: {steps: []}}",
@@ -279,7 +278,6 @@ def test_files_of_other_forms_are_not_recognised(text: str) -> None:
         ("machineType: C5\ncontainer: i\nname: a\ncommand: null", {"command": "x", "workingDirectory": "d", "name": "b"}, "b", "cd d && x"),
         ("machineType: C5\ncontainer: i\ncommand: old", {"command": "new", "tags": "[t]"}, "experiment", "new"),
         ("type: single\nworker: {machine-type: C5, container: i}", {"worker.command": "x"}, "experiment", "x"),
-        ("jobs: {a: {uses: script@v1, resources: {instance-type: C5}, with: {image: i}}}", {"jobs.a.with.script": "x"}, "a", "x"),
     ],
 )  # fmt: skip
 def test_options_missing_in_the_file_are_set_on_the_command_line(

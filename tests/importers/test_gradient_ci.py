@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a message is compared as one line
-"""Files of GradientCI and a workflow, shaped like public ones; remarks have the paths of those files."""
+"""Files of GradientCI, shaped like public ones; remarks have the paths of those files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "ci_mpi:21:1: filters: filters has no effect on a batch machine: a job is submitted by you, and not by a commit",
             "ci_mpi:23:1: checks: checks has no effect on a batch machine: metrics are not checked",
-            "ci_mpi:3:13: experiment: 'two nodes' is not a valid job name: it becomes 'two-nodes'",
+            "ci_mpi:3:13: experiment: the job is named 'two-nodes': 'two nodes' is not a valid job name",
             "ci_mpi:19:17: worker.machine-type: of a p3.2xlarge machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "ci_mpi:15:17: master.machine-type: masterMachineType has no effect on a batch machine: mpirun runs on the node of the first worker",
             "ci_mpi:14:12: master.command: mpirun selects a network of Gradient's machines with OMPI_MCA_btl; remove that from `environment.env_vars`, and the site's own network is used",
@@ -91,28 +91,10 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "ci_step:19:5: workflows.train.triggers: triggers has no effect on a batch machine: a job is submitted by you, and not by a commit",
             "ci_step:17:9: workflows.train.steps[0].checks: checks has no effect on a batch machine: metrics are not checked",
-            "ci_step:5:15: workflows.train.steps[0].name: 'first try' is not a valid job name: it becomes 'first-try'",
+            "ci_step:5:15: workflows.train.steps[0].name: the job is named 'first-try': 'first try' is not a valid job name",
             "ci_step:9:30: workflows.train.steps[0].params.workerMachineType: of a Free-P5000 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
             "ci_step:11:24: workflows.train.steps[0].params.workerCount: the first of 2 workers is TF_CONFIG's master, and not worker 0 too as on Gradient; worker 0 is the second; WORKER_HOSTS and PS_HOSTS are not set, TF_CONFIG says the same",
             "ci_step:16:23: workflows.train.steps[0].params.clusterId: clusterId has no effect on a batch machine: it belongs to an account of Paperspace",
-        ],
-    ),
-    "workflow": (
-        {
-            "name": "process",
-            "environment": {
-                "env_vars": {"A": "1", "B": "x y"},
-                "resources": {"gpu": {"requests": 1}},
-                "node_selector": {"gpu_type": "RTX4000"},
-            },
-            "build": {"image": "someone/own:1"},
-            "run": {"cmd": "bash -c 'python run.py --out /outputs/a '\"'\"'b c'\"'\"''"},
-        },
-        [
-            "workflow:1:1: on: on has no effect on a batch machine: a job is submitted by you, and not by a commit",
-            "workflow:3:22: jobs.process.env.TOKEN: TOKEN is a secret of Gradient's; export TOKEN in the shell that submits the job; the job inherits its variables",
-            "workflow:7:32: jobs.process.resources.instance-type: of a RTX4000 machine the GPUs are requested; CPUs and memory are the site's share of them; for others write `resources` into the imported file",
-            "workflow:12:7: jobs.process.with.args: /outputs is a directory of Gradient's machines; write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead",
         ],
     ),
 }
@@ -134,13 +116,3 @@ def test_origins_of_native_keys() -> None:
     assert origins["environment", "replicas", "n_workers"] == (*params, "workerCount")
     assert origins["environment", "env_vars", "LR"] == (*params, "experimentEnv", "LR")
     assert origins["framework",] == ("workflows", "train", "steps", 0, "command")
-
-
-def test_the_order_of_jobs_does_not_change_a_chosen_job() -> None:
-    text = "jobs: {a: {uses: script@v1, needs: [b], resources: {instance-type: C5}, with: {image: i, script: x}}}"
-    document = source.parse(text, "f.yml")
-    imported = importers.read(document.data)
-    assert imported.data["run"] == {"cmd": "x"}
-    assert [str(document.locate(problem)) for problem in imported.remarks] == [
-        "f.yml:1:29: jobs.a.needs: needs has no effect on a batch machine: a job does not wait for others; chain jobs with `batch.dependency`"
-    ]

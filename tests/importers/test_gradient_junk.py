@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as some
 
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, HpcdistError
 from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.gradient import IMPORTER, parse
-from hpcdist.importers.gradient.fields import KNOWN
+from hpcdist.importers.gradient.options import KNOWN
 from hpcdist.importers.launch_lines import UnsupportedLaunch, parse_launch_line
 from hpcdist.loading.load import load_experiment
 
@@ -88,12 +88,10 @@ _CI = some.recursive(
         (
             {"worker": {"machine-type": "P4000"}},
             {"workflows": {"a": {"steps": [{"command": "experiment.run_single_node"}]}}},
-            {"jobs": {"a": {"uses": "script@v1"}}},
         )
     ),
     inside=_CI,
 )
-@example(junk={}, form={"jobs": {"a": {"uses": "script@v1"}}}, inside={"version": {"command": []}})
 def test_no_file_of_gradientci_raises(junk: dict[str, Any], form: dict[str, Any], inside: Any) -> None:
     (key, section), *_ = form.items()
     more = inside if isinstance(inside, dict) else {}

@@ -6,8 +6,8 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.documents import source
-from hpcdist.importers.gradient.roles import machine
-from hpcdist.importers.machines import Machine
+from hpcdist.importers.gradient.replicas import machine
+from hpcdist.importers.job import Machine
 from tests.importers.remarks import remarks_of
 from tests.wording import Wording
 

@@ -30,13 +30,11 @@ parameterServerCommand: python w.py
 
 
 CI = "version: 1\nworker: {container: a/b:1, machine-type: P4000, command: x}\n"
-WORKFLOW = "jobs:\n  a:\n    resources: {instance-type: P40}\n    uses: container@v1\n"
 ERRORS = (
     CI + "worker-count: 2\nfilters: {branches: {only: main}}",
     "version: 2\nworkflows: {a: {steps: {command: experiment.run_single_node, params: {command: a}}}}",
     "version: 1\ntype: multi-mpi\nworker: {machine-type: P400O, command: x, count: 2, dockerfile: {use: true}}",
     "version: 2\nworkflows: {a: {steps: [{name: x, command: experiment.run_mpi_multi_node, params: {workerCount: 2, workerMachineType: C7, mastrCommand: a}}]}}",
-    WORKFLOW + "    with: {image: a, args: {b: 1}}\n    inputs: {c: {type: dataset, with: {ref: d}}}",
     MPI + "masterCommand: mpirun -np 6 -npernode 2 python x.py\nmasterMachineType: C7",
     MPI + "masterCommand: mpirun -np $N python x.py\nexperimentEnv: {N: 4}",
     MPI + "masterCommand: mpirun -np 0 python x.py",
@@ -81,10 +79,7 @@ OTHERS = (
     "version: 2\nworkflows: {a: {steps: [{command: experiment.run_single_node, paramsFile: .ps_project/a.yml}]}}",
     "version: 2\nworkflows: {a: {steps: {}}}",
     "version: 1\ntype: experiment-type\nworker: {machine-type: P4000, count: 2, command: a}",
-    "on: {github: {branches: {only: main}}}\njobs:\n  a: {uses: git-checkout@v1, with: {url: b}}\n  c: {uses: script@v1, needs: [a]}",
-    "jobs: {a: {uses: git-checkout@v1}, c: {uses: create-model@v1}}",
     "workflows: {a: {steps: [{name: x, command: deployment.create}, {name: y, command: experiment.run_single_node}]}}",
-    "jobs: {a: {uses: create-model@v1, with: {name: b}}}",
     "image: tensorflow/serving\nport: 8501\nresources: {replicas: 1, instanceType: C4}",
     "tuningCommand: make tune\nworkerCommand: a\nworkerContainer: b",
     "deploymentType: TFServing\nmachineType: P4000\ncontainer: a",

@@ -93,6 +93,7 @@ DATA: list[tuple[str, str]] = [
     ("workerPoolSpecs: []", "a job of Vertex AI"),
     ("taskGroups: []", "a job of Google Batch"),
     ("cwlVersion: v1.2\nclass: Workflow", "a CWL workflow"),
+    ("on: {github: {branches: {only: main}}}\njobs: {a: {uses: script@v1, needs: [b]}}", "a workflow of Gradient"),
     ("apiVersion: v2\nname: a\nversion: 0.1.0\nappVersion: '1'", "a chart of Helm"),
     ("openapi: 3.0.0\npaths: {}", "a description of a web service"),
     ("name: a\nscheduler: slurm\nlauncher: srun\npartitions: {b: {}}", "a site file of hpcdist"),

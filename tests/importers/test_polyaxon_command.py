@@ -8,7 +8,7 @@ from hpcdist import importers
 from hpcdist.documents import source
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.importers.polyaxon import as_native
-from hpcdist.importers.polyaxon.command import joined
+from hpcdist.importers.polyaxon.normalise import joined
 from hpcdist.loading.templates import render
 
 JOINED = (

@@ -84,7 +84,7 @@ def test_a_matrix_of_later_versions_is_refused_in_a_file_of_earlier_ones(section
     assert [remark.partition(": ")[2] for remark in remarks] == [
         (
             f"{section.rstrip('{').rstrip(': ').replace(': {', '.')}: "
-            "a matrix with a `kind` is one of Polyaxon 1 and 2, and this file is none of theirs; "
+            "a matrix with a `kind` is one of Polyaxon 1 and 2, and this is not a Polyaxon 1 or 2 file; "
             "write the params as `matrix: {lr: {values: [1, 2]}}`, or `kind: operation` with a `component`"
         )
     ]

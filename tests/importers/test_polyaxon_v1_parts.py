@@ -128,10 +128,20 @@ def test_mpirun_fills_the_first_workers(count: int, workers: int) -> None:
         "  worker: {replicas: 2, container: {image: a}}\n"
     )
     form = {"processes_per_replica": min(count, 4), "replicas": {"n_workers": workers - 1}}
-    why = f"mpirun starts {count} processes on {workers} of 2 workers (2 workers of 4 slots are 8)"
-    warning = f"warning: f.yml:5:26: run.launcher.container.command: {why}; write -np 8 to use all"
+    why = f"mpirun starts {count} processes (-np) on {workers} of 2 workers: no other is requested"
+    warning = f"warning: f.yml:5:26: run.launcher.container.command: {why}; write -np 8 for all"
     assert native(text)["environment"] == form
     assert remarks_of(text) == ([warning] if workers == 1 else [])
+
+
+def test_a_command_without_mpirun_runs_once_over_all_workers() -> None:
+    text = (
+        "version: 1.1\nrun:\n  kind: mpijob\n  launcher: {container: {command: [./start.sh]}}\n"
+        "  worker: {replicas: 2, container: {image: a}}\n"
+    )
+    found = native(text)
+    assert (found["backend"], found["environment"]) == ("mpi", {"replicas": {"n_workers": 2}})
+    assert found["run"] == {"cmd": "./start.sh"}
 
 
 def test_labels_of_nodes_are_the_sites() -> None:

@@ -1,4 +1,4 @@
-"""Pipelines of other tools whose documents have several jobs: Azure ML's, and workflows of Gradient."""
+"""Pipelines of other tools whose documents have several jobs: Azure ML's."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ from tests.studies.test_pipeline_submit import plan
 from tests.wording import Wording
 
 AZURE = PIPELINE.replace("  other: {type: spark}\n", "")
-GRADIENT = """\
-defaults: {resources: {instance-type: C5}}
-jobs:
-  train: {uses: container@v1, needs: [prep], with: {image: a, args: [train]}}
-  prep: {uses: script@v1, with: {image: a, script: prepare}}
-  show: {uses: container@v1, needs: train, with: {image: a, args: [show]}}
-"""
 SETTINGS = (("batch.container", "false"),)
 
 
@@ -76,21 +69,7 @@ def test_the_record_of_a_step_has_its_component(here: Path) -> None:
     assert (again.params, again.framework) == (step.made.experiment.params, "mpi")
 
 
-def test_a_job_of_gradient_waits_for_those_that_it_names() -> None:
-    pipeline = read(GRADIENT)
-    assert needs(pipeline) == {
-        "prep": [],
-        "train": [("prep", "afterok")],
-        "show": [("train", "afterok")],
-    }
-    runs = pipeline_plan.expected_runs(pipeline, "p-1", Path("/runs"))
-    steps = pipeline_plan.plan_operations(pipeline, "p-1", runs, plan)
-    assert [str(step.made.experiment.run.cmd).strip() for step in steps] == ["prepare", "train", "show"]
-
-
 def test_a_document_of_one_job_is_an_experiment() -> None:
-    one = GRADIENT[: GRADIENT.index("  prep")]
-    assert not pipeline_file.is_pipeline(source.parse(one, "p.yml"))
     alone = AZURE[: AZURE.index("  train:")]
     assert not pipeline_file.is_pipeline(source.parse(alone, "p.yml"))
 
@@ -102,16 +81,12 @@ def test_a_document_of_one_job_is_an_experiment() -> None:
         AZURE.replace("jobs.prepare.outputs.out", "jobs.prepar.outputs.out"),
         AZURE.replace("jobs.prepare.outputs.out", "jobs.prepare.outputs.aut"),
         AZURE.replace("jobs.prepare.outputs.out", "jobs.prepare.status"),
-        GRADIENT.replace("script@v1", "git-checkout@v1"),
-        GRADIENT.replace("[prep]", "[pre]"),
     ],
     ids=[
         "a step of Spark",
         "an unknown step",
         "an unknown output",
         "no output",
-        "no program",
-        "an unknown job",
     ],
 )
 def test_what_cannot_be_carried_over_is_refused_by_name(text: str, wording: Wording) -> None:

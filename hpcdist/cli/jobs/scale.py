@@ -22,7 +22,7 @@ from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.options import file_options, given, json_option, runs_dir_option
 from hpcdist.cli.session import awaiting_in, pipeline_of
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.importers.polyaxon import services as serving
+from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs import states
 from hpcdist.runs.control import Output
@@ -141,7 +141,7 @@ def _check_kind(options: ExperimentOptions) -> None:
     """
     document, is_pipeline = pipeline_of(options)
     kind = document.data.get("kind") if document else None
-    if document and (is_pipeline or kind in serving.KINDS):
+    if document and (is_pipeline or kind in polyaxon.SERVED):
         message = f"a {'pipeline' if is_pipeline else kind} has no throughput that could scale"
         hint = "study an experiment, such as that of one operation" if is_pipeline else "study an experiment"
         raise ConfigError(document.locate(Problem(message, ("kind",), hint)))

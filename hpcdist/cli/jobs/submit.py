@@ -17,7 +17,7 @@ from hpcdist.cli.jobs.wait import print_reasons, wait
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_options, json_option, on_option, runs_dir_option
 from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_here
-from hpcdist.importers.polyaxon import services as served
+from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     run = submit_run(request, runs_dir, services, result, again=again)
     if not json:
         _note_balance(made, services)
-    has_tunnel = remote and not json and show.on_terminal() and served.is_served(made.plan.identity.command)
+    has_tunnel = remote and not json and show.on_terminal() and polyaxon.is_served(made.plan.identity.command)
     if following or waiting or has_tunnel:
         _follow_or_wait(ctx, run, following=following, json=json)
 

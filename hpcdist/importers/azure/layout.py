@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hpcdist.errors import Path, did_you_mean, dotted
-from hpcdist.importers.azure.inputs import is_section
-from hpcdist.importers.machines import Machine, put_machine
+from hpcdist.importers.container import escape_templates, export_hint
+from hpcdist.importers.job import ForeignJob, Machine, Role, Sourced, on_machine
 from hpcdist.importers.reading import Reading
 
 # --- Sizes of Azure's virtual machines: their GPUs and the type of these, or the CPUs and memory of others
@@ -92,27 +92,22 @@ _IGNORED: Final = {
 _DASHBOARD: Final = 8265
 
 
-def put_ray(read: Reading, section: str) -> None:
+def put_ray(read: Reading, job: ForeignJob, section: str) -> None:
     """Set the framework and its options."""
-    read.put("framework", "ray", section, "type")
+    job.set("framework", "ray", section, "type")
     read.ignore_all(_IGNORED, section)
     shown, port = read.get(section, "include_dashboard"), read.get(section, "dashboard_port")
     if shown is not False and (shown or port is not None):
         name = "dashboard_port" if port is not None else "include_dashboard"
-        read.put("ray.dashboard_port", _DASHBOARD if port is None else port, section, name)
-    _put_options(read, section)
-
-
-def _put_options(read: Reading, section: str) -> None:
-    """Set options of the head, and of all nodes where the workers have the same."""
+        job.set("ray.dashboard_port", _DASHBOARD if port is None else port, section, name)
     head, workers = (_words(read, section, f"{name}_node_additional_args") for name in ("head", "worker"))
     if workers and workers != head:
         why = "options of `ray start` can be given for the head, or for all nodes"
         hint = "write the same in head_node_additional_args, or remove it"
         read.refuse(section, "worker_node_additional_args", why=why, hint=hint)
     elif head:
-        key = "args" if workers else "head_args"
-        read.put(f"ray.{key}", head, section, "head_node_additional_args")
+        key = "ray.args" if workers else "ray.head_args"
+        job.set(key, head, section, "head_node_additional_args")
 
 
 def _words(read: Reading, section: str, name: str) -> list[str]:
@@ -148,6 +143,9 @@ _SECTIONS: Final[tuple[Path, ...]] = (
     ("resources",), ("compute",), *((name,) for name in _SETTINGS),
     *((name, "resource_layout") for name in _SETTINGS),
 )  # fmt: skip
+_COUNT: Final = ("instance_count", "node_count")
+_TYPE: Final = ("instance_type", "instance_types")
+_EACH: Final = ("process_count_per_instance", "process_count_per_node")
 _TORCHRUN: Final = re.compile(
     r"(?<![\w.-])(torchrun|torch\.distributed\.(?:launch|run)|accelerate\s+launch)(?![\w-])"
 )
@@ -165,13 +163,13 @@ GPUS_TO_SET: Final = (
 
 
 class Layout:
-    """The instances of a file, put into the native form by ``put``."""
+    """The instances of a file, taken into ``job`` by ``put``."""
 
-    def __init__(self, read: Reading, *, legacy: bool, command: str) -> None:
-        self._read, self._legacy, self._command = read, legacy, command
+    def __init__(self, read: Reading, job: ForeignJob, *, legacy: bool, command: str) -> None:
+        self._read, self._job, self._legacy, self._command = read, job, legacy, command
         self._section = "launcher" if legacy and read.peek("launcher") is not None else "distribution"
         self._kind = self._read_kind()
-        self._instances = self._count("instance_count", "node_count")
+        self._instances = self._count(*_COUNT)
         self._machine = self._read_machine()
 
     def put(self) -> None:
@@ -180,7 +178,7 @@ class Layout:
         {"mpi": self._mpi, "pytorch": self._pytorch, "tensorflow": self._tensorflow, "ray": self._ray}.get(
             self._kind, self._no_distribution
         )()
-        if is_section(read, "resources"):
+        if read.section("resources"):
             read.ignore_all(_RESOURCES_IGNORED, "resources")
         is_component = self._legacy or "component" in str(read.peek("$schema")).lower()
         if self._kind and is_component and self._instances is None:
@@ -190,7 +188,7 @@ class Layout:
 
     def _read_kind(self) -> str:
         read, section = self._read, self._section
-        if not is_section(read, section):
+        if not read.section(section):
             return ""
         text = read.text(section, "type")
         if text is None:
@@ -206,14 +204,10 @@ class Layout:
         """Take a count from wherever run settings stand; the same value may be given twice."""
         found: int | None = None
         for path in self._paths(*names):
-            value = _whole(self._read.get(*path))
-            if value is None:
-                why = f"expected a whole number of 1 or more, got {self._read.peek(*path)!r}"
-                self._read.refuse(*path, why=why)
-            elif found not in (None, value):
+            value = self._read.whole(*path, least=1)
+            if found is not None and value not in (None, found):
                 self._read.refuse(*path, why=f"{dotted(path)} is {value} here and {found} elsewhere")
-            else:
-                found = value
+            found = found or value
         return found
 
     def _paths(self, *names: str) -> Iterator[Path]:
@@ -222,10 +216,14 @@ class Layout:
                 if self._read.peek(*section, name) is not None:
                     yield (*section, name)
 
+    def _path(self, *names: str) -> Path:
+        """Return the first of these keys that is there, else the section."""
+        return next(self._paths(*names), (self._section,))
+
     def _read_machine(self) -> Machine | None:
         """Return the machine of an instance, None where the file does not give it."""
         found = None
-        for path in self._paths("instance_type", "instance_types"):
+        for path in self._paths(*_TYPE):
             size = self._read.text(*path) or ""
             found = machine(size)
             if found is None:
@@ -237,115 +235,90 @@ class Layout:
                 self._read.warn(*path, why=why, hint=hint)
         return found
 
-    # --- put into the native form
+    # --- taken into the job
 
-    def _processes(self) -> int | None:
-        """Return the processes of an instance."""
-        per_instance = self._count("process_count_per_instance", "process_count_per_node")
-        path = (self._section, "process_count")
-        total, instances = _whole(self._read.peek(*path)), self._instances or 1
-        if self._read.peek(*path) is None:
-            return per_instance
-        self._read.get(*path)
-        if total is None or total % instances:
-            why = f"{self._read.peek(*path)!r} processes cannot be divided evenly among {instances} instances"
-            self._read.refuse(*path, why=why, hint="write `process_count_per_instance`")
-            return per_instance
-        return total // instances
+    def _put_replicas(self, framework: str, workers: int, source: Path = (), servers: int = 0) -> None:
+        job, instance = self._job, on_machine(self._read, self._machine, *self._path(*_TYPE))
+        if framework:
+            job.set("framework", framework, self._section, "type")
+        job.roles["master"] = instance
+        if self._kind:
+            where = source or self._path(*_COUNT)
+            job.roles["worker"] = instance._replace(count=workers or None, source=where)
+        if servers:
+            server = Role() if instance.gpus else instance
+            where = (self._section, "parameter_server_count")
+            job.roles["ps"] = server._replace(count=servers, source=where)
+        if self._instances and workers + servers:
+            nodes = min(self._instances, 1 + workers + servers)
+            job.nodes = Sourced(nodes, self._path(*_COUNT))
 
-    def _put_replicas(self, workers: int, source: Path = (), servers: int = 0) -> None:
-        read, base = self._read, "environment"
-        if workers:
-            read.put(f"{base}.replicas.n_workers", workers, *(source or self._source()))
-        replicas = 1 + workers + servers
-        if self._instances and replicas > 1:
-            read.put("batch.nodes", min(self._instances, replicas), *self._source())
-        if self._machine:
-            roles = [f"{base}.replicas.default_worker"] if self._kind else []
-            roles += [f"{base}.replicas.default_ps"] if servers and not self._machine.gpus else []
-            put_machine(read, self._machine, self._type_source(), base, *roles)
-
-    def _source(self) -> Path:
-        return next(self._paths("instance_count", "node_count"), (self._section,))
-
-    def _type_source(self) -> Path:
-        return next(self._paths("instance_type", "instance_types"), (self._section,))
-
-    def _put_processes(self, count: int, per_instance: int | None) -> None:
-        """Set the processes of a replica, unless the command starts them."""
+    def _put_processes(self) -> int | None:
+        """Take the processes of an instance, unless the command starts them; return their number."""
+        read, path = self._read, (self._section, "process_count")
+        each = self._count(*_EACH)
+        if read.peek(*path) is not None:
+            total, instances = read.whole(*path, least=1), self._instances or 1
+            if total is not None and total % instances:
+                why = f"{total!r} processes cannot be divided evenly among {instances} instances"
+                read.refuse(*path, why=why, hint="write `process_count_per_instance`")
+            elif total is not None:
+                each = total // instances
         found = _TORCHRUN.search(self._command)
-        names = ("process_count_per_instance", "process_count_per_node", "process_count")
-        source = next(self._paths(*names), (self._section, "type"))
+        source = next(self._paths(*_EACH, "process_count"), (self._section, "type"))
         if not found:
-            self._read.put("environment.processes_per_replica", count, *source)
-        elif per_instance and per_instance > 1:
+            self._job.slots = Sourced(each or 1, source)
+        elif each and each > 1:
             why = (
-                f"{found[0]} starts the processes of an instance itself, "
-                f"and Azure would run it {per_instance} times"
+                f"{found[0]} starts the processes of an instance itself, and Azure would run it {each} times"
             )
-            self._read.refuse(*source, why=why, hint="write 1 here, and the number in the command")
+            read.refuse(*source, why=why, hint="write 1 here, and the number in the command")
+        return each
 
     def _mpi(self) -> None:
-        per_instance = self._processes()
-        self._read.put("framework", "mpi", self._section, "type")
-        self._put_replicas((self._instances or 1) - 1)
-        self._put_processes(per_instance or 1, per_instance)
-        if per_instance != 1 and (per_instance or self._legacy):  # programs take the GPU of their local rank
-            self._read.put("batch.gpu_visibility", "node", self._section, "type")
+        self._put_replicas("mpi", (self._instances or 1) - 1)
+        each = self._put_processes()
+        if each != 1 and (each or self._legacy):  # programs take the GPU of their local rank
+            self._job.set("batch.gpu_visibility", "node", self._section, "type")
 
     def _pytorch(self) -> None:
-        per_instance = self._processes()
-        self._read.put("framework", "pytorch", self._section, "type")
-        self._put_replicas((self._instances or 1) - 1)
-        self._put_processes(per_instance or 1, per_instance)
+        self._put_replicas("pytorch", (self._instances or 1) - 1)
+        self._put_processes()
         if not _TORCHRUN.search(self._command):
-            self._read.put("pytorch.launch", "env", self._section, "type")
+            self._job.set("pytorch.launch", "env", self._section, "type")
 
     def _ray(self) -> None:
-        self._put_replicas((self._instances or 1) - 1)
-        put_ray(self._read, self._section)
+        self._put_replicas("", (self._instances or 1) - 1)
+        put_ray(self._read, self._job, self._section)
 
     def _tensorflow(self) -> None:
         read = self._read
-        for path in self._paths("process_count_per_instance", "process_count_per_node"):
+        for path in self._paths(*_EACH):
             read.refuse(*path, why="a task of TensorFlow is one process", hint="write `worker_count`")
         instances = self._instances or 1
-        workers = self._role_count("worker_count", 1) or instances
-        servers = self._role_count("parameter_server_count", 0) or 0
-        read.put("framework", "tensorflow", self._section, "type")
+        workers = read.whole(self._section, "worker_count", least=1) or instances
+        servers = read.whole(self._section, "parameter_server_count") or 0
+        share = f"{workers} workers and {servers} parameter servers"
         if workers + servers > instances and self._machine:
-            why = f"{workers} workers and {servers} parameter servers share {instances} instances"
-            hint = f"write {GPUS_TO_SET} for G GPUs of each worker"
-            read.warn(*self._type_source(), why=why, hint=hint)
+            why = f"{share} share {instances} instances"
+            read.warn(*self._path(*_TYPE), why=why, hint=f"write {GPUS_TO_SET} for G GPUs of each worker")
             self._machine = None
         elif workers + servers < instances:
-            why = (
-                f"{workers} workers and {servers} parameter servers leave some of {instances} instances idle"
-            )
-            read.warn(*self._source(), why=why, hint="hpcdist asks for a node for each of them")
-        source = (self._section, "worker_count")
-        self._put_replicas(workers - 1, source if read.peek(*source) is not None else (), servers)
+            why = f"{share} leave some of {instances} instances idle"
+            read.warn(*self._path(*_COUNT), why=why, hint="hpcdist asks for a node for each of them")
+        key = (self._section, "worker_count")
+        source = key if read.peek(*key) is not None else ()
+        self._put_replicas("tensorflow", workers - 1, source, servers)
         if servers:
-            read.put("environment.replicas.n_ps", servers, self._section, "parameter_server_count")
-            read.put("tensorflow.chief", False, self._section)  # noqa: FBT003 - a value of the file
-
-    def _role_count(self, name: str, least: int) -> int | None:
-        path = (self._section, name)
-        value = self._read.get(*path)
-        if value is None or (value == 0 and not least and not isinstance(value, bool)):
-            return None
-        if _whole(value) is None:
-            self._read.refuse(*path, why=f"expected a whole number of {least} or more, got {value!r}")
-        return _whole(value)
+            self._job.set("tensorflow.chief", False, self._section)  # noqa: FBT003 - a value of the file
 
     def _no_distribution(self) -> None:
-        for _ in self._paths("process_count_per_instance", "process_count_per_node"):
-            self._count("process_count_per_instance", "process_count_per_node")
+        self._count(*_EACH)
         if (self._instances or 1) > 1 and self._read.peek(self._section) is None:
             why = f"the file does not say what {self._instances} instances do"
             hint = "write `distribution: {type: mpi}` (or pytorch, tensorflow)"
-            self._read.refuse(*self._source(), why=why, hint=hint)
-        self._put_replicas(0)
+            self._read.refuse(*self._path(*_COUNT), why=why, hint=hint)
+        self._put_replicas("", 0)
 
     def _warn_of_count(self) -> None:
         """Warn that run settings are missing, which are never in the file of a component."""
@@ -355,20 +328,140 @@ class Layout:
         hint = f"for N nodes with P processes each write `--set {keys[0]}=N --set {keys[1]}=P`"
         if self._machine is None:
             hint += f", and for G GPUs each {GPUS_TO_SET}"
-        self._read.warn(
-            self._section,
-            why="the number of nodes is not given: one node with one process is assumed",
-            hint=hint,
-        )
-
-
-def _whole(value: Any) -> int | None:
-    """Return a count of one or more, None for anything else."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value):
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+        why = "the number of nodes is not given: one node with one process is assumed"
+        self._read.warn(self._section, why=why, hint=hint)
 
 
 def settings_sections(read: Reading) -> Iterator[str]:
     """Yield the names of the sections of run settings that are there."""
     return (name for name in _SETTINGS if isinstance(read.peek(name), Mapping))
+
+
+# --- The environment, variables and time limit of an Azure ML job, and the keys that have no effect here
+
+_ABSENT: Final = "is kept in Azure"
+_PYTHON: Final = "install its packages beforehand, or give `--set build.image=IMAGE`"
+_NOT_BUILT: Final = f"hpcdist builds no environment; {_PYTHON}"
+_IMAGE: Final = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S+")
+"""An image with the host of its registry; names of Azure environments have none."""
+_SECRET: Final = re.compile(r"\$\{\{\s*secrets\.[\w-]+\s*\}\}")
+_ENVIRONMENT_IGNORED: Final = {
+    "intellectual_property": "hpcdist does not hide code or data",
+    "identity": "the job runs as you, with your own rights",
+    "services": "a batch job has no browser: start it from the command",
+    "properties": "they are for Azure's own services",
+    "queue_settings": "write `batch: {qos: ...}` for the queue of the site",
+    "is_deterministic": "every submitted job runs",
+    "schedule": "jobs are not repeated: use cron",
+    "creation_context": "it describes the file in Azure",
+    "datastores": _ABSENT,
+    **dict.fromkeys(("settings", "defaults"), "a job runs alone, where the site determines"),
+    "parent_job_name": "jobs have no parent: write `batch: {dependency: ...}` to run it after another",
+}
+_CONDA: Final = ("conda", "conda_file", "conda_dependencies_file", "build", "python", "name", "version",
+                 "inference_config", "description", "tags", "$schema", "type")  # fmt: skip
+
+
+def take_environment(read: Reading, job: ForeignJob) -> None:
+    """Take the image; ignore the other keys of an environment, which hpcdist does not build."""
+    value = read.peek("environment")
+    if not isinstance(value, dict):
+        _take_named(read, job, value)
+        return
+    read.section("environment")
+    for path in (("environment", "image"), ("environment", "docker", "image")):
+        image = read.peek(*path)
+        if isinstance(image, str):
+            _put_image(read, job, image, path)
+        elif image is not None:
+            read.refuse(*path, why=f"expected the name of an image, got {image!r}")
+    if (read.text("environment", "os") or "linux").lower() != "linux":
+        read.refuse("environment", "os", why="batch machines run Linux", hint="write `os: Linux`")
+    for key in _CONDA:
+        read.ignore("environment", key, why=_NOT_BUILT)
+    for key in ("build", "arguments", "shared_volumes", "shm_size"):
+        read.ignore("environment", "docker", key, why="hpcdist builds no image")
+
+
+def _take_named(read: Reading, job: ForeignJob, value: object) -> None:
+    """Take an environment that is a name: one kept in Azure, a file, or the image itself."""
+    if isinstance(value, str) and _IMAGE.fullmatch(value):
+        _put_image(read, job, value, ("environment",))
+    elif isinstance(value, str) and value.startswith("file:"):
+        read.ignore("environment", why=_NOT_BUILT)
+    else:
+        read.ignore("environment", why=f"it {_ABSENT}; {_PYTHON}")
+
+
+def _put_image(read: Reading, job: ForeignJob, image: str, path: Path) -> None:
+    if image.startswith("azureml:"):
+        read.ignore(*path, why=f"it {_ABSENT}; {_PYTHON}")
+    else:
+        read.get(*path)
+        job.image = Sourced(escape_templates(image), path)
+
+
+def take_variables(read: Reading, job: ForeignJob) -> None:
+    """Take variables, whose values are text."""
+    sections: list[Path] = [("environment_variables",)]
+    sections += [(name, "environment_variables") for name in settings_sections(read)]
+    for path in sections:
+        if not read.section(*path):
+            continue
+        for name in read.keys(*path):
+            text = read.text(*path, name)
+            if isinstance(read.peek(*path, name), (dict, list)):
+                read.refuse(*path, name, why="a variable is text")
+            elif text is not None and _SECRET.fullmatch(text):
+                read.warn(*path, name, why=f"{name} comes from Azure", hint=export_hint(name))
+            elif text is not None and "${{" in text:
+                read.refuse(*path, name, why=f"{text!r} is not expanded here", hint="write it in the command")
+            else:
+                job.env[name] = Sourced(escape_templates(text or ""), (*path, name))
+
+
+def take_rest(read: Reading, job: ForeignJob) -> None:
+    """Take the compute target and the time limit, and ignore the keys that have no effect here."""
+    for path in (("limits", "timeout"), *((name, "timeout_seconds") for name in settings_sections(read))):
+        _walltime(read, job, path)
+    has_resources = bool(job.roles["master"].resources)
+    gpus = "the site determines where it runs" + (
+        "" if has_resources else f"; for G GPUs on each node write {GPUS_TO_SET}"
+    )
+    if isinstance(read.peek("compute"), dict):
+        read.section("compute")
+        read.ignore("compute", "target", why=gpus)
+    else:
+        read.ignore("compute", why=gpus)
+    for name in settings_sections(read):
+        read.ignore(name, "target", why=gpus)
+    _meta(read, has_resources=has_resources)
+    if (read.text("successful_return_code") or "zero").lower() != "zero":
+        why, hint = "a job has succeeded when its exit code is 0", "end the command with `|| true`"
+        read.refuse("successful_return_code", why=why, hint=hint)
+    if read.peek("distributed") is not None:
+        hint = "write `distribution: {type: mpi, process_count_per_instance: N}`"
+        read.refuse("distributed", why="this form, of the first previews, is not supported", hint=hint)
+    read.ignore_all(_ENVIRONMENT_IGNORED)
+
+
+def _meta(read: Reading, *, has_resources: bool) -> None:
+    """Take ``requireGpu``, which requires that GPUs are requested; the rest is for Azure's designer."""
+    if not read.section("meta"):
+        return
+    for key in read.keys("meta"):
+        if key != "requireGpu":
+            read.ignore("meta", key, why="it is for Azure's designer")
+        elif read.get("meta", key) is True and not has_resources:
+            why, hint = "the number of GPUs of each node is not given", f"write {GPUS_TO_SET} for G of them"
+            read.warn("meta", key, why=why, hint=hint)
+
+
+def _walltime(read: Reading, job: ForeignJob, path: Path) -> None:
+    seconds = read.get(*path)
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 10**9:
+        read.refuse(*path, why=f"expected a number of seconds, got {seconds!r}")
+        return
+    job.set("batch.walltime", f"{int(-(-seconds // 1))}s", *path)

@@ -7,14 +7,13 @@ The keys are the long options of the command line, which `hpcdist.importers.grad
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
-from hpcdist.importers import Imported, Step
-from hpcdist.importers.gradient import ci
-from hpcdist.importers.gradient.fields import (
+from hpcdist.importers import Form, Imported
+from hpcdist.importers.gradient.options import (
     BUILDS,
     COUNTS,
     FLAGS,
@@ -27,11 +26,15 @@ from hpcdist.importers.gradient.fields import (
     REPEATED,
     SEARCH,
     SECRETS,
+    SECTIONS,
     SINGLE,
+    CIOptions,
+    ci_form,
+    ci_steps,
     common_fields,
 )
-from hpcdist.importers.gradient.mpi import put_mpi
-from hpcdist.importers.gradient.roles import put_parameter_servers, put_single
+from hpcdist.importers.gradient.replicas import put_mpi, put_parameter_servers, put_single
+from hpcdist.importers.job import ForeignJob
 from hpcdist.importers.reading import Reading, one_of
 
 # --- The command line of Gradient itself: ``experiments create multinode --name x --experimentType MPI ...``
@@ -55,14 +58,16 @@ _UNSUPPORTED: Final = {
     ("hyperparameters",): SEARCH,
     ("deployments",): ("this is a deployment, which serves a model: hpcdist runs batch jobs only", ""),
     ("notebooks",): ("this is a notebook: a batch job has no browser", ""),
-    ("workflows",): ("a workflow is in a file of its own", "give that file to `hpcdist submit`"),
+    ("workflows",): ("a workflow fetches and stores data for its jobs, which a batch job does not",
+                     "write the script of a job as `run.cmd` of an experiment"),
 }  # fmt: skip
 _FORMS: Final = "write `experiments run singlenode --name ...`, or `multinode`, or `jobs create --name ...`"
 _NOT_KEPT: Final = "(not kept)"
-"""The value of secrets, none of which is needed."""
+"""The value of secrets, which are not needed."""
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGITS: Final = 10
 _SHOWN: Final = re.compile(r"[!-~]{1,40}")
+_OPTIONS_FILE: Final = "optionsFile"
 
 
 def parse(words: Sequence[str]) -> Map:
@@ -85,7 +90,7 @@ def parse(words: Sequence[str]) -> Map:
     rest = rest[len(command) :]
     while rest:
         rest = _option(data, rest, command)
-    if command[-1] == "multinode" and not data.keys() & {*_TYPES, "optionsFile"}:
+    if command[-1] == "multinode" and not data.keys() & {*_TYPES, _OPTIONS_FILE}:
         _fail("--experimentType is missing", "write --experimentType MPI, or GRPC for parameter servers")
     return data
 
@@ -125,7 +130,7 @@ def _option(data: Map, words: list[str], command: tuple[str, ...]) -> list[str]:
         _fail(f"{words[0]!r} is not an option", "put quotes around a command of several words")
     if name in _FILES:
         _fail(f"--{name} is not read here", _FILES[name])
-    if name not in _COMMANDS[command] and name != "optionsFile":
+    if name not in _COMMANDS[command] and name != _OPTIONS_FILE:
         _fail(f"`{' '.join(command)}` has no option --{name}", _nearest(name, command))
     if name in FLAGS and f"{name}_set" in _COMMANDS[command] and equals:
         name = f"{name}_set"  # as gradient-cli does with `--tensorboard=ID`
@@ -172,104 +177,6 @@ def _fail(message: str, hint: str) -> NoReturn:
     raise ConfigError(Problem(message, hint=hint, place=_LINE))
 
 
-# --- Options in another file: ``paramsFile`` of a step of GradientCI, ``--optionsFile`` of a command line
-
-_OPTIONS_FILE: Final = "optionsFile"
-_PARAMS_FILE: Final = "paramsFile"
-
-
-def file_named_in(data: Map) -> tuple[Path, str] | None:
-    """Return the key that names a file and its path, as `importers.NamesFile.file_named_in`."""
-    name = data.get(_OPTIONS_FILE)
-    if isinstance(name, str) and name:
-        return (_OPTIONS_FILE,), name
-    step, content = _only_step(data)
-    name = content.get(_PARAMS_FILE) if "params" not in content else None
-    return ((*step, _PARAMS_FILE), name) if isinstance(name, str) and name else None
-
-
-def with_named_file(data: Map, other: Map) -> Map:
-    """Return the data with these options; those of a command line take precedence."""
-    if _OPTIONS_FILE in data:
-        merged = data.copy()
-        merged.drop(_OPTIONS_FILE)
-        for option in (option for option in other if option not in data):
-            merged.copy_from(other, option)
-        return merged
-    step, _ = _only_step(data)
-    return _changed(data, step, lambda content: _with_params(content, other))
-
-
-def _only_step(data: Map) -> tuple[Path, Map]:
-    """Return the one step of a file of GradientCI with its path, an empty section for any other file."""
-    steps = [path for path in ci.jobs_of(data) if ci.form_of(data) == "workflows"]
-    if len(steps) != 1:
-        return (), Map()
-    _, workflow, _, index = steps[0]
-    content: Map = data["workflows"][workflow]["steps"][index]
-    return steps[0], content
-
-
-def _with_params(content: Map, other: Map) -> Map:
-    new = content.copy()
-    new.rename(_PARAMS_FILE, "params")
-    new["params"] = other
-    return new
-
-
-def _changed(node: Any, path: Path, change: Callable[[Map], Map]) -> Map:
-    """Return a copy of a section or a list with the section at the path changed."""
-    if not path:
-        return change(node)
-    step, *rest = path
-    copy: Map = node.mapped(lambda key, item: _changed(item, tuple(rest), change) if key == step else item)
-    return copy
-
-
-# --- A workflow of Gradient as its jobs, each of which waits for those in its ``needs``
-
-
-def steps_of(data: Map) -> list[Step]:
-    """Return the jobs of a workflow; none of one job alone, or of another form.
-
-    Raises:
-        ConfigError: with the jobs that run no program.
-    """
-    if ci.form_of(data) != "jobs" or len(data["jobs"]) == 1:
-        return []
-    read, names = Reading(data), ci.jobs_of(data)
-    problems = [
-        Problem(
-            f"the job {path[-1]} runs no program of yours",
-            (*path, "uses"),
-            ci.RUNNING,
-            place=read.place(*path),
-        )
-        for path in names
-        if not ci.runs(read, path)
-    ]
-    if problems:
-        raise ConfigError(*problems)
-    return [_step(name, part) for name, part in one_of(names, data).items()]
-
-
-def _step(name: str, part: Map) -> Step:
-    job = part["jobs"][name].copy()
-    needs = tuple(_needs(job))
-    job.drop("needs")
-    new = part.copy()
-    new["jobs"] = part["jobs"].mapped(lambda _, __: job)
-    return Step(name, new, needs)
-
-
-def _needs(job: Map) -> Iterator[tuple[str, Place | None]]:
-    needs = job.get("needs")
-    if isinstance(needs, Seq):
-        yield from ((str(name), needs.place_of(at)) for at, name in enumerate(needs))
-    elif needs is not None:
-        yield str(needs), job.place_of("needs")
-
-
 # --- Jobs and experiments of Paperspace Gradient
 
 _DEPLOYMENT: Final = "this is a deployment, which serves a model: hpcdist runs batch jobs only"
@@ -295,20 +202,20 @@ _MARKS: Final = frozenset({"workerCommand", "masterCommand", "parameterServerCom
                            "experimentTypeId", "tuningCommand"})  # fmt: skip
 
 
-class Gradient:
+class Gradient(Form):
     """The importer of Gradient's options files, and of an experiment in a file of its CI or a workflow.
 
     An options file may leave options to the command line, as a run of Gradient's with ``--optionsFile`` did.
     """
 
-    settings: Final = (KNOWN - {"name", "tags"}) | ci.SECTIONS
+    settings = (KNOWN - {"name", "tags"}) | SECTIONS
 
     def recognises(self, data: Map) -> bool:
-        """Decide by the options of such a file, or by the keys of a workflow."""
+        """Decide by the options of such a file, or by the keys of one of GradientCI."""
         if any(key in data for key in ("apiVersion", "$schema", "kind", "run", "spec", "functions")):
             return False
         single = "machineType" in data and any(key in data for key in ("command", "container", *_OTHERS))
-        return single or _is_deployment(data) or any(key in data for key in _MARKS) or bool(ci.form_of(data))
+        return single or _is_deployment(data) or any(key in data for key in _MARKS) or bool(ci_form(data))
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -318,8 +225,8 @@ class Gradient:
         """
         if _is_deployment(data):
             raise ConfigError(Problem(_DEPLOYMENT, ("resources",), place=data.place_of("resources")))
-        if ci.form_of(data):
-            options = ci.options_of(data)
+        if ci_form(data):
+            options = CIOptions(data)
             found = options.imported(_read(options.data))
         else:
             found = _read(data)
@@ -328,20 +235,21 @@ class Gradient:
         return found
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the steps of GradientCI and the jobs of workflows, as `ContainsJobs.jobs`."""
-        return one_of(ci.jobs_of(data), data)
-
-    def steps(self, data: Map) -> Sequence[Step]:
-        """Return the jobs of a workflow, as `ContainsPipeline.steps`."""
-        return steps_of(data)
+        """Return the steps of GradientCI."""
+        return one_of(ci_steps(data), data)
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the file of further options, as `NamesFile.file_named_in`."""
-        return file_named_in(data)
+        """Return the options file of a command line."""
+        name = data.get(_OPTIONS_FILE)
+        return ((_OPTIONS_FILE,), name) if isinstance(name, str) and name else None
 
     def with_named_file(self, data: Map, other: Map) -> Map:
-        """Return the data with those options."""
-        return with_named_file(data, other)
+        """Return the data with those options; those of the command line take precedence."""
+        merged = data.copy()
+        merged.drop(_OPTIONS_FILE)
+        for option in (option for option in other if option not in data):
+            merged.copy_from(other, option)
+        return merged
 
     def from_command_line(self, words: Sequence[str]) -> Map:
         """Return the options file that is equivalent to a command line, as `parse`."""
@@ -363,8 +271,10 @@ def _read(data: Map) -> Imported:
     _refuse_unknown(read, given)
     for key in (key for key in BUILDS if key in given):
         read.refuse(key, why="no image is built here", hint=BUILDS[key])
-    common_fields(read, given)
-    _put_layout(read, given)
+    job = ForeignJob()
+    common_fields(read, job, given)
+    _put_layout(read, job, given)
+    job.write(read)
     for key, why in IGNORED.items():
         if key in given:
             read.ignore(key, why=why)
@@ -389,18 +299,18 @@ def _refuse_unknown(read: Reading, given: set[str]) -> None:
             read.refuse(Key(key), why=why, hint=near if near.startswith("did") else "remove it")
 
 
-def _put_layout(read: Reading, given: set[str]) -> None:
+def _put_layout(read: Reading, job: ForeignJob, given: set[str]) -> None:
     kind = _kind(read, given)
     if kind == "single":
         for key in sorted(given & _MULTINODE_ONLY):
             if key not in IGNORED:
                 read.refuse(Key(key), why=f"an experiment of one node has no {key}", hint="remove it")
-        put_single(read)
+        put_single(read, job)
     elif kind:
         for key in (key for key in SINGLE if key in given):
             hint = f"write {'worker' + key[0].upper() + key[1:]}"
             read.refuse(Key(key), why=f"{key} is for one node, and this has several", hint=hint)
-        (put_mpi if kind == "MPI" else put_parameter_servers)(read, given)
+        (put_mpi if kind == "MPI" else put_parameter_servers)(read, job, given)
     else:
         for key in given:
             read.get(key)

@@ -3,7 +3,7 @@
 An Experiment of Katib is a search, whose trials are such a job, or a Job of Kubernetes.
 
 Sources: kubeflow/mpi-operator ``pkg/apis/kubeflow/v2beta1/types.go``, kubeflow/training-operator 1.8
-``pkg/apis/kubeflow.org/v1``. The modules beside this one each read a part.
+``pkg/apis/kubeflow.org/v1``. Each module of this package reads a part.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from typing import Final
 from hpcdist.documents.tree import Map
 from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, errors_in
 from hpcdist.importers import Imported, container
+from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.kubeflow import katib
-from hpcdist.importers.kubeflow.mpi import WorkerGroup, launched_ranks, mpijob, ranks
-from hpcdist.importers.kubeflow.pod import container_of, word
-from hpcdist.importers.kubeflow.roles import (
+from hpcdist.importers.kubeflow.pod import container_of, pod
+from hpcdist.importers.kubeflow.replicas import (
     Part,
-    Role,
+    PodGroup,
+    WorkerGroup,
     in_folder,
-    one_pod,
+    launched_ranks,
+    mpijob,
     only_one,
     parts_of,
     put_command,
     put_replicas,
     put_variables,
+    ranks,
     refuse_pod_names,
     replicas_of,
-    whole,
     with_master,
     worker_first,
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
 from hpcdist.units import Walltime
-from hpcdist.words import slug
 
 # --- PyTorchJob of Kubeflow's training operator, and of the operator before it
 
@@ -60,13 +61,13 @@ _PET: Final = (
 """What the operator sets for every torchrun (training-operator, ``pkg/controller.v1/pytorch/envvar.go``)."""
 
 
-def pytorchjob(read: Reading) -> None:
+def pytorchjob(read: Reading, job: ForeignJob) -> None:
     """Read a PyTorchJob: torchrun becomes hpcdist's own where all of it can be converted."""
     read.ignore("spec", "backend", why="the program says which backend it uses")
     read.ignore("spec", "successPolicy", why="the job ends when all of its replicas have ended")
     read.ignore("spec", "masterPort", why="every job gets ports of its own")
     read.ignore_all(_ELASTIC, "spec", "elasticPolicy")
-    restarts = whole(read, "spec", "elasticPolicy", "maxRestarts")
+    restarts = read.whole("spec", "elasticPolicy", "maxRestarts")
     source: Path = ("spec", "nprocPerNode")
     for key in ("nProcPerNode", "nprocPerNode"):
         source = ("spec", "elasticPolicy", key) if read.peek("spec", "elasticPolicy", key) else source
@@ -76,34 +77,38 @@ def pytorchjob(read: Reading) -> None:
         found = with_master(found["worker"])
     else:
         only_one(read, master, "Master")
-    torch_program(read, found, source, restarts)
+    torch_program(read, job, found, source, restarts)
 
 
-def torch_program(read: Reading, found: dict[str, Role], source: Path, restarts: int | None = None) -> None:
+def torch_program(
+    read: Reading, job: ForeignJob, found: dict[str, PodGroup], source: Path, restarts: int | None = None
+) -> None:
     """Put what the replicas run; ``source`` is the key of the number of processes of each."""
-    each = word(read, *source)
+    each = read.word(*source)
     if each and not re.fullmatch(r"auto|gpu|cpu|[1-9]\d{0,5}", each, re.ASCII):
         hint = "write a number, or auto, gpu or cpu"
         read.refuse(*source, why=f"{each!r} is not a number of processes", hint=hint)
         each = None
     parts = parts_of(read, found)
-    read.put("framework", "pytorch", "kind")
+    job.set("framework", "pytorch", "kind")
     if not parts:
         return
     total = sum(role.number for role in found.values())
     lines = _torchruns(read, parts, total, each)
     if lines:
-        _torchrun(read, parts, lines[0], source if each else (), restarts)
-        put_replicas(read, found, [])
+        if restarts:
+            job.set("pytorch.max_restarts", restarts, *parts[0].pod.command_path)
+        _torchrun(read, job, parts, lines[0], source if each else ())
+        put_replicas(read, job, found, [])
         return
     if restarts:
         why = "maxRestarts has no effect: only a torchrun that hpcdist starts is restarted"
         hint = "`environment: {max_restarts: ...}` restarts the whole job"
         read.warn("spec", "elasticPolicy", "maxRestarts", why=why, hint=hint)
-    put_replicas(read, found, [_with_operator_variables(part, total, each) for part in parts])
+    put_replicas(read, job, found, [_with_preset(part, total, each) for part in parts])
 
 
-def _with_operator_variables(part: Part, total: int, each: str | None) -> Part:
+def _with_preset(part: Part, total: int, each: str | None) -> Part:
     """Set the variables of the operator for a command that starts processes itself; ``auto`` is its default.
 
     Source: training-operator, ``pkg/apis/kubeflow.org/v1/pytorch_defaults.go``. Without GPUs ``auto`` would
@@ -152,8 +157,7 @@ def _check_nodes(read: Reading, nodes: str, total: int, where: Path) -> None:
     if not (least.isdecimal() and (most or least).isdecimal()):
         read.refuse(*where, why=f"{nodes!r} is not a number of replicas", hint=f"write --nnodes={total}")
     elif int(least) <= total <= int(most or least):
-        why = f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed"
-        read.warn(*where, why=why)
+        read.warn(*where, why=f"--nnodes={nodes} has no effect: the number of replicas of a job is fixed")
     else:
         why = f"torchrun waits for {nodes} replicas, but the job has {total}"
         read.refuse(*where, why=why, hint=f"write --nnodes={total}, or other `replicas`")
@@ -166,26 +170,26 @@ def _processes(each: str | None, part: Part) -> int | None:
     return max(part.pod.gpus, 1) if each is None or (each in ("gpu", "auto") and part.pod.gpus) else None
 
 
-def _torchrun(read: Reading, parts: list[Part], line: Line, source: Path, restarts: int | None) -> None:
+def _torchrun(read: Reading, job: ForeignJob, parts: list[Part], line: Line, source: Path) -> None:
     """Let hpcdist start torchrun."""
     where = parts[0].pod.command_path
-    each = word(read, *source) if source else None
+    each = read.word(*source) if source else None
     count = _processes(line.per_node or each, parts[0]) or 1
-    read.put("pytorch.launch", "torchrun", *where)
+    job.set("pytorch.launch", "torchrun", *where)
     if line.restarts and not line.restarts.isdecimal():
         read.refuse(
             *where, why=f"{line.restarts!r} is not a number of restarts", hint="write --max-restarts=3"
         )
-    elif restarts or line.restarts:
-        read.put("pytorch.max_restarts", int(line.restarts or 0) or restarts, *where)
+    elif int(line.restarts or 0):
+        job.set("pytorch.max_restarts", int(line.restarts), *where)
     if line.dropped:
         why = f"hpcdist starts torchrun itself, so these words have no effect: {', '.join(line.dropped)}"
         read.warn(*where, why=why)
     if (line.per_node or each) and count != max(parts[0].pod.gpus, 1):
-        read.put("environment.processes_per_replica", count, *(source or where))
+        job.slots = Sourced(count, source or where)
     refuse_pod_names(read, line.command, where)
-    first = put_variables(read, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
-    put_command(read, in_folder(parts[0].pod.folder, line.command), where, first)
+    first = put_variables(read, job, parts[0].pod.env | line.variables, *parts[0].pod.path, "env")
+    put_command(read, job, in_folder(parts[0].pod.folder, line.command), where, first)
 
 
 # --- TrainJob of Kubeflow Trainer 2, on a runtime for PyTorch, MPI or Flux: its nodes all run the same
@@ -196,8 +200,8 @@ def _torchrun(read: Reading, parts: list[Part], line: Line, source: Path, restar
 _TRAINER: Final[Path] = ("spec", "trainer")
 _REFERENCES: Final = ("runtimeRef", "trainingRuntimeRef")
 _TORCH: Final = re.compile(r"(?:py)?torch(?!tune|-tune)[-\w.]*")
-_RANKS: Final[Mapping[str, Callable[[Reading, WorkerGroup], None]]] = {
-    "deepspeed|(?:open)?mpi|horovod": lambda read, group: launched_ranks(read, group, group.pod),
+_RANKS: Final[Mapping[str, Callable[[Reading, ForeignJob, WorkerGroup], None]]] = {
+    "deepspeed|(?:open)?mpi|horovod": lambda read, job, group: launched_ranks(read, job, group, group.pod),
     "flux": ranks,
 }
 """What the command is of other runtimes: a launch that one node runs, or the program of every rank."""
@@ -210,10 +214,10 @@ _IGNORED: Final = {
 _TRAINJOB_ELASTIC: Final = "the number of nodes of a job is fixed"
 
 
-def trainjob(read: Reading) -> None:
+def trainjob(read: Reading, job: ForeignJob) -> None:
     """Read a TrainJob with its own command, or image, on a runtime that is known by its name."""
     key = next((key for key in _REFERENCES if read.peek("spec", key)), _REFERENCES[0])
-    runtime = word(read, "spec", key, "name") or ""
+    runtime = read.word("spec", key, "name") or ""
     read.get("spec", key)
     read.ignore_all(_IGNORED, "spec")
     for name in ("initializer", "datasetConfig", "modelConfig"):
@@ -226,7 +230,7 @@ def trainjob(read: Reading) -> None:
         read.refuse("spec", Key(key), why=why, hint="write `trainer.command`")
         read.get(*_TRAINER)
         return
-    restarts = whole(read, *_TRAINER, "elasticPolicy", "maxRestarts")
+    restarts = read.whole(*_TRAINER, "elasticPolicy", "maxRestarts")
     container.check_claims(read, *_TRAINER, "resourceClaimsPerNode")
     pod = container_of(read, _TRAINER, None, OPERATOR_VARIABLES, "resourcesPerNode")
     if not pod.image:
@@ -234,9 +238,9 @@ def trainjob(read: Reading) -> None:
         read.warn(*_TRAINER, why=why, hint="write `trainer.image`")
     nodes, each = _nodes(read, runtime), (*_TRAINER, "numProcPerNode")
     if not runtime or _TORCH.fullmatch(runtime):
-        torch_program(read, with_master(Role((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
+        torch_program(read, job, with_master(PodGroup((*_TRAINER, "numNodes"), nodes, pod)), each, restarts)
     elif start := next((start for names, start in _RANKS.items() if re.match(names, runtime)), None):
-        start(read, WorkerGroup(nodes, whole(read, *each) or 1, pod, pod, (*_TRAINER, "numNodes")))
+        start(read, job, WorkerGroup(nodes, read.whole(*each) or 1, pod, pod, (*_TRAINER, "numNodes")))
     else:
         why = f"what the runtime {runtime!r} sets for the program is in another object"
         read.refuse("spec", key, "name", why=why, hint="write a PyTorchJob or an MPIJob")
@@ -244,7 +248,7 @@ def trainjob(read: Reading) -> None:
 
 def _nodes(read: Reading, runtime: str) -> int:
     """Return the number of nodes, of an elastic job the least; one where only the runtime has it."""
-    nodes, least = whole(read, *_TRAINER, "numNodes"), whole(read, *_TRAINER, "elasticPolicy", "minNodes")
+    nodes, least = read.whole(*_TRAINER, "numNodes"), read.whole(*_TRAINER, "elasticPolicy", "minNodes")
     for key in ("minNodes", "maxNodes", "metrics") if nodes is not None else ("maxNodes", "metrics"):
         read.ignore(*_TRAINER, "elasticPolicy", key, why=_TRAINJOB_ELASTIC)
     nodes = least if nodes is None else nodes
@@ -264,9 +268,9 @@ _OPERATOR_VARIABLES: Final = frozenset({
 })  # fmt: skip
 
 
-def mxjob(read: Reading) -> None:
+def mxjob(read: Reading, job: ForeignJob) -> None:
     """Read an MXJob that trains; servers and the scheduler run the worker's program."""
-    mode = word(read, "spec", "jobMode") or "MXTrain"
+    mode = read.word("spec", "jobMode") or "MXTrain"
     if mode.lower() not in ("mxtrain", "dist", "local", "train"):
         hint = "start the tuner's own tracker and servers from `run.cmd` of a native experiment"
         read.refuse("spec", "jobMode", why=f"jobs of the mode {mode!r} are not run", hint=hint)
@@ -291,11 +295,11 @@ def mxjob(read: Reading) -> None:
     own = ('export DMLC_WORKER_ID="$HPCDIST_INDEX"',)
     parts = [part._replace(before=own) if part in byteps else part for part in parts]
     if "ps" in found:
-        read.put("framework", "mxnet", "kind")
-    put_replicas(read, found, parts)
+        job.set("framework", "mxnet", "kind")
+    put_replicas(read, job, found, parts)
 
 
-def _as_worker(read: Reading, role: Role, worker: Role) -> Role:
+def _as_worker(read: Reading, role: PodGroup, worker: PodGroup) -> PodGroup:
     """Return the role with the worker's program, if it has no program itself."""
     if role.pod.command is not None or worker.pod.command is None:
         return role
@@ -322,20 +326,20 @@ _TRACKER: Final = frozenset(
 )
 
 
-def jaxjob(read: Reading) -> None:
+def jaxjob(read: Reading, job: ForeignJob) -> None:
     """Read a JAXJob, whose first worker is the coordinator."""
     names = {"worker": "worker"}
     found = replicas_of(read, ("jaxReplicaSpecs",), names, "jax", frozenset(_COORDINATOR))
     found = with_master(found["worker"]) if found else {}
-    read.put("framework", "jax", "kind")
+    job.set("framework", "jax", "kind")
     line = "export " + " ".join(f'{name}="{value}"' for name, value in _COORDINATOR.items())
     parts = [
         part if part.pod.command is None else part._replace(before=(line,)) for part in parts_of(read, found)
     ]
-    put_replicas(read, found, parts)
+    put_replicas(read, job, found, parts)
 
 
-def xgboostjob(read: Reading) -> None:
+def xgboostjob(read: Reading, job: ForeignJob) -> None:
     """Read an XGBoostJob: its tracker is at the address that PyTorch has for its master."""
     names = {"master": "master", "worker": "worker"}
     found = replicas_of(read, ("xgbReplicaSpecs", "xgboostReplicaSpecs"), names, "xgboost", _TRACKER)
@@ -343,11 +347,11 @@ def xgboostjob(read: Reading) -> None:
         read.refuse("spec", why="there is no Master", hint="write one")
         return
     only_one(read, found.get("master"), "Master")
-    read.put("framework", "pytorch", "kind")
+    job.set("framework", "pytorch", "kind")
     if len(found) > 1:
         why = "WORKER_ADDRS and WORKER_PORT, which only programs of LightGBM read, are not set"
         read.warn("kind", why=why)
-    put_replicas(read, found, parts_of(read, found))
+    put_replicas(read, job, found, parts_of(read, found))
 
 
 # --- TFJob of Kubeflow's training operator, and of the operator before it
@@ -363,13 +367,13 @@ _TENSORFLOW_NAMES: Final = {
 _TENSORFLOW_OPERATOR_VARIABLES: Final = frozenset({"TF_CONFIG"})
 
 
-def tfjob(read: Reading) -> None:
+def tfjob(read: Reading, job: ForeignJob) -> None:
     """Read a TFJob: v1alpha1 with its list, and all after it."""
     read.ignore("spec", "tensorboard", why="run tensorboard on the login node")
     for key in ("RuntimeId", "tfImage", "tf_image", "terminationPolicy", "TerminationPolicy"):
         read.ignore("spec", key, why="the job ends when its master does, and has no image for servers")
     read.ignore("spec", "enableDynamicWorker", why="the number of workers of a job is fixed")
-    everyone = word(read, "spec", "successPolicy") == "AllWorkers"
+    everyone = read.word("spec", "successPolicy") == "AllWorkers"
     found = replicas_of(
         read, _TENSORFLOW_SPECS, _TENSORFLOW_NAMES, "tensorflow", _TENSORFLOW_OPERATOR_VARIABLES
     )
@@ -385,19 +389,37 @@ def tfjob(read: Reading) -> None:
     parts = parts_of(read, found)
     if not parts or "master" not in found:
         return
-    read.put("framework", "tensorflow", "kind")
+    job.set("framework", "tensorflow", "kind")
     if len(parts) > 1 or found["master"].number > 1:
         if first and chief:
-            read.put("tensorflow.version", "1", *chief.path)
+            job.set("tensorflow.version", "1", *chief.path)
         elif bool(chief) != bool({"ps", "evaluator"} & found.keys()):
-            read.put("tensorflow.chief", chief is not None, *(chief or found["master"]).path)
-        read.put("tensorflow.ends_with", "workers" if everyone else "master", "spec")
-    put_replicas(read, found, parts)
+            job.set("tensorflow.chief", chief is not None, *(chief or found["master"]).path)
+        job.set("tensorflow.ends_with", "workers" if everyone else "master", "spec")
+    put_replicas(read, job, found, parts)
 
 
 # --- Kubeflow's jobs
 
-_KINDS: Final[Mapping[str, Callable[[Reading], None]]] = {
+_OF_JOBS: Final = dict.fromkeys(
+    ("selector", "manualSelector", "completionMode", "podFailurePolicy", "podReplacementPolicy",
+     "backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"), "there are no pods",
+)  # fmt: skip
+
+
+def one_pod(read: Reading, job: ForeignJob) -> None:
+    """Read a Job of Kubernetes that is one pod."""
+    for key in ("parallelism", "completions"):
+        if (read.whole("spec", key) or 1) > 1:
+            why = "a trial is one job, and its pods do not know each other"
+            read.refuse("spec", key, why=why, hint="write 1, or a PyTorchJob, MPIJob or TFJob")
+    read.ignore_all(_OF_JOBS, "spec")
+    if found := pod(read, "spec", "template"):
+        role = {"master": PodGroup(("spec", "template"), 1, found)}
+        put_replicas(read, job, role, parts_of(read, role))
+
+
+_KINDS: Final[Mapping[str, Callable[[Reading, ForeignJob], None]]] = {
     "MPIJob": mpijob, "TFJob": tfjob, "TfJob": tfjob, "PyTorchJob": pytorchjob, "MXJob": mxjob,
     "JAXJob": jaxjob, "XGBoostJob": xgboostjob, "TrainJob": trainjob,
 }  # fmt: skip
@@ -451,7 +473,7 @@ class Kubeflow:
     """The importer of Kubeflow's jobs."""
 
     def recognises(self, data: Map) -> bool:
-        """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised beside one."""
+        """Decide by the kind: a runtime of Kubeflow, which is not a job, is not recognised."""
         version, kind = data.get("apiVersion"), data.get("kind")
         group = version.partition("/")[0] if isinstance(version, str) else ""
         if katib.is_experiment(data):
@@ -472,16 +494,16 @@ class Kubeflow:
 IMPORTER: Final = Kubeflow()
 
 
-def _job(data: Map, kinds: Mapping[str, Callable[[Reading], None]]) -> Imported:
+def _job(data: Map, kinds: Mapping[str, Callable[[Reading, ForeignJob], None]]) -> Imported:
     """Return the native form of a job of one of these kinds."""
-    read = Reading(data)
-    kind = word(read, "kind") or ""
+    read, job = Reading(data), ForeignJob()
+    kind = read.word("kind") or ""
     _check(read, data, kind, kinds)
     _metadata(read)
-    for key in ("runPolicy", "RunPolicy"):
-        _policy(read, ("spec", key))
-    _policy(read, ("spec",))
-    kinds[kind](read)
+    for path in (("spec", "runPolicy"), ("spec", "RunPolicy"), ("spec",)):
+        _policy(read, job, path)
+    kinds[kind](read, job)
+    job.write(read)
     read.ignore("status", why="Kubernetes wrote it")
     container.skip_empty(read)
     found = read.finish()
@@ -502,7 +524,7 @@ def _check(read: Reading, data: Map, kind: str, kinds: Collection[str]) -> None:
     Raises:
         ConfigError: for a kind that is not run.
     """
-    version = word(read, "apiVersion")
+    version = read.word("apiVersion")
     place = data.place_of("kind") if "kind" in data else data.place
     group = (version or "kubeflow.org").partition("/")[0]
     if kind not in kinds or not (_GROUP.fullmatch(group) or kind == "Job"):
@@ -527,22 +549,20 @@ def _check(read: Reading, data: Map, kind: str, kinds: Collection[str]) -> None:
 def _metadata(read: Reading) -> None:
     """Take the name; ignore the rest."""
     read.ignore_all(_METADATA, "metadata")
-    generated = word(read, "metadata", "generateName")
-    name = word(read, "metadata", "name") or (generated or "").rstrip("-")
+    generated = read.word("metadata", "generateName")
+    name = read.word("metadata", "name") or (generated or "").rstrip("-")
     if name:
         source = "name" if read.peek("metadata", "name") else "generateName"
-        if "." in name:
-            read.warn("metadata", source, why=f"the job is named {slug(name)!r}: a job name has no dots")
-        read.put("name", slug(name) if "." in name else name, "metadata", source)
+        put_name(read, name, "metadata", source)
 
 
-def _policy(read: Reading, path: Path) -> None:
+def _policy(read: Reading, job: ForeignJob, path: Path) -> None:
     """Take the time limit and the retries of the whole job."""
     read.ignore_all(_POLICY, *path)
     read.ignore_all(_GANG, *path, "schedulingPolicy")
-    seconds = whole(read, *path, "activeDeadlineSeconds")
+    seconds = read.whole(*path, "activeDeadlineSeconds")
     if seconds:
-        read.put("batch.walltime", str(Walltime(seconds)), *path, "activeDeadlineSeconds")
-    retries = whole(read, *path, "backoffLimit")
+        job.set("batch.walltime", str(Walltime(seconds)), *path, "activeDeadlineSeconds")
+    retries = read.whole(*path, "backoffLimit")
     if retries:
-        read.put("environment.max_restarts", retries, *path, "backoffLimit")
+        job.set("environment.max_restarts", retries, *path, "backoffLimit")

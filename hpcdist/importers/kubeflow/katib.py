@@ -8,18 +8,166 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
-from hpcdist.documents import source
-from hpcdist.documents.tree import Map, Seq, texts_in
-from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
+from hpcdist.documents import source, tree
+from hpcdist.documents.tree import Map, texts_in
+from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
+from hpcdist.experiment.trials import brackets, has_brackets
 from hpcdist.importers import Imported
-from hpcdist.importers.kubeflow import katib_algorithm
-from hpcdist.importers.kubeflow.katib_algorithm import number
-from hpcdist.importers.kubeflow.pod import word
-from hpcdist.importers.reading import Reading, placed
-from hpcdist.importers.searches import param_name, put_medianstop, put_stop, refused_space
+from hpcdist.importers.job import ForeignSearch, Sourced, param_name
+from hpcdist.importers.reading import Reading, placed, with_texts, with_value
+
+# --- The algorithm of a Katib experiment, with the number of its trials
+#
+# Source: kubeflow/katib, ``pkg/suggestion/v1beta1`` (``hyperopt``, ``optuna``, ``skopt`` and ``hyperband``);
+# ``manifests/v1beta1/installs/katib-standalone/katib-config.yaml``, which has the one of each algorithm.
+
+_AT_ONCE: Final = 3  # Katib's default
+_ETA: Final = 3.0  # Katib's default
+_NAME: Final[Path] = ("spec", "algorithm", "algorithmName")
+_SETTINGS: Final[Path] = ("spec", "algorithm", "algorithmSettings")
+_STATIC: Final = {"random": "random_search", "sobol": "random_search", "grid": "grid_search"}
+_OTHERS: Final = ("cmaes", "pbt", "enas", "darts")
+_HINT: Final = "write `algorithmName: tpe`, `hyperband`, `random` or `grid`"
+_NUMBER: Final = "write a number"
+
+
+class _Bayes(NamedTuple):
+    """How many trials are random at first, by a setting; by default 0: as many as run at once."""
+
+    settings: tuple[str, ...] = ()
+    initial: int = 0
+    other: str = ""
+
+
+_SKOPT: Final = _Bayes(("n_initial_points",), 10, "scikit-optimize")
+_BAYES: Final = {
+    "tpe": _Bayes(other="Hyperopt's"),
+    "multivariate-tpe": _Bayes(("n_startup_trials", "startup_trials"), 10),
+    "bayesianoptimization": _SKOPT,
+    "skopt-bayesian-optimization": _SKOPT,
+}
+
+
+def name_of(read: Reading) -> str:
+    """Return the algorithm; random, with an error, where hpcdist has none like it."""
+    name = read.word(*_NAME) or ""
+    if name in (*_STATIC, *_BAYES, "hyperband"):
+        if name == "sobol":
+            read.warn(*_NAME, why="trials are drawn independently, and not by a sequence of Sobol")
+        return name
+    why = f"{name!r} is no algorithm" if name else "the algorithm is missing"
+    read.refuse(*_NAME, why=f"hpcdist has no algorithm like {name}" if name in _OTHERS else why, hint=_HINT)
+    read.get("spec", "algorithm")
+    return "random"
+
+
+def resource_of(read: Reading) -> str | None:
+    """Return the parameter that is hyperband's resource, whose values hyperband chooses."""
+    if read.peek(*_NAME) != "hyperband":
+        return None
+    named = (at for at, _ in read.items(*_SETTINGS) if read.peek(*_SETTINGS, at, "name") == "resource_name")
+    return next((read.word(*_SETTINGS, at, "value") for at in named), None)
+
+
+def put_algorithm(read: Reading, search: ForeignSearch, algorithm: str, names: dict[str, str]) -> None:
+    """Put the algorithm, how many trials there are, how many at once, and the seed."""
+    at_once = _count(read, ("spec", "parallelTrialCount"))
+    at_once = _AT_ONCE if at_once is None else at_once
+    search.put("concurrency", at_once, "spec")
+    failures = _count(read, ("spec", "maxFailedTrialCount"))
+    if failures is not None:
+        search.put("max_failures", max(1, failures), "spec", "maxFailedTrialCount")
+    settings = _settings(read)
+    if (seed := settings.get("random_state")) and seed.value.isdecimal():
+        search.put("seed", int(seed.value), *seed.source)
+        settings.pop("random_state")
+    total = _count(read, ("spec", "maxTrialCount"))
+    if algorithm == "hyperband":
+        _put_hyperband(read, search, settings, names)
+    elif algorithm in _BAYES and total is not None:
+        kind = _BAYES[algorithm]
+        named = [settings.pop(name) for name in kind.settings if name in settings]
+        initial = (_count(read, named[-1].source) or 1) if named else kind.initial or at_once
+        search.bayes(total, max(1, initial), kind.other, *_NAME)
+    else:
+        _put_static(read, search, algorithm if algorithm in _STATIC else "random", total)
+    if read.peek(*_NAME) not in (*_STATIC, *_BAYES, "hyperband"):
+        return
+    for name, setting in settings.items():
+        what = "Optuna's TPE" if algorithm in _BAYES else f"a {algorithm} search"
+        read.warn(*setting.source[:-1], why=f"{name} has no effect on {what}")
+
+
+def _settings(read: Reading) -> dict[str, Sourced]:
+    """Take the settings of the algorithm by their names."""
+    if not read.peek(*_SETTINGS):
+        read.get(*_SETTINGS)
+    paths = {at: (*_SETTINGS, at) for at, _ in read.items(*_SETTINGS)}
+    return {
+        str(read.word(*path, "name")): Sourced(read.word(*path, "value") or "", (*path, "value"))
+        for path in paths.values()
+    }
+
+
+def _put_static(read: Reading, search: ForeignSearch, algorithm: str, total: int | None) -> None:
+    if total is None and algorithm != "grid":
+        why = "the number of trials is missing"
+        read.refuse("spec", "maxTrialCount", why=why, hint="write `maxTrialCount`")
+    search.static(_STATIC[algorithm], total, "spec", *(["maxTrialCount"] if total is not None else []))
+
+
+def _put_hyperband(
+    read: Reading, search: ForeignSearch, settings: dict[str, Sourced], names: dict[str, str]
+) -> None:
+    """Put hyperband, whose settings say how many trials it has."""
+    resource, most = settings.pop("resource_name", None), settings.pop("r_l", None)
+    given, amount = settings.pop("eta", None), _count(read, most.source) if most else None
+    eta = (number(read, given.source) if given else None) or _ETA
+    eta = _ETA if eta < 0 else eta
+    param = names.get(resource.value) if resource else None
+    if resource and not param:
+        hint = f"there are {', '.join(names)}"
+        read.refuse(*resource.source, why=f"no parameter has the name {resource.value!r}", hint=hint)
+    elif not resource or not most:
+        why = "hyperband needs a resource and the most of it that a trial gets"
+        read.refuse(*_SETTINGS, why=why, hint="write the settings `resource_name` and `r_l`")
+    elif amount is not None:
+        numbers = {"max_iterations": amount, "eta": eta, "resource": {"name": param or "", "type": "int"}}
+        search.with_metric("hyperband", placed(numbers, read.place(*_SETTINGS)))
+        if has_brackets(amount, eta):
+            count = sum(each.trials for one in brackets(amount, eta) for each in one)
+            why = f"there are {count} trials, by the paper of hyperband"
+            read.warn(*_NAME, why=f"{why}; each bracket of Katib begins with `parallelTrialCount`")
+            if (_count(read, ("spec", "maxTrialCount")) or count) < count:
+                read.warn("spec", "maxTrialCount", why=f"hyperband is not cut short: it has {count} trials")
+        return
+    _put_static(read, search, "random", 1)
+
+
+def _count(read: Reading, path: Path) -> int | None:
+    """Take a whole number."""
+    value = number(read, path)
+    if value is not None and value != int(value):
+        read.refuse(*path, why=f"{value} is no whole number", hint=_NUMBER)
+    return None if value is None else int(value)
+
+
+def number(read: Reading, path: Path, *, needed: bool = False) -> float | None:
+    """Take a number, which Katib has as text too."""
+    text = read.word(*path)
+    if text in (None, ""):
+        if needed:
+            read.refuse(*path[:-1], why=f"{path[-1]!r} is missing", hint=_NUMBER)
+        return None
+    value = tree.resolve(str(text).strip())
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        read.refuse(*path, why=f"{text!r} is not a number", hint=_NUMBER)
+        return None
+    return value
+
 
 # --- The parameters and the objective of a Katib experiment, as the section ``hptuning``
 #
@@ -35,12 +183,12 @@ _WORD: Final = re.compile(r"[\w.+:/@%=,-]+")
 
 def put_search(read: Reading) -> dict[str, str]:
     """Put the search; return the param of each parameter of the experiment."""
-    search, matrix = Map(place=read.place("spec")), Map(place=read.place("spec", "parameters"))
-    algorithm, resource = katib_algorithm.name_of(read), katib_algorithm.resource_of(read)
+    search = ForeignSearch(read, "spec", "parameters")
+    algorithm, resource = name_of(read), resource_of(read)
     names: dict[str, str] = {}
     for at, _ in read.items("spec", "parameters"):
         path: Path = ("spec", "parameters", at)
-        name = word(read, *path, "name") or ""
+        name = read.word(*path, "name") or ""
         param = param_name(name.lstrip("-"))
         if param in names.values():
             read.refuse(*path, "name", why=f"another parameter is {param!r} too", hint="rename one")
@@ -48,38 +196,54 @@ def put_search(read: Reading) -> dict[str, str]:
         if name == resource:
             read.get(*path)
             continue
-        space = _space(read, path, algorithm) or refused_space(read.place(*path))
-        matrix.put(param, space, read.place(*path))
-    if not matrix and read.peek("spec", "nasConfig") is None:
+        search.add(param, _space(read, path, algorithm), *path)
+    if not search.matrix and read.peek("spec", "nasConfig") is None:
         read.refuse("spec", why="the experiment has no parameters", hint="write `parameters`")
     _put_objective(read, search)
-    katib_algorithm.put_algorithm(read, search, algorithm, names)
-    search.put("matrix", matrix, read.place("spec", "parameters"))
-    if matrix:
-        read.put("hptuning", search, "spec", "parameters")
+    put_algorithm(read, search, algorithm, names)
+    search.write()
     return names
 
 
-def _put_objective(read: Reading, search: Map) -> None:
+def _put_objective(read: Reading, search: ForeignSearch) -> None:
     """Put the metric by which trials are compared, and the goal at which the search stops."""
     above = ("spec", "objective")
-    kind, metric = word(read, *above, "type"), word(read, *above, "objectiveMetricName")
+    kind, metric = read.word(*above, "type"), read.word(*above, "objectiveMetricName")
     goal = number(read, (*above, "goal"))
-    if not metric or kind not in ("maximize", "minimize"):
+    search.compare_by(metric, kind, *above, "objectiveMetricName")
+    if "metric" not in search.section:
         hint = "write `objectiveMetricName`, and `type: minimize` or `maximize`"
         read.refuse(*above, why="which trial is best is not said", hint=hint)
         return
-    found = placed({"name": metric, "optimization": kind}, read.place(*above, "objectiveMetricName"))
-    search.put("metric", found, read.place(*above, "objectiveMetricName"))
     if goal is not None:
-        put_stop(read, search, {"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
-    put_medianstop(read, search)
+        search.stop({"metric": metric, "value": goal, "optimization": kind}, *above, "goal")
+    if isinstance(read.peek("spec", "earlyStopping"), Map):
+        _put_medianstop(read, search, ("spec", "earlyStopping"))
+
+
+def _put_medianstop(read: Reading, search: ForeignSearch, above: Path) -> None:
+    """Put the policy that compares with the means of the others, by default from the fourth value on."""
+    name = read.get(*above, "algorithmName")
+    policy = {"kind": "average", "min_interval": 4, "min_samples": 3}
+    settings = {"start_step": "min_interval", "min_trials_required": "min_samples"}
+    for at, _ in read.items(*above, "algorithmSettings"):
+        where = (*above, "algorithmSettings", at)
+        setting, value = str(read.get(*where, "name")), str(read.get(*where, "value"))
+        if setting not in settings or not value.isdecimal():
+            hint = "write `start_step` or `min_trials_required` with a number"
+            read.refuse(*where, why=f"{setting!r} cannot be {value!r}", hint=hint)
+        else:
+            policy[settings[setting]] = int(value)
+    if name != "medianstop":
+        read.refuse(*above, why=f"{name!r} is no algorithm of early stopping", hint="write `medianstop`")
+    else:
+        search.end_trials(policy, *above)
 
 
 def _space(read: Reading, path: Path, algorithm: str) -> Map | None:
     """Return the values of one parameter."""
     where = (*path, "feasibleSpace")
-    kind, space = word(read, *path, "parameterType") or "", Map(place=read.place(*where))
+    kind, space = read.word(*path, "parameterType") or "", Map(place=read.place(*where))
     if kind in _LISTS:
         values = read.get(*where, "list")
         if not isinstance(values, list):
@@ -108,7 +272,7 @@ def _range(
     """Return the values between two numbers, for a grid those in steps."""
     (low, high, step), place = numbers, read.place(*path)
     where = (*path, "feasibleSpace")
-    given = word(read, *where, "distribution") or ""
+    given = read.word(*where, "distribution") or ""
     kind = _DISTRIBUTIONS.get(given.lower(), "")
     space = Map(place=place)
     if not math.isfinite((high - low) / (step or 1)) or low > high or (step is not None and step <= 0):
@@ -124,8 +288,12 @@ def _range(
     elif algorithm == "grid" and step is not None:
         space.put("range", placed(_steps(low, high, step), place), place)
     else:
-        amounts = _amounts(kind, low, high) | ({"q": step} if step else {})
-        space.put("q" * bool(step) + kind, placed(amounts, place), place)
+        if kind.startswith("log"):
+            low, high = math.log(low), math.log(high)
+        amounts = {"low": low, "high": high}
+        if kind.endswith("normal"):  # it is six standard deviations wide
+            amounts = {"loc": (low + high) / 2, "scale": (high - low) / 6}
+        space.put("q" * bool(step) + kind, placed(amounts | ({"q": step} if step else {}), place), place)
         if step:
             space.put("rounding", "nearest", place)
     return space or None
@@ -137,15 +305,6 @@ def _steps(low: float, high: float, step: float) -> dict[str, float]:
     if low + (count - 1) * ((low + step) - low) > high:
         count -= 1
     return {"start": low, "stop": low + (count - 0.5) * step, "step": step}
-
-
-def _amounts(kind: str, low: float, high: float) -> dict[str, float]:
-    """Return the numbers of a distribution, which for a normal one is six standard deviations wide."""
-    if kind.startswith("log"):
-        low, high = math.log(low), math.log(high)
-    if kind.endswith("normal"):
-        return {"loc": (low + high) / 2, "scale": (high - low) / 6}
-    return {"low": low, "high": high}
 
 
 # --- The metrics of a Katib experiment, which its collector finds in the output, as ``tracking.metrics``
@@ -173,16 +332,16 @@ def put_metrics(read: Reading) -> None:
     for key in ("type", "goal", "objectiveMetricName"):
         read.get(*above, key)
     read.ignore(*above, "metricStrategies", why="trials are compared by the last value of a metric")
-    metrics = [word(read, *above, "objectiveMetricName") or ""]
+    metrics = [read.word(*above, "objectiveMetricName") or ""]
     more = (*above, "additionalMetricNames")
-    metrics += [word(read, *more, at) or "" for at, _ in read.items(*more)]
-    kind = word(read, *_COLLECTOR, "collector", "kind") or "StdOut"
-    formats = [(at, word(read, *_FORMATS, at) or "") for at, _ in read.items(*_FORMATS)]
+    metrics += [read.word(*more, at) or "" for at, _ in read.items(*more)]
+    kind = read.word(*_COLLECTOR, "collector", "kind") or "StdOut"
+    formats = [(at, read.word(*_FORMATS, at) or "") for at, _ in read.items(*_FORMATS)]
     if kind != "StdOut":
         read.get(*_COLLECTOR)
         hint = _ELSEWHERE.get(kind, "")
         read.warn(
-            *_COLLECTOR, why=f"the collector {kind!r} has no effect: nothing runs beside a trial", hint=hint
+            *_COLLECTOR, why=f"the collector {kind!r} has no effect: nothing else runs in a trial", hint=hint
         )
         return
     read.get(*_COLLECTOR, "source", "fileSystemPath")
@@ -242,6 +401,10 @@ _BLOCK: Final = re.compile(
 _FIELD: Final = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}")
 
 
+def _filled(text: str, fields: Mapping[str, Any]) -> str:
+    return _FIELD.sub(lambda match: str(fields.get(match[1]) or match[0]), text)
+
+
 def with_trial_spec(data: Map) -> Map:
     """Return the experiment with the job of its Go template as ``trialSpec``; unchanged without one.
 
@@ -256,8 +419,9 @@ def with_trial_spec(data: Map) -> Map:
     if not isinstance(raw, str) or place is None:
         return data
     fields = {"Trial": read.peek("metadata", "name"), "NameSpace": read.peek("metadata", "namespace")}
-    text = _BLOCK.sub(lambda match: "".join(_of(match[1], name) for name in names), raw)
-    text = _FIELD.sub(lambda match: str(fields.get(match[1]) or match[0]), text)
+    values = [{"Name": name, "Value": f"${{trialParameters.{name}}}"} for name in names]
+    text = _BLOCK.sub(lambda match: "".join(_filled(match[1], each) for each in values), raw)
+    text = _filled(text, fields)
     if "{{" in text:
         return data
     try:
@@ -265,25 +429,16 @@ def with_trial_spec(data: Map) -> Map:
     except ConfigError as error:
         raise ConfigError(*(one._replace(path=_RAW) for one in error.problems)) from None
     parameters = placed([{"name": name, "reference": name} for name in names], place)
-    return _changed(data, {"trialSpec": spec, "trialParameters": parameters}, place)
 
+    def change(template: Map) -> Map:
+        new = template.copy()
+        new.drop("goTemplate")
+        new.put("trialSpec", spec, place)
+        new.put("trialParameters", parameters, place)
+        return new
 
-def _of(body: str, name: str) -> str:
-    """Return the body of the block for one parameter, whose value later versions write so."""
-    values = {"Name": name, "Value": f"${{trialParameters.{name}}}"}
-    return _FIELD.sub(lambda match: values.get(match[1], match[0]), body)
-
-
-def _changed(data: Map, parts: dict[str, Any], place: Place) -> Map:
-    template = data["spec"]["trialTemplate"].copy()
-    template.drop("goTemplate")
-    for key, part in parts.items():
-        template.put(key, part, place)
-    spec = data["spec"].copy()
-    spec["trialTemplate"] = template
-    new = data.copy()
-    new["spec"] = spec
-    return new
+    changed: Map = with_value(data, ("spec", "trialTemplate"), change)
+    return changed
 
 
 # --- Katib's experiments
@@ -294,20 +449,16 @@ _PLACEHOLDER: Final = re.compile(r"\$\{trialParameters\.([^{}]+)\}")
 _OF_TRIAL: Final = re.compile(
     r"\$\{trialSpec\.(?:(Namespace|Kind|APIVersion)|(Labels|Annotations)\[(.+)\])\}"
 )
-"""What a trial may say of its own job, beside its name."""
+"""What a trial may say of its own job, in addition to its name."""
 _MARK: Final = re.compile(r"@hpcdist@(\w+)@")
 """What stands for a parameter while the job is read: a word that no shell and no importer changes."""
 _TEXTS: Final = frozenset({"command", "args", "env"})
-_KATIB_RAW: Final = "{% raw %}"
 _INLINE: Final = "write the job here, as `trialSpec`, with ${trialParameters.NAME} where a parameter belongs"
-_IGNORED: Final = {
-    "resumePolicy": "no service is kept; a search goes on by its run directory",
-}
+_IGNORED: Final = {"resumePolicy": "no service is kept; a search continues from its run directory"}
 _OF_TEMPLATE: Final = (
     "retain", "primaryContainerName", "primaryPodLabels", "successCondition", "failureCondition",
 )  # fmt: skip
 """What says nothing new: a run's directory stays, and a batch job succeeds when its exit code is 0."""
-
 _USUAL_CONDITION: Final = re.compile(r"[\"'](Complete|Succeeded|Failed)[\"']")
 """What Kubernetes says of a job that has ended."""
 
@@ -355,8 +506,13 @@ def _job(read: Reading, parameters: Mapping[str, str]) -> Map | None:
         if not any(read.peek(*_TEMPLATE, key) for key in ("goTemplate", "configMap")):
             read.refuse(*_TEMPLATE, why="there is no job for the trials", hint=_INLINE)
         return None
-    job: Map = _marked(spec, parameters)
-    _check_places(read, spec)
+    job: Map = with_texts(
+        spec, lambda text: _PLACEHOLDER.sub(lambda match: parameters.get(match[1], match[0]), text)
+    )
+    for path, name in _placeholders(spec):
+        if not _TEXTS & {*path[len(_TRIAL) :]}:
+            why = f"all trials are one kind of job, which {name!r} would change"
+            read.refuse(*path, why=why, hint="write one value here; `command`, `args` and `env` may differ")
     metadata = read.peek("metadata")
     if isinstance(metadata, Map) and metadata.get("name"):
         own = job["metadata"].copy() if isinstance(job.get("metadata"), Map) else Map(place=metadata.place)
@@ -372,7 +528,7 @@ def _parameters(read: Reading, names: Mapping[str, str]) -> dict[str, str]:
     where = (*_TEMPLATE, "trialParameters")
     for at, _ in read.items(*where):
         read.get(*where, at, "description")
-        name, reference = word(read, *where, at, "name") or "", word(read, *where, at, "reference") or ""
+        name, reference = read.word(*where, at, "name") or "", read.word(*where, at, "reference") or ""
         if (known := _of_trial(read, reference)) is not None:
             found[name] = known
         elif reference in names:
@@ -384,7 +540,7 @@ def _parameters(read: Reading, names: Mapping[str, str]) -> dict[str, str]:
                 why = f"no batch job has {reference}"
                 hint = "in the script of a `sh -c`, $HPCDIST_TRIAL is the number of the trial"
             read.refuse(*where, at, "reference", why=why, hint=hint)
-    for path, name in _placeholders(read.peek(*_TRIAL), _TRIAL):
+    for path, name in _placeholders(read.peek(*_TRIAL)):
         if name not in found:
             hint = "write it in `trialParameters`"
             read.refuse(*path, why=f"the parameter {name!r} is not declared", hint=hint)
@@ -396,42 +552,28 @@ def _of_trial(read: Reading, reference: str) -> str | None:
     match = _OF_TRIAL.fullmatch(reference)
     path: Path = ()
     if match and match[1]:
-        path = {"Namespace": ("metadata", "namespace"), "Kind": (*_TRIAL, "kind")}.get(
-            match[1], (*_TRIAL, "apiVersion")
-        )
+        paths = {"Namespace": ("metadata", "namespace"), "Kind": (*_TRIAL, "kind")}
+        path = paths.get(match[1], (*_TRIAL, "apiVersion"))
     elif match:
         path = (*_TRIAL, "metadata", match[2].lower(), match[3])
     value = read.peek(*path) if path else None
     return None if value is None or isinstance(value, (dict, list)) else str(value)
 
 
-def _check_places(read: Reading, spec: Map) -> None:
-    for path, name in _placeholders(spec, _TRIAL):
-        if not _TEXTS & {*path[len(_TRIAL) :]}:
-            why = f"all trials are one kind of job, which {name!r} would change"
-            hint = "write one value here; `command`, `args` and `env` may differ"
-            read.refuse(*path, why=why, hint=hint)
-
-
-def _placeholders(node: object, path: Path) -> Iterator[tuple[Path, str]]:
-    for where, text in texts_in(node, path):
-        yield from ((where, match[1]) for match in _PLACEHOLDER.finditer(text))
-
-
-def _marked(node: Any, parameters: Mapping[str, str]) -> Any:
-    if isinstance(node, str):
-        return _PLACEHOLDER.sub(lambda match: parameters.get(match[1], match[0]), node)
-    return node.mapped(lambda _, item: _marked(item, parameters)) if isinstance(node, (Map, Seq)) else node
+def _placeholders(node: object) -> list[tuple[Path, str]]:
+    """Return the parameters in the job of a trial, each with its place."""
+    texts = texts_in(node, _TRIAL)
+    return [(where, match[1]) for where, text in texts for match in _PLACEHOLDER.finditer(text)]
 
 
 def _joined(read: Reading, job: Map, read_job: Callable[[Map], Imported]) -> Imported:
-    """Return the native form of the job with the search beside it."""
+    """Return the native form of the job with the search."""
     own = read.finish()
     try:
         found = read_job(job)
     except ConfigError as error:
         raise ConfigError(*own.remarks, *map(_in_template, error.problems)) from None
-    data: Map = _with_templates(found.data)
+    data: Map = with_texts(found.data, _with_templates)
     for key in own.data:
         data.copy_from(own.data, key)
     origins = {**own.origins, **{key: (*_TRIAL, *path) for key, path in found.origins.items()}}
@@ -446,11 +588,8 @@ def _in_template(problem: Problem) -> Problem:
     return problem._replace(message=texts[0], hint=texts[1], path=path)
 
 
-def _with_templates(node: Any) -> Any:
-    """Return the native form with templates in place of marks."""
-    if isinstance(node, str):
-        template = (
-            "{{{{ {} }}}}" if not node.startswith(_KATIB_RAW) else "{{% endraw %}}{{{{ {} }}}}{{% raw %}}"
-        )
-        return _MARK.sub(lambda match: template.format(match[1]), node)
-    return node.mapped(lambda _, item: _with_templates(item)) if isinstance(node, (Map, Seq)) else node
+def _with_templates(text: str) -> str:
+    """Return a text of the native form with templates in place of marks."""
+    is_raw = text.startswith("{% raw %}")
+    template = "{{% endraw %}}{{{{ {} }}}}{{% raw %}}" if is_raw else "{{{{ {} }}}}"
+    return _MARK.sub(lambda match: template.format(match[1]), text)

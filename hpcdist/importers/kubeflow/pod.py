@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.importers import container
+from hpcdist.importers.job import Role
 from hpcdist.importers.reading import Reading
 
 # --- What a Kubernetes container runs, ``command`` and ``args``, as shell text
@@ -220,17 +221,18 @@ class Pod(NamedTuple):
     @property
     def gpus(self) -> int:
         """How many GPUs it has."""
-        amount = self.resources.get("gpu", {})
-        value = amount.get("limits", amount.get("requests"))
-        return int(value) if isinstance(value, (int, float)) else 0
+        return self.replicas().gpus
+
+    def replicas(self, count: int | None = None, *source: str | int) -> Role:
+        """Return so many replicas of it; ``source`` is the key of their number."""
+        where, nodes = (*self.path, "resources"), (*self.path[:-2], "nodeSelector")
+        return Role(count, source, self.resources, where, self.nodes, nodes)
 
 
-def pod(
-    read: Reading, *path: str | int, main: str = "", operator_variables: frozenset[str] = frozenset()
-) -> Pod | None:
+def pod(read: Reading, *path: str | int, main: str = "", preset: frozenset[str] = frozenset()) -> Pod | None:
     """Read a pod template; None, with an error, where the pod has no container.
 
-    ``main`` names the container that counts, which is else the first; ``operator_variables`` are those
+    ``main`` names the container that counts, which is else the first; ``preset`` are those
     that the operator sets for each replica, as hpcdist does here.
     """
     spec = (*path, "spec")
@@ -249,7 +251,7 @@ def pod(
     if chosen is None:
         return None
     _volumes(read, spec, chosen)
-    return container_of(read, chosen, _selector(read, spec), operator_variables)
+    return container_of(read, chosen, _selector(read, spec), preset)
 
 
 def _selector(read: Reading, spec: Path) -> object:
@@ -271,16 +273,8 @@ def _selector(read: Reading, spec: Path) -> object:
     return {name: value for name, value in (labels or {}).items() if name != label} | {"gpu_type": kind}
 
 
-def word(read: Reading, *path: str | int) -> str | None:
-    """Take one word in its source spelling; None, with an error, for a section or a list."""
-    if isinstance(read.peek(*path), (Mapping, list)):
-        read.refuse(*path, why="expected one word", hint="write it as text")
-        return None
-    return read.text(*path)
-
-
 def restart(read: Reading, *path: str | int) -> None:
-    """Take ``restartPolicy``, of which ``Never`` is the behaviour of a batch job."""
+    """Take ``restartPolicy``, whose ``Never`` is what a batch job does."""
     if read.peek(*path, "restartPolicy") == "Never":
         read.get(*path, "restartPolicy")
     why = "a task that fails ends the job; `environment: {max_restarts: 3}` restarts the whole job"
@@ -328,7 +322,7 @@ def _main(read: Reading, spec: Path, main: str) -> Path | None:
             read.warn(*where, why=f"the container {name!r} is not started: only the program itself is")
         else:
             hint = "remove it, or start what it does in the command of the main container"
-            read.refuse(*where, why=f"the container {name!r} cannot run beside the program", hint=hint)
+            read.refuse(*where, why=f"the container {name!r} cannot run next to the program", hint=hint)
     return (*spec, "containers", at)
 
 
@@ -359,44 +353,41 @@ def _unmounted(read: Reading, where: Path, name: str, paths: list[str]) -> None:
 
 
 def container_of(
-    read: Reading, path: Path, nodes: object, operator_variables: frozenset[str], amounts: str = "resources"
+    read: Reading, path: Path, nodes: object, preset: frozenset[str], amounts: str = "resources"
 ) -> Pod:
     """Read a container; ``amounts`` is the key of its resources, ``nodes`` the selector of its pod."""
-    word(read, *path, "name")
+    read.word(*path, "name")
     if read.peek(*path, "lifecycle"):
-        hint = "write it in the command"
-        read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint=hint)
+        read.refuse(*path, "lifecycle", why="lifecycle hooks are not run", hint="write it in the command")
     handled = {"name", "volumeMounts", "lifecycle"}
     read.ignore_all({key: why for key, why in container.IGNORED.items() if key not in handled}, *path)
-    env = _variables(read, path, operator_variables)
+    env = _variables(read, path, preset)
     container.read_env_from(read, *path, "envFrom")
     named = {str(read.peek(*path, "env", index, "name")) for index, _ in read.items(*path, "env")}
     known = {name: value for name, value in env.items() if "$HPCDIST_" not in value}
-    elsewhere = operator_variables | (named - known.keys())
+    elsewhere = preset | (named - known.keys())
     command = words_of(read, path)
     return Pod(
         path=path,
         command_path=container.command_path(read, *path),
         command=None if command is None else shell_text(command, known, elsewhere),
         args=quoted_words(arguments_of(read, path), known, frozenset(elsewhere - known.keys())),
-        folder=filled_in(word(read, *path, "workingDir") or "", known, ()),
+        folder=filled_in(read.word(*path, "workingDir") or "", known, ()),
         env=env,
         resources=container.amounts(read, *path, amounts),
-        image=word(read, *path, "image"),
+        image=read.word(*path, "image"),
         nodes=nodes,
     )
 
 
-def _variables(read: Reading, path: Path, operator_variables: frozenset[str]) -> dict[str, str]:
+def _variables(read: Reading, path: Path, preset: frozenset[str]) -> dict[str, str]:
     """Take the variables, without those that the operator sets after them."""
-    namespace = word(read, "metadata", "namespace") or "default"
+    namespace = read.word("metadata", "namespace") or "default"
     values = container.variables(read, *path, "env", fields=_FIELDS | {"metadata.namespace": namespace})
-    for name in [name for name in values if name in operator_variables]:
+    for name in [name for name in values if name in preset]:
         why = f"{name} has no effect: hpcdist sets it for each replica"
         read.warn(*place_of_variable(read, (*path, "env"), name), why=why)
-    return {
-        name: filled_in(value, values, ()) for name, value in values.items() if name not in operator_variables
-    }
+    return {name: filled_in(value, values, ()) for name, value in values.items() if name not in preset}
 
 
 def place_of_variable(read: Reading, path: Path, name: str) -> Path:

@@ -8,17 +8,25 @@ or to the function that is the handler. A ``local`` function is a job of one pro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map
 from hpcdist.errors import Path
-from hpcdist.importers import Imported, container, launch_lines
+from hpcdist.importers import Form, Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
-from hpcdist.importers.launch_lines import Line, UnsupportedLaunch
-from hpcdist.importers.mlrun import command, search
-from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import RUN_NAME, join, quote, slug
+from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
+from hpcdist.importers.launch_lines import (
+    Line,
+    RankCount,
+    UnsupportedLaunch,
+    parse_launch_line,
+    ranks_of,
+    report_line,
+)
+from hpcdist.importers.mlrun import command
+from hpcdist.importers.reading import Reading, one_of, with_value
+from hpcdist.words import join, quote
 
 # --- Projects of MLRun: their only function of kind ``mpijob`` is run, else their only job
 
@@ -56,58 +64,128 @@ def is_project(data: Map) -> bool:
     return "kind" not in data and "functions" in data and "workflows" in data
 
 
+class ProjectEntry(NamedTuple):
+    """A function of a project: the function itself, a program, or the name of a file or of a hub."""
+
+    path: Path
+    """That of the function, or of the entry."""
+    at: int
+    name: str
+    kind: object
+    url: str
+    is_program: bool
+    """Whether the entry names a program, of kind mpijob or job, instead of a function."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether a batch job can run it."""
+        return self.kind in ("job", "mpijob", "local") or self.is_program
+
+
+def _list_of(read: Reading) -> Path:
+    return (*(("spec",) if isinstance(read.peek("spec"), Mapping) else ()), "functions")
+
+
+def entries(data: Map) -> list[ProjectEntry]:
+    """Return the functions of a project."""
+    read = Reading(data)
+    return [
+        _entry(read, (*_list_of(read), at), at) for at, one in read.items(*_list_of(read)) if one is not None
+    ]
+
+
+def _entry(read: Reading, path: Path, at: int) -> ProjectEntry:
+    spec = read.peek(*path, "spec")
+    inside = isinstance(spec, Mapping) and "kind" in spec
+    kind = read.peek(*path, *(["spec"] if inside else []), "kind")
+    name = read.peek(*path, "name") or read.peek(*path, "spec", "metadata", "name") or f"number {at}"
+    url = read.peek(*path, "url")
+    return ProjectEntry(
+        (*path, "spec") if inside else path,
+        at,
+        str(name),
+        kind,
+        str(url or "no kind"),
+        is_program_entry(read, path),
+    )
+
+
+def is_program_entry(read: Reading, path: Path) -> bool:
+    """Return whether an entry of a project is as `ProjectEntry.is_program`."""
+    url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
+    named = isinstance(url, str) and url.endswith(".py") and "://" not in url
+    return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
+
+
 def chosen(read: Reading) -> Path | None:
     """Return the path of the function to run; None, with an error, if there is not exactly one."""
     read.get("kind")
-    base: Path = ("spec",) if isinstance(read.peek("spec"), Mapping) else ()
-    for above in {(), base}:
+    where = _list_of(read)
+    for above in {(), where[:-1]}:
         ignore_set_keys(read, _IGNORED, *above)
     ignore_set_keys(read, {"labels": _SERVER, "annotations": _SERVER, "created": _SERVER}, "metadata")
     for path in (("metadata", "name"), ("name",)):
         if isinstance(read.get(*path), str) and read.peek(*path):
             read.put("project", read.peek(*path), *path)
-    where = (*base, "functions")
-    items = [index for index, item in read.items(*where) if item is not None]
-    jobs = [index for index in items if _is_job(read, (*where, index))]
-    found = [index for index in items if _kind(read.peek(*where, index)) == "mpijob"] or jobs
+    items = entries(read.data)
+    found = [one for one in items if one.kind == "mpijob"] or [one for one in items if one.is_job]
     if len(found) != 1:
-        _refuse(read, where, found)
+        _refuse(read, where, found, items)
         return None
-    _warn_of_others(read, where, found[0])
-    return _entry(read, (*where, found[0]))
+    for one in items:
+        if one is not found[0]:
+            read.get(*where, one.at)
+            read.warn(*where, one.at, why=f"the function {one.name} is not run: only {found[0].name} is")
+    return _function_of(read, found[0], (*where, found[0].at))
 
 
-def functions(data: Map) -> dict[Path, str]:
-    """Return the paths of the functions of a project, with their names."""
-    base: Path = ("spec",) if isinstance(data.get("spec"), Mapping) else ()
-    read = Reading(data)
-    return {(*base, "functions", index): _name(item, index) for index, item in read.items(*base, "functions")}
+def _refuse(read: Reading, where: Path, found: list[ProjectEntry], items: list[ProjectEntry]) -> None:
+    files = [one for one in items if _FILE.fullmatch(one.url)]
+    several = found or (files if len(files) > 1 else [])
+    read.get(*where)
+    if several:
+        names = ", ".join(one.name for one in several)
+        hint = f"choose one: `--name {quote(several[0].name)}`"
+        read.refuse(*where, why=f"this project has several functions: {names}", hint=hint)
+    else:
+        others = ", ".join(f"{one.name} ({one.kind or one.url})" for one in items)
+        hint = f"there are: {others}" if others else "write one, or give the file of a function"
+        read.refuse(*where, why="no function in this file is a job", hint=hint)
+
+
+def _function_of(read: Reading, entry: ProjectEntry, path: Path) -> Path | None:
+    """Return the path of the function of an entry, or of an entry that names its program."""
+    if entry.path != path:
+        name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
+        if name and own and name != own:
+            read.warn(*path, "name", why=f"the job is named {own!r}, as the function itself is")
+    elif isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
+        return path
+    ignore_set_keys(read, _ENTRY, *path)
+    if entry.path != path or entry.is_program:
+        return entry.path
+    hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
+    read.get(*path)
+    read.refuse(*path, why="the function is not in this file", hint=hint)
+    return None
 
 
 def named_file(data: Map) -> tuple[Path, str] | None:
     """Return the key and the file of the only function that is in a file; None where there is a job."""
-    read = Reading(data)
-    paths = functions(data)
-    files = {
-        path: str(read.peek(*path, "url")) for path in paths if _FILE.fullmatch(str(read.peek(*path, "url")))
-    }
-    if len(files) != 1 or any(_is_job(read, path) for path in paths):
+    items = entries(data)
+    files = [one for one in items if _FILE.fullmatch(one.url)]
+    if len(files) != 1 or any(one.is_job for one in items):
         return None
-    path, file = next(iter(files.items()))
-    return (*path, "url"), file
+    return (*files[0].path, "url"), files[0].url
 
 
 def with_file(data: Map, other: Map) -> Map:
     """Return the project with the function of `named_file`; its entry may change image and handler."""
     found = named_file(data)
-    return _changed(data, found[0][:-1], lambda item: _with_function(item, other)) if found else data
-
-
-def _changed(node: Any, path: Path, change: Callable[[Map], Map]) -> Any:
-    """Return a copy of a tree with another value at a path."""
-    if not path:
-        return change(node)
-    return node.mapped(lambda step, value: _changed(value, path[1:], change) if step == path[0] else value)
+    if found is None:
+        return data
+    changed: Map = with_value(data, found[0][:-1], lambda item: _with_function(item, other))
+    return changed
 
 
 def _with_function(item: Map, function: Map) -> Map:
@@ -124,138 +202,48 @@ def _with_function(item: Map, function: Map) -> Map:
     return new
 
 
-def _kind(item: object) -> object:
-    if not isinstance(item, Mapping):
-        return None
-    inner = item.get("spec")
-    return inner.get("kind") if isinstance(inner, Mapping) and "kind" in inner else item.get("kind")
-
-
-def _name(item: Any, index: int) -> str:
-    inner = item.get("spec") if isinstance(item, Mapping) else None
-    named = inner.get("metadata") if isinstance(inner, Mapping) else None
-    own = item.get("name") if isinstance(item, Mapping) else None
-    return str(own or (named.get("name") if isinstance(named, Mapping) else None) or f"number {index}")
-
-
-def _is_job(read: Reading, path: Path) -> bool:
-    return _kind(read.peek(*path)) in ("job", "mpijob", "local") or is_program_entry(read, path)
-
-
-def _refuse(read: Reading, where: Path, found: list[int]) -> None:
-    files = [at for at, item in read.items(*where) if _FILE.fullmatch(_url(item))]
-    chosen = found or (files if len(files) > 1 else [])
-    names = [_name(read.peek(*where, index), index) for index in chosen]
-    others = [
-        f"{_name(item, index)} ({_kind(item) or _url(item)})"
-        for index, item in read.items(*where) if item is not None and index not in found
-    ]  # fmt: skip
-    read.get(*where)
-    if names:
-        hint = f"choose one: `--name {quote(names[0])}`"
-        read.refuse(*where, why=f"this project has several functions: {', '.join(names)}", hint=hint)
-    else:
-        hint = f"there are: {', '.join(others)}" if others else "write one, or give the file of a function"
-        read.refuse(*where, why="no function in this file is a job", hint=hint)
-
-
-def _url(item: object) -> str:
-    return str(item.get("url", "no kind")) if isinstance(item, Mapping) else "no kind"
-
-
-def _warn_of_others(read: Reading, where: Path, taken: int) -> None:
-    name = _name(read.peek(*where, taken), taken)
-    for index, item in read.items(*where):
-        if index != taken and item is not None:
-            read.get(*where, index)
-            read.warn(*where, index, why=f"the function {_name(item, index)} is not run: only {name} is")
-
-
-def is_program_entry(read: Reading, path: Path) -> bool:
-    """Return whether an entry names a program, of kind mpijob or job, instead of a function."""
-    url, kind = read.peek(*path, "url"), read.peek(*path, "kind")
-    remote = isinstance(url, str) and "://" in url
-    named = isinstance(url, str) and url.endswith(".py") and not remote
-    return named and kind in (None, "", "job", "mpijob", "local") and read.peek(*path, "spec") is None
-
-
-def _entry(read: Reading, path: Path) -> Path | None:
-    """Return the path of the function of an entry, or of an entry that names its program."""
-    if isinstance(read.peek(*path, "spec"), Mapping) and "kind" in read.peek(*path, "spec"):
-        name, own = read.get(*path, "name"), read.peek(*path, "spec", "metadata", "name")
-        if name and own and name != own:
-            read.warn(*path, "name", why=f"the job is named {own!r}, as the function itself is")
-        ignore_set_keys(read, _ENTRY, *path)
-        return (*path, "spec")
-    if isinstance(read.peek(*path, "spec"), Mapping) or read.peek(*path, "metadata") is not None:
-        return path
-    ignore_set_keys(read, _ENTRY, *path)
-    if is_program_entry(read, path):
-        return path
-    hint = "give that file, or write the function here, with `kind`, `metadata` and `spec`"
-    read.get(*path)
-    read.refuse(*path, why="the function is not in this file", hint=hint)
-    return None
-
-
 # --- Replicas of a function of MLRun, and the options of mpirun for them
 
-Variables = dict[str, tuple[str, Path]]
-"""The value of each variable, and the key that it comes from."""
 
-
-def put_replicas(read: Reading, spec: Path, env: Variables, *, distributed: bool) -> None:
-    """Put the replicas, of which MLRun starts one by default; ``env`` gets the variables of ``mpi_args``."""
-    amounts = container.amounts(read, *spec, "resources")
-    if amounts:
-        read.put("environment.resources", amounts, *spec, "resources")
-    count: Any = read.get(*spec, "replicas")
+def put_replicas(read: Reading, job: ForeignJob, spec: Path, *, distributed: bool) -> None:
+    """Take the replicas, by default one, and the variables of ``mpi_args``."""
+    where = (*spec, "resources")
+    role = job.roles["master"] = Role(resources=container.amounts(read, *where), resources_source=where)
     if not distributed:
         ignore_set_keys(read, {"replicas": "a job is one process", "mpi_args": _SERVER}, *spec)
         return
-    if count is None:
-        count = 1
-        read.warn(
-            *spec, why="there is no `replicas` here (exports leave it out): one process is planned",
-            hint="write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four",
-        )  # fmt: skip
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        read.refuse(*spec, "replicas", why=f"{count!r} replicas cannot be started", hint="write 1 or more")
-        read.get(*spec, "mpi_args")
-        return
-    read.put("environment.replicas.n_workers", count - 1, *spec, "replicas")
-    if amounts:
-        read.put("environment.replicas.default_worker", {"resources": amounts}, *spec, "resources")
-    gpu = amounts.get("gpu", {})
-    if gpu.get("limits", gpu.get("requests", 0)) not in (0, 1):
-        read.put("environment.processes_per_replica", 1, *spec, "resources")
-    _mpi_args(read, (*spec, "mpi_args"), count, env)
+    count = read.whole(*spec, "replicas", least=1)
+    if read.peek(*spec, "replicas") is None:
+        why = "there is no `replicas` here (exports leave it out): one process is planned"
+        hint = "write `replicas: 4`, or give `--set environment.replicas.n_workers=3` for four"
+        read.warn(*spec, why=why, hint=hint)
+    found = _mpi_args(read, job, (*spec, "mpi_args"), RankCount(count or 1, 1))
+    job.roles["worker"] = role._replace(count=found.replicas - 1, source=(*spec, "replicas"))
+    if role.gpus not in (0, 1):
+        job.slots = Sourced(1, where)
 
 
-def _mpi_args(read: Reading, path: Path, count: int, env: Variables) -> None:
+def _mpi_args(read: Reading, job: ForeignJob, path: Path, room: RankCount) -> RankCount:
     """Take the options of mpirun, which may be one word with a space."""
     words = container.words(read, *path)
     if not words:
-        return
+        return room
     texts = [words] if isinstance(words, str) else [_options(word) for word in words]
     try:
         line = _line(" ".join(texts))
     except UnsupportedLaunch as reason:
         why = f"these options are of an mpirun {reason}"
         read.refuse(*path, why=why, hint="remove that, or set it by `batch.launcher`")
-        return
-    if line.np not in (None, count):
-        read.refuse(*path, why=f"mpirun starts {line.np} processes, and there are {count} replicas")
+        return room
     if line.per_node not in (None, "1"):
         why = f"{line.per_node} processes per replica, but MLRun starts one"
         read.refuse(*path, why=why, hint="write more replicas")
-    for text in line.dropped:
-        read.warn(*path, why=f"{text} has no effect: hpcdist starts the processes")
-    env |= {name: (container.escape_templates(value), path) for name, value in line.variables.items()}
-    unset = [name for name in line.passed if name not in env]
-    if unset:
-        why = f"-x {' '.join(unset)} of mpirun names what is not in `spec.env`"
-        read.warn(*path, why=why, hint="the tasks get its value from the site's modules and your shell")
+        return room
+    job.env |= {
+        name: Sourced(container.escape_templates(value), path) for name, value in line.variables.items()
+    }
+    report_line(read, line, job.env, path)
+    return ranks_of(read, line, room, path, "`replicas`")
 
 
 def _options(word: str) -> str:
@@ -264,10 +252,10 @@ def _options(word: str) -> str:
 
 
 def _line(options: str) -> Line:
-    line = launch_lines.parse_launch_line(f"mpirun {options} program", {})
+    line = parse_launch_line(f"mpirun {options} program", {})
     if line is None or line.command != "program":
         words = line.command.removesuffix(" program") if line else options
-        raise UnsupportedLaunch(f"that starts {words!r}, which is none of its options")
+        raise UnsupportedLaunch(f"that starts {words!r}, which is not one of its options")
     if line.folder:
         raise UnsupportedLaunch(f"that works in {line.folder}")
     return line
@@ -332,10 +320,10 @@ _ARTIFACT: Final = "this is an artifact of MLRun, which describes what a run has
 _THRESHOLD: Final = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
 
-class MLRun:
+class MLRun(Form):
     """The importer of functions and projects; ``--set handler=NAME`` names the function to call."""
 
-    settings: Final = frozenset({"handler"})
+    settings = frozenset({"handler"})
 
     def recognises(self, data: Map) -> bool:
         """Decide by the kind and its sections, or by the lists of a project."""
@@ -351,19 +339,23 @@ class MLRun:
         return isinstance(kind, str) and kind in _KINDS
 
     def jobs(self, data: Map) -> dict[str, Map]:
-        """Return the functions of a project, as `ContainsJobs.jobs`."""
-        return one_of(functions(data), data) if is_project(data) else {}
+        """Return the functions of a project."""
+        return (
+            one_of({(*_list_of(Reading(data)), one.at): one.name for one in entries(data)}, data)
+            if is_project(data)
+            else {}
+        )
 
     def file_named_in(self, data: Map) -> tuple[Path, str] | None:
-        """Return the file of a project's only function, or of a search, as `NamesFile.file_named_in`."""
-        return named_file(data) if is_project(data) else search.file_named_in(data)
+        """Return the file of a project's only function, or of a search."""
+        return named_file(data) if is_project(data) else command.param_file_in(data)
 
     def with_named_file(self, data: Map, other: Map) -> Map:
         """Return the project with the function of that file, or the function with its lists."""
         if is_project(data):
             return with_file(data, other)
-        named = search.file_named_in(data)
-        return search.with_file(data, named[0], other) if named else data
+        named = command.param_file_in(data)
+        return with_value(data, named[0], lambda _: other) if named else data
 
     def read(self, data: Map) -> Imported:
         """Return the native form.
@@ -371,7 +363,7 @@ class MLRun:
         Raises:
             ConfigError: when there is nothing to run; the remarks are its problems.
         """
-        read = Reading(data)
+        read, job = Reading(data), ForeignJob()
         skip_empty(read)
         if _is_artifact(data):
             read.get()
@@ -379,16 +371,17 @@ class MLRun:
             return finish_with_command(read)
         base = chosen(read) if is_project(data) else ()
         if base is not None and is_program_entry(read, base):
-            _program_entry(read, base)
+            _program_entry(read, job, base)
         elif base is not None:
-            _function(read, base)
+            _function(read, job, base)
+        job.write(read)
         return finish_with_command(read)
 
 
 IMPORTER: Final = MLRun()
 
 
-def _function(read: Reading, base: Path) -> None:
+def _function(read: Reading, job: ForeignJob, base: Path) -> None:
     kind = read.get(*base, "kind")
     spec = (*base, "spec")
     if kind not in ("mpijob", "job", "local", ""):
@@ -400,22 +393,25 @@ def _function(read: Reading, base: Path) -> None:
     _metadata(read, (*base, "metadata"))
     ignore_set_keys(read, _MLRUN_IGNORED, *spec)
     ignore_set_keys(read, _BUILD, *spec, "build")
-    _thresholds(read, (*spec, "state_thresholds"))
+    _thresholds(read, job, (*spec, "state_thresholds"))
     if read.text(*spec, "description"):
         read.put("description", read.text(*spec, "description"), *spec, "description")
-    if read.text(*spec, "image"):
-        read.put("build.image", read.text(*spec, "image"), *spec, "image")
+    _image(read, job, spec)
     params = command.params_of(read, spec)
-    env = _variables(read, (*spec, "env"))
-    env |= {name: (text, (*spec, "parameters")) for name, text in command.params_variable(params).items()}
+    _variables(read, job, (*spec, "env"))
+    for name, text in command.params_variable(params).items():
+        job.env[name] = Sourced(text, (*spec, "parameters"))
     if kind == "mpijob":
-        read.put("framework", "mpi", *base, "kind")
-    put_replicas(read, spec, env, distributed=kind == "mpijob")
-    folder = read.text(*spec, "pythonpath")
-    if folder:
-        env["PYTHONPATH"] = container.escape_templates(folder), (*spec, "pythonpath")
-    _put_variables(read, env)
-    command.put_command(read, spec, params)
+        job.set("framework", "mpi", *base, "kind")
+    put_replicas(read, job, spec, distributed=kind == "mpijob")
+    if folder := read.text(*spec, "pythonpath"):
+        job.env["PYTHONPATH"] = Sourced(container.escape_templates(folder), (*spec, "pythonpath"))
+    command.put_command(read, job, spec, params)
+
+
+def _image(read: Reading, job: ForeignJob, path: Path) -> None:
+    if image := read.text(*path, "image"):
+        job.image = Sourced(image, (*path, "image"))
 
 
 def _is_artifact(data: Map) -> bool:
@@ -428,7 +424,7 @@ def _is_artifact(data: Map) -> bool:
 def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
     spec = (*base, "spec")
     if "mlrunVersion" in read.data:
-        hint = "give the function itself: function.yaml, beside it"
+        hint = "give the function itself: function.yaml, next to it"
         read.refuse("mlrunVersion", why="this is an entry of MLRun's list of functions", hint=hint)
     elif kind is None:
         task = bool(_OF_TASKS & set(read.keys(*spec)))
@@ -447,24 +443,20 @@ def _refuse_kind(read: Reading, base: Path, kind: object) -> None:
         read.refuse(*base, "kind", why=f"functions of kind {kind!r} are not run", hint=hint)
 
 
-def _program_entry(read: Reading, path: Path) -> None:
+def _program_entry(read: Reading, job: ForeignJob, path: Path) -> None:
     """Read an entry of a project that only names its program: ``{url: train.py, kind: mpijob}``."""
     _metadata(read, path)
-    if read.text(*path, "image"):
-        read.put("build.image", read.text(*path, "image"), *path, "image")
+    _image(read, job, path)
     distributed = read.get(*path, "kind") == "mpijob"
     if distributed:
-        read.put("framework", "mpi", *path, "kind")
-    put_replicas(read, path, {}, distributed=distributed)
-    command.put_program(read, path)
+        job.set("framework", "mpi", *path, "kind")
+    put_replicas(read, job, path, distributed=distributed)
+    command.put_program(read, job, path)
 
 
 def _metadata(read: Reading, path: Path) -> None:
-    name = read.text(*path, "name")
-    if name:
-        if not RUN_NAME.fullmatch(name):
-            read.warn(*path, "name", why=f"the job is named {slug(name)!r}: {name!r} is not a valid job name")
-        read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), *path, "name")
+    if name := read.text(*path, "name"):
+        put_name(read, name, *path, "name")
     if read.text(*path, "project"):
         _check_project(read, (*path, "project"))
         read.move("project", *path, "project")
@@ -480,31 +472,18 @@ def _check_project(read: Reading, path: Path) -> None:
         read.warn(*path, why=f"this project is used, not {other!r}, which is given outside the function")
 
 
-def _variables(read: Reading, path: Path) -> Variables:
+def _variables(read: Reading, job: ForeignJob, path: Path) -> None:
     """Take the variables; rename those of ``with_autotune``, which no shell can export."""
-    found: Variables = {}
     index = {read.text(*path, at, "name"): at for at, _ in read.items(*path)}
     for name, value in container.variables(read, *path).items():
         new = f"HOROVOD_{name.upper().replace('-', '_')}" if _AUTOTUNE.fullmatch(name) else name
         if new != name:
-            read.warn(
-                *path,
-                why=f"{name} becomes {new}: Horovod does not read the other name, and no shell exports it",
-            )
-        found[new] = container.escape_templates(value), (*path, index[name])
-    return found
+            why = f"{name} becomes {new}: Horovod does not read the other name, and no shell exports it"
+            read.warn(*path, why=why)
+        job.env[new] = Sourced(container.escape_templates(value), (*path, index[name]))
 
 
-def _put_variables(read: Reading, env: Variables) -> None:
-    found = Map()
-    for name, (text, source) in env.items():
-        found.put(name, text, read.place(*source))
-        read.origins["environment", "env_vars", name] = source
-    if found:
-        read.put("environment.env_vars", found, *next(iter(env.values()))[1])
-
-
-def _thresholds(read: Reading, path: Path) -> None:
+def _thresholds(read: Reading, job: ForeignJob, path: Path) -> None:
     """Take the time limit; ignore the limits of waiting."""
     time = read.text(*path, "executing")
     if time and time != "-1":
@@ -513,7 +492,7 @@ def _thresholds(read: Reading, path: Path) -> None:
                 *path, "executing", why=f"{time!r} is not a time limit", hint="write 90m, 1h30m or -1"
             )
         else:
-            read.put("batch.walltime", time, *path, "executing")
+            job.set("batch.walltime", time, *path, "executing")
     for key in read.keys(*path):
         if key != "executing":
             read.ignore(*path, key, why="the batch system decides how long a job waits")

@@ -14,14 +14,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import PurePosixPath
+from random import Random
 from sys import version_info
 from types import NoneType
 from typing import Final, NamedTuple
 
 from hpcdist.documents.tree import Map, Seq
 from hpcdist.errors import Path, comma_list
+from hpcdist.experiment.trials import MOST_TRIALS
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
-from hpcdist.importers.mlrun.search import put_search
+from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.reading import Reading, placed
 from hpcdist.words import quote
 
@@ -98,9 +100,8 @@ def _written(file: str, code: str) -> str:
 
 # --- Handlers: functions that MLRun calls with a context; in a job, `run_handler.py` calls them
 #
-# That program and `stand_in.py` are in the command, so that the script needs no hpcdist, as any other.
+# That program is in the command, so that the script needs no hpcdist, as any other.
 
-_PROGRAMS: Final = ("run_handler", "stand_in")
 _FUNCTION: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SILENT: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ClassDef, *_FUNCTION)
 
@@ -119,6 +120,13 @@ class Program(NamedTuple):
     file: str = ""
     python: str = "python -u"
     folder: str | None = None
+
+
+class Params(NamedTuple):
+    """The params of a function, and the section that has them."""
+
+    values: Mapping[str, object]
+    path: Path
 
 
 def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
@@ -140,10 +148,8 @@ def handler_of(read: Reading, path: Path, code: str) -> Handler | None:
     return None
 
 
-def put_handler(
-    read: Reading, handler: Handler, program: Program, params: Mapping[str, object], path: Path
-) -> None:
-    """Put the command that calls a handler, and its params; ``path`` is that of the params."""
+def put_handler(read: Reading, job: ForeignJob, handler: Handler, program: Program, params: Params) -> None:
+    """Take the command that calls a handler, and its params."""
     file = code_file(program.file) if program.code else quote(program.file) if program.file else ""
     functions = _functions(program.code)
     plain = handler.name.isidentifier()
@@ -162,28 +168,26 @@ def put_handler(
             hint="write the program in `spec.command`, such as train.py",
         )  # fmt: skip
         return
-    written = {f'"$code"/call/{name}.py': program_text(name) for name in _PROGRAMS}
+    written = {'"$code"/call/run_handler.py': program_text("run_handler")}
     line = f'{program.python} "$code"/call/run_handler.py {quote(handler.name)} {file}'.rstrip()
     if program.code:
         written[file] = program.code
-    read.put("run.cmd", code_command(written, line, program.folder), *handler.source)
+    job.command = Sourced(code_command(written, line, program.folder), handler.source)
     if handler.name in functions:
-        _declare(read, handler, functions[handler.name], params, path)
+        _declare(read, handler, functions[handler.name], params)
 
 
-def _declare(
-    read: Reading, handler: Handler, arguments: ast.arguments, params: Mapping[str, object], path: Path
-) -> None:
+def _declare(read: Reading, handler: Handler, arguments: ast.arguments, params: Params) -> None:
     """Declare the params that a handler takes; with ``**kwargs``, it takes all."""
     if arguments.kwarg:
         return
     optional = dict(_optional(arguments))
-    for name in [name for name in params if name not in optional]:
-        read.warn(*path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
+    for name in [name for name in params.values if name not in optional]:
+        read.warn(*params.path, name, why=f"{handler.name!r} does not take it, and MLRun would not pass it")
         optional[name] = True
     inputs = Seq()
     for at, (name, value) in enumerate(optional.items()):
-        source = (*path, name) if name in params else handler.source
+        source = (*params.path, name) if name in params.values else handler.source
         data = {"name": name, "is_optional": True} if value else {"name": name}
         inputs.add(placed(data, read.place(*source)), read.place(*source))
         read.origins["inputs", at] = source
@@ -192,7 +196,7 @@ def _declare(
 
 
 def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
-    """Yield the params of a function, and whether each has a default; the context is none."""
+    """Yield the params of a function, and whether each has a default; the context is not one."""
     positional = [*arguments.posonlyargs, *arguments.args]
     first = len(positional) - len(arguments.defaults)
     found = [(arg.arg, at >= first) for at, arg in enumerate(positional)]
@@ -201,13 +205,6 @@ def _optional(arguments: ast.arguments) -> Iterator[tuple[str, bool]]:
         for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
     return ((name, value) for name, value in found if name != "context")
-
-
-def stand_in_for(code: str, file: str) -> dict[str, str]:
-    """Return what a program that is no handler finds where mlrun is not installed, if it uses mlrun."""
-    if not file.endswith(".py") or not re.search(r"\bmlrun\b", code):
-        return {}
-    return {'"$code"/mlrun.py': program_text("script"), '"$code"/stand_in.py': program_text("stand_in")}
 
 
 def program_text(name: str) -> str:
@@ -291,16 +288,16 @@ def params_variable(params: Mapping[str, object]) -> dict[str, str]:
     return {"MLRUN_EXEC_CONFIG": _config(params)} if params else {}
 
 
-def put_program(read: Reading, path: Path) -> None:
+def put_program(read: Reading, job: ForeignJob, path: Path) -> None:
     """Put the program that an entry of a project names."""
     program = read.text(*path, "url") or ""
     if handler := handler_of(read, (*path, "handler"), ""):
-        put_handler(read, handler, Program(file=program), {}, path)
+        put_handler(read, job, handler, Program(file=program), Params({}, path))
     else:
         if read.peek(*path, "kind") != "mpijob":
             why = "it is run as a program, since no handler is named"
             read.warn(*path, "url", why=why, hint="`--set handler=NAME` calls a function of it")
-        read.put("run.cmd", f"python -u {quote(escape_templates(program))}", *path, "url")
+        job.command = Sourced(f"python -u {quote(escape_templates(program))}", (*path, "url"))
 
 
 def _config(params: Mapping[str, object]) -> str:
@@ -309,7 +306,7 @@ def _config(params: Mapping[str, object]) -> str:
     return f'{{"spec": {{"parameters": {{{parts}}} }} }}'
 
 
-def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None:
+def put_command(read: Reading, job: ForeignJob, spec: Path, params: Mapping[str, object]) -> None:
     """Put the command, if a batch job can run it."""
     command, mode = read.text(*spec, "command") or "", read.get(*spec, "mode")
     folder, python = read.text(*spec, "workdir"), _python(read, spec)
@@ -328,12 +325,12 @@ def put_command(read: Reading, spec: Path, params: Mapping[str, object]) -> None
     elif handler:
         ignore_set_keys(read, {"args": "a handler gets params only"}, *spec)
         program = Program(code, origin if code else command, python, folder)
-        put_handler(read, handler, program, params, (*spec, "parameters"))
+        put_handler(read, job, handler, program, Params(params, (*spec, "parameters")))
     else:
-        _put_program(read, spec, Program(code, origin, python, folder), _Texts(read, params))
+        _put_program(read, job, spec, Program(code, origin, python, folder), _Texts(read, params))
 
 
-def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> None:
+def _put_program(read: Reading, job: ForeignJob, spec: Path, program: Program, texts: _Texts) -> None:
     """Put the command of a function without a handler."""
     command, whole = read.text(*spec, "command") or "", read.get(*spec, "mode") == "pass"
     end = _arguments(read, spec, texts)
@@ -342,14 +339,13 @@ def _put_program(read: Reading, spec: Path, program: Program, texts: _Texts) -> 
     if program.code and not file:
         read.refuse(*source, why="the file does not say how its code is run", hint=_BY_SHELL)
     elif program.code:
-        written = {file: program.code, **stand_in_for(program.code, file)}
-        text = code_command(written, texts.filled(line, *source) + end, program.folder)
-        read.put("run.cmd", text, *spec, "build", "functionSourceCode")
+        text = code_command({file: program.code}, texts.filled(line, *source) + end, program.folder)
+        job.command = Sourced(text, (*spec, "build", "functionSourceCode"))
     elif not command:
         read.refuse(*spec, "command", why="there is no command", hint="write the program, such as train.py")
     else:
         text = command if whole else " ".join([program.python, *command.split()])
-        read.put("run.cmd", _in_folder(f"{texts.filled(text, *source)}{end}", program.folder), *source)
+        job.command = Sourced(_in_folder(f"{texts.filled(text, *source)}{end}", program.folder), source)
     texts.declare(spec)
 
 
@@ -366,8 +362,7 @@ def _arguments(read: Reading, spec: Path, texts: _Texts) -> str:
     text = ""
     for word, source in zip([args] if isinstance(args, str) else args, sources, strict=False):
         if re.match(r"-x \w+=", word):
-            why = "this option of mpirun is passed to the program: write it in `mpi_args`"
-            read.warn(*source, why=why)
+            read.warn(*source, why="this option of mpirun is passed to the program: write it in `mpi_args`")
         text += f" {texts.word(word, *source)}"
     return text
 
@@ -414,3 +409,182 @@ class _Texts:
 
 def _in_folder(text: str, folder: str | None) -> str:
     return text if not folder or folder in (".", "./") else f"cd {quote(escape_templates(folder))} && {text}"
+
+
+# --- Hyper-parameters of MLRun as the section ``hptuning``: ``grid``, ``list`` and ``random``
+#
+# Source: mlrun 1.12.1, ``mlrun/runtimes/generators.py``. In its grid the first parameter changes fastest;
+# ``random`` draws ``max_iterations`` times, so that a trial may come twice.
+
+_OPTIONS: Final = "hyper_param_options"
+_STRATEGIES: Final = ("grid", "list", "random")
+_ITERATIONS: Final = 10  # MLRun's default
+_ERRORS: Final = 3  # MLRun's default, also for 0
+_IGNORED: Final = {
+    **dict.fromkeys(("dask_cluster_uri", "teardown_dask"), "the batch system runs the trials"),
+}
+_STOP: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+_SELECTOR: Final = re.compile(r"(?:(max|min)\.)?(.+)")
+
+
+def put_search(read: Reading, spec: Path) -> dict[str, object]:
+    """Put the search, if there is one; return its params, each with one of its values."""
+    options = (*spec, _OPTIONS)
+    file, lists = _lists(read, spec)
+    if lists is None:
+        refused = file or read.peek(*spec, "hyperparams")
+        for key in (_OPTIONS, "strategy", "selector"):
+            if read.get(*spec, key) and not refused:
+                read.ignore(*spec, key, why="there are no `hyperparams`")
+        return {}
+    read.ignore_all(_IGNORED, *options)
+    search = ForeignSearch(read, *lists)
+    strategy = _strategy(read, spec, file)
+    paths = ((*options, "selector"), (*spec, "selector"))
+    text, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[0]))
+    if match := _SELECTOR.fullmatch(text):
+        search.compare_by(match[2], "minimize" if match[1] == "min" else "maximize", *path)
+    _put_ends(read, search, options)
+    read.get(*options, "parallel_runs")
+    search.copy({"parallel_runs": "concurrency"}, *options)
+    values = {name: found for name in read.keys(*lists) if (found := _values(read, (*lists, name), strategy))}
+    if strategy == "grid":
+        search.static("grid_search", None, *lists)
+        for name, found in reversed([*values.items()]):  # in the native form the last changes fastest
+            space = Map(place=read.place(*lists, name))
+            space.put("values", found, read.place(*lists, name))
+            search.add(name, space, *lists, name)
+    elif strategy and values:
+        draws = _draws(read, spec) if strategy == "random" else 0
+        rows = _rows(read, values, lists, draws)
+        if rows is not None:
+            search.put("mapping", rows, *lists)
+    search.write()
+    return {name: _sample(found) for name, found in values.items()}
+
+
+def param_file_in(data: Map) -> tuple[Path, str] | None:
+    """Return the key and the path of the file with the parameters of a function."""
+    read = Reading(data)
+    for path in (("spec", "param_file"), ("spec", _OPTIONS, "param_file")):
+        name = read.peek(*path)
+        if isinstance(name, str) and name and "://" not in name and not read.peek("spec", "hyperparams"):
+            return path, name
+    return None
+
+
+def _lists(read: Reading, spec: Path) -> tuple[str, Path | None]:
+    """Return the name of the file with the lists, if it is one, and their path; None without any."""
+    own: Path = (*spec, "hyperparams")
+    for path in ((*spec, "param_file"), (*spec, _OPTIONS, "param_file")):
+        node = read.peek(*path)
+        if not node:
+            continue
+        if read.peek(*own):
+            read.refuse(*path, why="there are `hyperparams` too", hint="keep one of them")
+            return "", own
+        if isinstance(node, Map):
+            return node.place.file if node.place else "", path
+        hint = "write its values as `hyperparams`, or copy it next to this file and give that name"
+        read.refuse(*path, why=f"{node} is not read here", hint=hint)
+        return str(node), None
+    node = read.peek(*own)
+    if node and not isinstance(node, Mapping):
+        read.refuse(*own, why="expected keys and values", hint="write `NAME: [VALUE, ...]`")
+        return "", None
+    return "", own if node else None
+
+
+def _strategy(read: Reading, spec: Path, file: str) -> str:
+    """Return the strategy, "" with an error where there is no such one."""
+    paths = ((*spec, "strategy"), (*spec, _OPTIONS, "strategy"))
+    given, path = next(((text, path) for path in paths if (text := read.text(*path))), ("", paths[1]))
+    read.get(*paths[1])
+    table = file.endswith(".csv")
+    strategy = given or ("list" if table else "grid")
+    most = (*spec, _OPTIONS, "max_iterations")
+    if strategy not in _STRATEGIES:
+        why = f"unknown strategy {given!r}"
+        if given == "custom":
+            why = "with the strategy 'custom' the function makes its own runs, which a batch job does not"
+        read.refuse(*path, why=why, hint="write grid, list or random")
+        return ""
+    if table and strategy != "list":
+        why = "a table in CSV is a list of trials"
+        read.refuse(*path, why=why, hint="write `strategy: list`, or the lists as JSON")
+        return ""
+    if strategy != "random" and read.peek(*most):
+        hint = "write `strategy: random`, or remove it"
+        read.refuse(*most, why="max_iterations is of the strategy random", hint=hint)
+    return strategy
+
+
+def _put_ends(read: Reading, search: ForeignSearch, options: Path) -> None:
+    """Put after how many failures and at which result no further trial starts."""
+    errors = read.get(*options, "max_errors")
+    if isinstance(errors, int) and not isinstance(errors, bool) and errors >= 0:
+        search.put("max_failures", (errors or _ERRORS) + 1, *options, "max_errors")
+    elif errors is not None:
+        read.refuse(*options, "max_errors", why=f"{errors!r} is no number of trials", hint="write a number")
+    path = (*options, "stop_condition")
+    if match := _STOP.fullmatch(read.text(*path) or ""):
+        goal = "maximize" if match[2] == ">" else "minimize"
+        search.stop({"metric": match[1], "value": float(match[3]), "optimization": goal}, *path)
+    else:
+        read.ignore(*path, why="only one result compared with a number ends a search: `accuracy >= 0.9`")
+
+
+def _values(read: Reading, path: Path, strategy: str) -> Seq | None:
+    """Return the values of a parameter; in a list one that all trials have is a value by itself."""
+    value = read.get(*path)
+    if not str(path[-1]).isidentifier():
+        read.refuse(*path, why=f"{path[-1]!r} is not a valid param name")
+    elif isinstance(value, Seq) and value:
+        return value
+    elif strategy == "list" and not isinstance(value, (Map, Seq)):
+        one = Seq(place=read.place(*path))
+        one.add(value, read.place(*path), getattr(read.peek(*path[:-1]), "texts", {}).get(path[-1]))
+        return one
+    else:
+        read.refuse(*path, why="its values are missing", hint="write a list")
+    return None
+
+
+def _draws(read: Reading, spec: Path) -> int:
+    """Return how many trials a random search draws."""
+    path = (*spec, _OPTIONS, "max_iterations")
+    count = read.get(*path) or _ITERATIONS
+    if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MOST_TRIALS:
+        return count
+    read.refuse(
+        *path, why=f"{count!r} is no number of trials", hint=f"write a number from 1 to {MOST_TRIALS}"
+    )
+    return _ITERATIONS
+
+
+def _rows(read: Reading, values: Mapping[str, Seq], lists: Path, draws: int) -> Seq | None:
+    """Return the trials one by one: row by row, or drawn, the same ones each time; None, with an error."""
+    random = Random(0)  # noqa: S311 - trials are no secret
+    chosen = [{name: random.randrange(len(found)) for name, found in values.items()} for _ in range(draws)]
+    if not draws:
+        count = max(map(len, values.values()))
+        listed = [name for name in values if isinstance(read.peek(*lists, name), Seq)]
+        for name in (name for name in listed if len(values[name]) != count):
+            why = f"it has {len(values[name])} values, and another parameter has {count}"
+            read.refuse(*lists, name, why=why, hint="in a list of trials, write as many of each")
+            return None
+        chosen = [{name: min(row, len(found) - 1) for name, found in values.items()} for row in range(count)]
+    rows = Seq(place=read.place(*lists))
+    for indices in chosen:
+        row = Map(place=read.place(*lists))
+        for name, at in indices.items():
+            row.put(name, values[name][at], values[name].place_of(at))
+            if at in values[name].texts:
+                row.texts[name] = values[name].texts[at]
+        rows.add(row, read.place(*lists))
+    return rows
+
+
+def _sample(values: Seq) -> object:
+    """Return one of the values: one that is no number, if there is one."""
+    return next((value for value in values if not isinstance(value, (int, float))), values[0])

@@ -1,24 +1,23 @@
 """A standalone program: call a handler of MLRun. It needs no hpcdist, and Python 3.8 or later.
 
-``python run_handler.py HANDLER [FILE]`` imports FILE and calls HANDLER with ``context`` and the params of the
-run ($POLYAXON_PARAMS). Where mlrun is installed, mlrun makes the call; it needs no server. Elsewhere
-``stand_in.py``, beside this file, takes its place.
+``python run_handler.py HANDLER [FILE]`` imports FILE, and has mlrun call HANDLER with its context and the
+params of the run ($POLYAXON_PARAMS); that needs no server. Without mlrun, a handler that takes no context is
+called itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
 import inspect
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-_STAND_IN = "stand_in" if __name__ == "__main__" else "hpcdist.importers.mlrun.stand_in"
-stand_in: Any = importlib.import_module(_STAND_IN)  # in a job it is beside this file
+NEEDED = "install mlrun in the environment of the job, or name an image that has it"
 
 
 def load(handler: str, file: str) -> Any:
@@ -48,41 +47,29 @@ def is_path(parameter: inspect.Parameter, value: Any) -> bool:
     return "DataItem" in str(parameter.annotation) or "DataFrame" in str(parameter.annotation)
 
 
-def call(function: Any, context: Any) -> None:
-    """Call a handler where mlrun is not installed."""
-    parameters = inspect.signature(function).parameters
-    given = {**context.parameters, "context": context}
-    for name, path in context.inputs.items():
-        hint = str(parameters[name].annotation)
-        item = stand_in.DataItem(path)
-        given[name] = item.as_df() if "DataFrame" in hint and "DataItem" not in hint else item
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        for name in given.keys() - {"context", *parameters}:
-            context.logger.warning("%s takes no %s", function.__name__, name)
-        given = {name: value for name, value in given.items() if name in parameters}
-    value = function(**given)
-    value = asyncio.run(value) if inspect.iscoroutine(value) else value
-    if value is not None:
-        context.log_result("return", value)
-    if context.error:
-        sys.exit(f"the handler set an error: {context.error}")
-
-
-def call_by_mlrun(function: Any, context: Any) -> None:
+def call_by_mlrun(function: Any, params: dict[str, Any], tracking: Any) -> None:
     """Call a handler by mlrun: it stores the run where MLRUN_DBPATH is, nowhere without it."""
+    parameters = inspect.signature(function).parameters
+    inputs = {key for key, value in params.items() if key in parameters and is_path(parameters[key], value)}
+    folder = Path(os.environ.get("HPCDIST_RUN_DIR", "run")).name
+    name = re.sub("[^a-z0-9]+", "-", folder.lower()).strip("-")
+    info = json.loads(os.environ.get("POLYAXON_EXPERIMENT_INFO") or "{}")
+    output = Path(tracking.outputs(), *([f"rank-{tracking.rank()}"] if tracking.rank() else []))
     run = {
-        "metadata": {"name": context.name, "project": context.project},
+        "metadata": {"name": name, "project": info.get("project_name", "hpcdist")},
         "spec": {
-            "parameters": context.parameters,
-            "inputs": context.inputs,
-            "output_path": str(stand_in.FOLDER),
+            "parameters": {key: value for key, value in params.items() if key not in inputs},
+            "inputs": {key: value for key, value in params.items() if key in inputs},
+            "output_path": str(output),
         },
     }
-    status = importlib.import_module("mlrun").new_function(context.name).run(run, handler=function).status
+    status = importlib.import_module("mlrun").new_function(name).run(run, handler=function).status
     for key, value in (status.results or {}).items():
-        stand_in.log_result(key, value)
-    if (folder := stand_in.FOLDER / context.name).exists():
-        stand_in.tracking.log_artifact(str(folder))
+        number = value.item() if hasattr(value, "item") else value
+        if isinstance(number, (int, float)):
+            tracking.log_metrics({key: number})
+    if (output / name).exists():
+        tracking.log_artifact(str(output / name))
     if status.state != "completed":  # without a server, mlrun raises nothing, and keeps no error
         sys.exit(f"the handler failed; MLRun's state is {status.state}")
 
@@ -90,22 +77,21 @@ def call_by_mlrun(function: Any, context: Any) -> None:
 def main() -> None:
     """Call the handler."""
     os.environ.setdefault("MLRUN_HTTPDB__NOP_DB__VERBOSE", "false")  # no server is needed
-    has_mlrun = importlib.util.find_spec("mlrun") is not None
     params: dict[str, Any] = json.loads(os.environ.get("POLYAXON_PARAMS") or "{}")
-    context = stand_in.MLClientCtx({}, {})
-    if not has_mlrun:
-        stand_in.StandIn.names["get_or_create_ctx"] = lambda *_, **__: context
-        sys.meta_path.append(stand_in.StandIn)
-    function = load(*[*sys.argv[1:], ""][:2])
-    parameters = inspect.signature(function).parameters
-    for name, value in params.items():
-        there = name in parameters and is_path(parameters[name], value)
-        (context.inputs if there else context.parameters)[name] = value
-    stand_in.tracking.log_params(params)
-    if has_mlrun:
-        call_by_mlrun(function, context)
+    try:
+        function = load(*[*sys.argv[1:], ""][:2])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mlrun":
+            raise
+        sys.exit(f"{error}; {NEEDED}")
+    tracking = importlib.import_module("hpcdist_tracking")
+    tracking.log_params(params)
+    if importlib.util.find_spec("mlrun") is not None:
+        call_by_mlrun(function, params, tracking)
+    elif "context" in inspect.signature(function).parameters:
+        sys.exit(f"{sys.argv[1]} takes a context of MLRun; {NEEDED}")
     else:
-        call(function, context)
+        function(**params)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
-from hpcdist.importers.container import as_word
+from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word
 from hpcdist.importers.polyaxon import contexts
-from hpcdist.importers.quoting import NOT_EXPANDED, PLAIN_LINES, Quoting
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME
 
@@ -184,7 +183,7 @@ def only_in_job(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def script_of(words: list[str]) -> str | None:
-    """Return the script of ``bash -c SCRIPT``, with what its options set, None where it is none."""
+    """Return the script of ``bash -c SCRIPT``, with what its options set, None where it is not one."""
     match words:
         case [shell, option, script] if shell.rsplit("/", 1)[-1] in _SHELLS:
             found = _SCRIPT.fullmatch(option)

@@ -7,12 +7,14 @@ the program, which each task's shell expands.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Path
 from hpcdist.experiment.launch_line import user_launch
 from hpcdist.experiment.launch_options import COUNTS, HOROVOD, MPI, TORCH
+from hpcdist.importers.job import ForeignJob, Role
 from hpcdist.importers.reading import Reading
 from hpcdist.words import VARIABLE_NAME, quote
 
@@ -77,7 +79,7 @@ def value_of(raw: str, env: Mapping[str, str]) -> str:
             for _, double, _, plain in parts
         ]
     except KeyError:
-        raise UnsupportedLaunch(f"of which {raw} is known only at run time") from None
+        raise UnsupportedLaunch(f"whose word {raw} is known only at run time") from None
     return "".join(part[0] + part[2] + text for part, text in zip(parts, filled, strict=True))
 
 
@@ -91,7 +93,7 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         UnsupportedLaunch: when the name is invalid, or the value may differ each time.
     """
     if is_expanded_once(raw):
-        raise UnsupportedLaunch(f"of which {raw} is known only at run time")
+        raise UnsupportedLaunch(f"whose word {raw} is known only at run time")
     written, _, rest = raw.partition("=")
     quotation = '"' if written[:1] == '"' else ""
     try:
@@ -101,7 +103,7 @@ def variable(raw: str, env: Mapping[str, str]) -> tuple[str, str, str]:
         name, value = written.removeprefix(quotation), ""
         text = f"{name}={quotation}{rest}"
     if not VARIABLE_NAME.fullmatch(name):
-        raise UnsupportedLaunch(f"of which {name!r} is not a valid variable name")
+        raise UnsupportedLaunch(f"whose variable {name!r} has no valid name")
     return name, value, text
 
 
@@ -134,24 +136,46 @@ _NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 """What Python's argparse takes for a value although it begins as an option does."""
 
 
-class Options:
-    """The options of one launch line, read from left to right.
+_TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
 
-    ``values`` holds np, per_node, by_node, nodes, restarts, folder and hosts; ``before`` sets variables in
-    front of the program; ``passed`` are the variables that are exported by name alone; ``knobs`` are
-    horovodrun's own, those without a value with None.
-    """
 
-    def __init__(self, table: Mapping[str, str], env: Mapping[str, str]) -> None:
-        self._table, self._env = table, env
-        self._is_argparse = table is not MPI
-        self.values: dict[str, str] = {}
-        self.variables: dict[str, str] = {}
+@dataclass
+class Line:
+    """A parsed launch line."""
+
+    program: str
+    command: str = ""
+    """The program with its arguments, as shell text."""
+    np: int | None = None
+    per_node: str | None = None
+    """A number, or a word such as ``auto``."""
+    by_node: bool = False
+    """Whether ranks go to the nodes in turn."""
+    folder: str = ""
+    hosts: str = ""
+    """Those that the line names itself, empty for the hostfile that its system writes."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Those whose value is known."""
+    passed: list[str] = field(default_factory=list)
+    """The variables that are exported by name alone."""
+    knobs: dict[str, str | None] = field(default_factory=dict)
+    """Options of horovodrun by name, None for those without a value."""
+    nodes: str = ""
+    """Of torchrun, as the next one."""
+    restarts: str = ""
+    dropped: list[str] = field(default_factory=list)
+    """Words that have no effect here."""
+    before: list[str] = field(default_factory=list)
+    """Assignments in front of the program, which the shell of each task expands."""
+
+
+class _Options:
+    """The options of one launch line, read from left to right into ``line``."""
+
+    def __init__(self, line: Line, env: Mapping[str, str]) -> None:
+        self.line, self._table, self._env = line, _TABLES[line.program], env
+        self._is_argparse = self._table is not MPI
         self._mca: dict[str, str] = {}
-        self.passed: list[str] = []
-        self.before: list[str] = []
-        self.knobs: dict[str, str | None] = {}
-        self.dropped: list[str] = []
 
     def read(self, words: list[str], at: int) -> int:
         """Return where the program begins.
@@ -175,12 +199,13 @@ class Options:
     def assign(self, raw: str) -> None:
         """Set a variable for the program, in place of what was set before."""
         name, value, text = variable(raw, self._env)
-        self.before = [item for item in self.before if not item.startswith(f"{name}=")]
-        self.variables.pop(name, None)
+        line = self.line
+        line.before = [item for item in line.before if not item.startswith(f"{name}=")]
+        line.variables.pop(name, None)
         if text:
-            self.before.append(text)
+            line.before.append(text)
         else:
-            self.variables[name] = value
+            line.variables[name] = value
 
     def _option(self, word: str, following: list[str]) -> int:
         """Take an option with its values; return how many words they are."""
@@ -201,7 +226,7 @@ class Options:
         return 1 if equals else 1 + count
 
     def _name(self, option: str) -> str:
-        """Return the name of an option, of which argparse takes an abbreviation that only one has."""
+        """Return the name of an option, or the option that alone begins with it."""
         name = option.lstrip("-")
         if self._table is TORCH:
             name = name.replace("_", "-")
@@ -214,36 +239,41 @@ class Options:
 
     def _take(self, kind: str, name: str, option: str, raw: list[str]) -> None:
         if kind == "variable" and "=" not in raw[0]:
-            self.passed.append(variable(raw[0], self._env)[0])
+            self.line.passed.append(variable(raw[0], self._env)[0])
         elif kind in ("variable", "genv"):
             self.assign("=".join(raw))
         else:
             lenient = self._table is TORCH and kind in ("value", "nodes")
             self._store(kind, name, option, [word if lenient else value_of(word, self._env) for word in raw])
 
-    def _store(self, kind: str, name: str, option: str, values: list[str]) -> None:
+    def _store(self, kind: str, name: str, option: str, values: list[str]) -> None:  # noqa: C901 - a table
         """Store an option in native form; list any other in ``dropped``."""
-        if kind in ("np", "per_node", "folder", "nodes", "restarts"):
-            self.values[kind] = values[0]
+        line = self.line
+        if kind == "np":
+            if not values[0].isdecimal():
+                raise UnsupportedLaunch(f"in which {values[0]!r} is not a number of processes")
+            line.np = int(values[0])
+        elif kind == "per_node":
+            is_number = values[0].isascii() and values[0].isdecimal()
+            line.per_node = str(int(values[0])) if is_number else values[0]
+        elif kind in ("folder", "nodes", "restarts"):
+            setattr(line, kind, values[0])
         elif kind == "names":
-            self.passed += values[0].split(",")
+            line.passed += values[0].split(",")
         elif kind == "mca":
             self._parameter(option, *values)
         elif kind == "map":
             self._map(option, values[0])
         elif kind == "each":
-            self.values["per_node" if name == "pernode" else "by_node"] = "1"
+            line.per_node, line.by_node = ("1", line.by_node) if name == "pernode" else (line.per_node, True)
         elif kind in ("knob", "switch", "elastic", "controller"):
-            self.knobs[name] = values[0] if values else None
+            line.knobs[name] = values[0] if values else None
         elif kind in ("hosts", "hostfile"):
-            self._hosts(option, values[0])
+            if not values[0].startswith(_SYSTEM_HOSTFILES):
+                line.hosts = values[0]
+                line.dropped.append(f"{option} {values[0]}")
         elif not (name in _RENDEZVOUS or (name, *values) == _DEFAULT_RANKING):
-            self.dropped.append(" ".join([option, *values]))
-
-    def _hosts(self, option: str, value: str) -> None:
-        if not value.startswith(_SYSTEM_HOSTFILES):
-            self.values["hosts"] = value
-            self.dropped.append(f"{option} {value}")
+            line.dropped.append(" ".join([option, *values]))
 
     def _parameter(self, option: str, key: str, value: str) -> None:
         """Convert an MCA parameter to Open MPI's variable; drop those for reaching the hosts.
@@ -254,26 +284,26 @@ class Options:
         values of one that is set twice have a comma between them (mpirun(1)).
         """
         if _CONNECTION_PARAMETERS.match(key):
-            self.dropped.append(f"{option} {key} {value}")
+            self.line.dropped.append(f"{option} {key} {value}")
         else:
             self._mca[key] = f"{self._mca[key]},{value}" if key in self._mca else value
-            self.variables[f"OMPI_MCA_{key}"] = self._mca[key]
+            self.line.variables[f"OMPI_MCA_{key}"] = self._mca[key]
 
     def _map(self, option: str, value: str) -> None:
         """Take the processes of a node, or round-robin placement; modifiers are dropped."""
         shared = re.fullmatch(r"ppr:(\d+):node(?::(.+))?", value)
         policy, _, behind = value.partition(":")
         if shared:
-            self.values["per_node"], behind = shared[1], shared[2] or ""
+            self.line.per_node, behind = str(int(shared[1])), shared[2] or ""
         elif policy == "node":
-            self.values["by_node"] = "1"
+            self.line.by_node = True
         elif policy == "ppr":
             raise UnsupportedLaunch(f"in which {option} {value} counts by a part of a node")
         elif policy != "slot":
-            self.dropped.append(f"{option} {value}")
+            self.line.dropped.append(f"{option} {value}")
             behind = ""
         if behind:
-            self.dropped.append(f"{behind} of {option}")
+            self.line.dropped.append(f"{behind} of {option}")
 
 
 def _count(kind: str, following: list[str]) -> int:
@@ -293,32 +323,6 @@ __all__ = ["Line", "UnsupportedLaunch", "parse_launch_line"]
 
 _NAMES: Final = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun"})
 _LAUNCH: Final = re.compile(r"(?:^|[^\w-])(?:mpirun|mpiexec\S*|orterun|horovodrun|torchrun)\s")
-_TABLES: Final = {"mpirun": MPI, "horovodrun": HOROVOD, "torchrun": TORCH}
-
-
-class Line(NamedTuple):
-    """A parsed launch line; ``command`` is the program with its arguments, as shell text.
-
-    ``per_node`` is a number or a word such as ``auto``; ``by_node``: ranks go to the nodes in turn.
-    ``hosts`` are those that the line names itself, empty for the hostfile that its system writes.
-    ``variables`` are those whose value is known, ``passed`` those that are exported by name alone; ``knobs``
-    are options of horovodrun by name, None for those without a value; ``nodes`` and ``restarts`` are
-    torchrun's; ``dropped`` have no effect here.
-    """
-
-    program: str
-    command: str
-    np: int | None = None
-    per_node: str | None = None
-    by_node: bool = False
-    folder: str = ""
-    hosts: str = ""
-    variables: dict[str, str] = {}
-    passed: tuple[str, ...] = ()
-    knobs: dict[str, str | None] = {}
-    nodes: str = ""
-    restarts: str = ""
-    dropped: tuple[str, ...] = ()
 
 
 def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
@@ -337,12 +341,15 @@ def parse_launch_line(text: str, env: Mapping[str, str]) -> Line | None:
         if not found and _LAUNCH.search(text):
             raise UnsupportedLaunch("which does more than start processes")
         return None
-    options = Options(_TABLES[program], env)
+    line = Line(program)
+    options = _Options(line, env)
     for word in words[:start]:
         options.assign(word)
     at = options.read(words, at)
     _check_program(words[at:])
-    return _line(program, text[found[at][1] :].strip(), options)
+    text = _program_text(program, text[found[at][1] :].strip())
+    line.command, line.before = " ".join([*line.before, text]), []
+    return line
 
 
 def _program(words: list[str], at: int) -> tuple[str, int]:
@@ -364,32 +371,6 @@ def _check_program(words: list[str]) -> None:
         raise UnsupportedLaunch("which starts several programs")
     if any(map(is_expanded_once, words)):
         raise UnsupportedLaunch("whose arguments the shell expands only once")
-
-
-def _line(program: str, command: str, options: Options) -> Line:
-    np = options.values.get("np")
-    if np is not None and not np.isdecimal():
-        raise UnsupportedLaunch(f"in which {np!r} is not a number of processes")
-    return Line(
-        program=program,
-        command=" ".join([*options.before, _program_text(program, command)]),
-        np=int(np) if np else None,
-        per_node=_plain_number(options.values.get("per_node")),
-        by_node="by_node" in options.values,
-        folder=options.values.get("folder", ""),
-        hosts=options.values.get("hosts", ""),
-        variables=options.variables,
-        passed=tuple(options.passed),
-        knobs=options.knobs,
-        nodes=options.values.get("nodes", ""),
-        restarts=options.values.get("restarts", ""),
-        dropped=tuple(options.dropped),
-    )
-
-
-def _plain_number(text: str | None) -> str | None:
-    """Return a number without zeros before it; any other text as it is."""
-    return str(int(text)) if text and text.isascii() and text.isdecimal() else text
 
 
 def _program_text(program: str, command: str) -> str:
@@ -421,3 +402,72 @@ def refuse_launch_per_replica(read: Reading, command: str, total: int, path: Pat
     why = f"hpcdist runs a command with {launch.program} once, on the first node, and not in {total} replicas"
     read.refuse(*path, why=why, hint=hint)
     return True
+
+
+# --- What a launch line means for the replicas of a job: mpirun fills one after the other
+
+
+class RankCount(NamedTuple):
+    """On how many replicas a line starts processes, and how many on each."""
+
+    replicas: int
+    each: int
+
+
+def ranks_of(read: Reading, line: Line, room: RankCount, path: Path, sizes: str) -> RankCount:
+    """Return what a line starts in a job with that room; ``sizes`` names the keys that give it.
+
+    Replicas on which nothing would be started are not requested, with a warning. A number that does not fit
+    is refused.
+    """
+    is_number = bool(line.per_node and re.fullmatch(r"[1-9]\d{0,5}", line.per_node, re.ASCII))
+    each = int(line.per_node or 0) if is_number else room.each
+    total, np = room.replicas * each, line.np
+    if line.per_node and not is_number:
+        why = f"{line.per_node!r} is not a number of processes on each node"
+        read.refuse(*path, why=why, hint="write one such as 4")
+    elif line.by_node and np and np < total and np % room.replicas == 0 and not line.per_node:
+        return RankCount(room.replicas, np // room.replicas)
+    elif np is not None and np != total:
+        if 0 < np < total and (np < each or np % each == 0):
+            return _fewer(read, line, RankCount(room.replicas, each), path)
+        why = (
+            f"{line.program} is to start {np} processes; {room.replicas} workers with {each} each are {total}"
+        )
+        read.refuse(*path, why=why, hint=f"write -np {total}, or other {sizes}")
+    return RankCount(room.replicas, each)
+
+
+def _fewer(read: Reading, line: Line, room: RankCount, path: Path) -> RankCount:
+    np = line.np or 0
+    found = RankCount(max(1, np // room.each), min(np, room.each))
+    if found.replicas < room.replicas:
+        number = f"{np} process{'es' * (np > 1)}"
+        where = f"{found.replicas} of {room.replicas} workers"
+        why = f"{line.program} starts {number} (-np) on {where}: no other is requested"
+        read.warn(*path, why=why, hint=f"write -np {room.replicas * room.each} for all")
+    return found
+
+
+def report_line(read: Reading, line: Line, known: Container[str], path: Path) -> None:
+    """Warn of words of a launch line without effect, and of variables without a value in the file."""
+    if line.dropped:
+        why = f"hpcdist starts the processes itself, so these words have no effect: {', '.join(line.dropped)}"
+        read.warn(*path, why=why)
+    for name in line.passed:
+        if name not in known and name not in line.variables and name not in _OF_SITES:
+            hint = f"export {name} in the shell that submits the job, if the program needs it"
+            read.warn(*path, why=f"the value of {name} is not in this file", hint=hint)
+
+
+_OF_SITES: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"})
+"""Variables that the site's modules set."""
+
+
+def put_unchanged(read: Reading, job: ForeignJob, why: str, workers: Role, path: Path) -> None:
+    """Leave the launch to the command, which runs once, over the workers."""
+    reason = f", {why}," if why else ""
+    message = f"this command{reason} runs once, on the first node; its hosts are in `$HPCDIST_HOSTFILE`"
+    read.warn(*path, why=message)
+    job.set("backend", "mpi", *path)
+    job.roles = {"worker": workers}

@@ -1,4 +1,4 @@
-"""Options common to all Gradient experiments: name, tags, code, variables, datasets; and the command."""
+"""The options of Gradient's experiments; those of all kinds: name, tags, code, variables, datasets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.errors import Path
-from hpcdist.importers.container import escape_templates
+from hpcdist.documents.tree import Map
+from hpcdist.errors import Key, Path, Problem
+from hpcdist.importers import Imported
+from hpcdist.importers.container import escape_templates, export_hint, skip_empty
+from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.reading import Reading
-from hpcdist.words import RUN_NAME, quote, slug
+from hpcdist.words import quote
 
 # --- The options of ``gradient experiments create|run`` and ``jobs create``, the keys of their options files
 #
@@ -115,31 +118,23 @@ _LAYOUT: Final = "/paperspace"
 """Where Gradient unpacks the workspace."""
 
 
-def common_fields(read: Reading, given: set[str]) -> None:
+def common_fields(read: Reading, job: ForeignJob, given: set[str]) -> None:
     """Take the options that belong to no role."""
-    _name(read, given)
+    if "name" in given and (name := read.word("name")) is not None:
+        put_name(read, name, "name")
     _tags(read, given)
     _workspace(read, given)
-    _variables(read, given)
+    for key in (key for key in ENVIRONMENT if key in given):
+        _variables(read, job, key)
     _datasets(read, given)
 
 
-def text_of(read: Reading, *path: str | int) -> str | None:
-    """Take a text in its source spelling; refuse sections and lists."""
-    value = read.get(*path)
-    if isinstance(value, (dict, list)):
-        kind = "a list" if isinstance(value, list) else "keys and values"
-        read.refuse(*path, why=f"expected text, got {kind}")
-        return None
-    return read.text(*path)
-
-
-def put_command(read: Reading, command: str, key: str, *, before: str = "") -> None:
-    """Put ``run.cmd``, in the working directory; warn of directories that only Gradient has."""
+def put_command(read: Reading, job: ForeignJob, command: str, key: str, *, before: str = "") -> None:
+    """Set the command, in the working directory; warn of directories that only Gradient has."""
     for name in dict.fromkeys(_GRADIENT_DIRECTORIES.findall(command)):
         hint = "write $POLYAXON_RUN_OUTPUTS_PATH, or a path of the machine, instead"
         read.warn(key, why=f"/{name} is a directory of Gradient's machines", hint=hint)
-    folder = text_of(read, "workingDirectory")
+    folder = read.word("workingDirectory")
     steps = [before] if before else []
     if folder and folder.rstrip("/") not in {_LAYOUT, "."}:
         steps.append(f"cd {quote(folder)}")
@@ -149,16 +144,7 @@ def put_command(read: Reading, command: str, key: str, *, before: str = "") -> N
     elif folder:
         read.ignore("workingDirectory", why="the job starts in the submit directory")
     words = [escape_templates(step) for step in (*steps, command)]
-    read.put("run.cmd", words if len(words) > 1 else words[0], key)
-
-
-def _name(read: Reading, given: set[str]) -> None:
-    name = text_of(read, "name") if "name" in given else None
-    if name is None:
-        return
-    if not RUN_NAME.fullmatch(name):
-        read.warn("name", why=f"{name!r} is not a valid job name: it becomes {slug(name)!r}")
-    read.put("name", name if RUN_NAME.fullmatch(name) else slug(name), "name")
+    job.command = Sourced(words if len(words) > 1 else words[0], (key,))
 
 
 def _tags(read: Reading, given: set[str]) -> None:
@@ -167,7 +153,7 @@ def _tags(read: Reading, given: set[str]) -> None:
     for key in (key for key in ("tag", "tags") if key in given):
         items: list[Path] = [(key, index) for index, _ in read.items(key)]
         items = items or [(key,)]
-        texts = [text_of(read, *path) or "" for path in items]
+        texts = [read.word(*path) or "" for path in items]
         found += [part.strip() for text in texts for part in (text.split(",") if key == "tags" else [text])]
     tags = [escape_templates(tag) for tag in dict.fromkeys(found) if tag]
     if tags:
@@ -177,7 +163,7 @@ def _tags(read: Reading, given: set[str]) -> None:
 def _workspace(read: Reading, given: set[str]) -> None:
     """Take the location of the code: a repository becomes ``build.git``, a directory a warning."""
     for key in ("workspace", "workspaceUrl", "workspaceArchive"):
-        place = text_of(read, key) if key in given else None
+        place = read.word(key) if key in given else None
         if place is None:
             continue
         place, secret = _CREDENTIALS.subn("", place)
@@ -195,17 +181,11 @@ def _workspace(read: Reading, given: set[str]) -> None:
                 hint=f"cd {quote(place)}",
             )
     if "workspaceRef" in given:
-        read.put("build.commit", escape_templates(text_of(read, "workspaceRef") or ""), "workspaceRef")
+        read.put("build.commit", escape_templates(read.word("workspaceRef") or ""), "workspaceRef")
 
 
-def _variables(read: Reading, given: set[str]) -> None:
+def _variables(read: Reading, job: ForeignJob, key: str) -> None:
     """Take the variables: keys and values, or the same as a text of JSON."""
-    for key in ENVIRONMENT:
-        if key in given:
-            _take_variables(read, key)
-
-
-def _take_variables(read: Reading, key: str) -> None:
     section = read.peek(key)
     if isinstance(section, str):
         section = _json(section)
@@ -221,22 +201,9 @@ def _take_variables(read: Reading, key: str) -> None:
         if isinstance(section[name], (dict, list)):
             read.refuse(*path, why=f"the value of the variable {name} must be text", hint="write it as text")
         elif (text or "").startswith("secret:"):
-            hint = f"export {name} in the shell that submits the job; the job inherits its variables"
-            read.warn(*path, why=f"{name} is a secret of Gradient's", hint=hint)
+            read.warn(*path, why=f"{name} is a secret of Gradient's", hint=export_hint(name))
         else:
-            put_variable(read, str(name), text or "", *path)
-
-
-def put_variable(read: Reading, name: str, value: str, *source: str | int) -> None:
-    """Add a variable of the job; its name may contain dots."""
-    if (
-        not isinstance(read.native.get("environment"), Mapping)
-        or "env_vars" not in read.native["environment"]
-    ):
-        read.put("environment.env_vars", {}, *source)
-    place = read.place(*source)
-    read.native["environment"]["env_vars"].put(name, escape_templates(value), place)
-    read.origins["environment", "env_vars", name] = source
+            job.env[str(name)] = Sourced(escape_templates(text or ""), path)
 
 
 def _json(text: str) -> Any:
@@ -302,5 +269,187 @@ def _warn_of_unnamed(read: Reading, *path: str | int) -> None:
 def _several(read: Reading, key: str) -> list[str]:
     items = list(read.items(key))
     if items:
-        return [text_of(read, key, index) or "" for index, _ in items]
-    return [text_of(read, key) or ""]
+        return [read.word(key, index) or "" for index, _ in items]
+    return [read.word(key) or ""]
+
+
+# --- Files of GradientCI, which ran for each commit: one experiment, converted to options
+#
+# The first version of ``.ps_project/config.yaml`` has one experiment, the second a step whose ``params`` are
+# options (https://github.com/Paperspace/Docs, ``gradientci``).
+
+_TYPES: Final = {"single": "", "multi-grpc": "GRPC", "grpc": "GRPC", "multi-mpi": "MPI", "mpi": "MPI"}
+_COMMANDS: Final = {
+    "experiment.run_single_node": "",
+    "experiment.run_multi_node": "GRPC",
+    "experiment.run_mpi_multi_node": "MPI",
+}
+_OF_FILE: Final = {
+    "experiment": "name", "project": "projectId", "ports": "ports", "model.type": "modelType",
+    "model.path": "modelPath", "paths.workdir": "workingDirectory", "paths.artifacts": "artifactDirectory",
+}  # fmt: skip
+_CI_ROLES: Final = {
+    "worker": "worker", "parameter-server": "parameterServer", "parameter_server": "parameterServer",
+    "master": "master",
+}  # fmt: skip
+_OF_ROLE: Final = {
+    "container": "Container", "command": "Command", "machine-type": "MachineType", "count": "Count",
+}  # fmt: skip
+SECTIONS: Final = frozenset({*_CI_ROLES, "workflows"})
+"""Sections of such a file that define what is run."""
+_CI_IGNORED: Final = {
+    **dict.fromkeys(("triggers", "filters"), "a job is submitted by you, and not by a commit"),
+    "checks": "metrics are not checked",
+}
+
+
+class CIOptions:
+    """A file of GradientCI converted to options: ``data``, and in ``paths`` the source path of each.
+
+    Options that are not given belong to the section ``section``.
+    """
+
+    def __init__(self, data: Map) -> None:
+        """Convert the one experiment of a file.
+
+        Raises:
+            ConfigError: where there are several, or something else than an experiment.
+        """
+        self.read = Reading(data)
+        self.data = Map(place=data.place)
+        self.paths: dict[str, Path] = {}
+        self.section: Path = ()
+        skip_empty(self.read)
+        self._step() if ci_form(data) == "workflows" else self._first_version()
+
+    def imported(self, found: Imported) -> Imported:
+        """Return the converted options, with remarks and origins at the paths of the file."""
+        own = self.read.finish().remarks
+        remarks = [self._relocated(problem) for problem in found.remarks]
+        origins = {ours: self._source_path(theirs) for ours, theirs in found.origins.items()}
+        return Imported(found.data, (*own, *remarks), origins)
+
+    def _relocated(self, problem: Problem) -> Problem:
+        """Return a remark with its path in the file; that of a missing option is where it belongs."""
+        path = self._source_path(problem.path)
+        missing = bool(problem.path) and problem.path[0] not in self.data
+        return problem._replace(path=path, place=self.read.place(*path) if missing else problem.place)
+
+    def _source_path(self, path: Path) -> Path:
+        if not path or path[0] not in self.paths:
+            return (*self.section, *path)
+        there = self.paths[str(path[0])]
+        last = Key(there[-1]) if isinstance(path[0], Key) and isinstance(there[-1], str) else there[-1]
+        return (*there[:-1], last, *path[1:])
+
+    def _take(self, option: str, *path: str | int) -> None:
+        """Set an option to the value at a path, if there is one."""
+        above = self.read.peek(*path[:-1])
+        self.paths.setdefault(option, path)
+        self.read.get(*path)
+        if isinstance(above, Map) and isinstance(path[-1], str) and path[-1] in above:
+            self.data.copy_from(above, path[-1], option)
+            self.paths[option] = path
+
+    def _put_type(self, kind: str, *path: str | int) -> None:
+        if kind and "experimentType" not in self.data:
+            self.data.put("experimentType", kind, self.read.place(*path))
+            self.paths["experimentType"] = path
+
+    def _first_version(self) -> None:
+        read = self.read
+        roles = [role for role in _CI_ROLES if role in read.data]
+        plain = "mpi" if "master" in roles else "single" if roles == ["worker"] else "multi-grpc"
+        kind = read.text("type") or plain
+        if kind not in _TYPES:
+            read.fail("type", why=f"unknown type {kind!r}", hint="write single, multi-grpc or multi-mpi")
+        read.get("version")
+        for path, option in _OF_FILE.items():
+            self._take(option, *path.split("."))
+        self._put_type(_TYPES[kind], "type")
+        for role in dict.fromkeys([*roles, "worker", *(["master"] if _TYPES[kind] == "MPI" else [])]):
+            if _TYPES[kind] or role == "worker":
+                self._role(role, _CI_ROLES[role] if _TYPES[kind] else "")
+            else:
+                read.ignore(role, why="an experiment of one node has no such role")
+        read.ignore_all(_CI_IGNORED)
+
+    def _role(self, role: str, prefix: str) -> None:
+        """Take the section of a role; without a prefix, that of one node."""
+        read = self.read
+        for key, option in _OF_ROLE.items():
+            if not prefix and key == "count":
+                read.ignore(role, key, why="an experiment of one node has one")
+            else:
+                self._take(f"{prefix}{option}" if prefix else option[0].lower() + option[1:], role, key)
+        if read.peek(role, "dockerfile", "use") is False:
+            read.get(role, "dockerfile")
+        elif "dockerfile" in read.keys(role):
+            hint = "build it, and write its name as `container`"
+            read.refuse(role, "dockerfile", why="no image is built here", hint=hint)
+
+    def _step(self) -> None:
+        """Take the one step of a file of the second version."""
+        read, steps = self.read, list(ci_steps(self.read.data))
+        for name in read.keys("workflows"):
+            if read.keys("workflows", name, "steps"):
+                why = "steps are a list, and this is one step"
+                read.fail("workflows", name, "steps", why=why, hint="write `- ` before its first key")
+        commands = [str(read.peek(*step, "command")) for step in steps]
+        if len(steps) != 1 or not isinstance(read.peek(*steps[0]), Mapping):
+            listed = f" ({', '.join(dict.fromkeys(commands))})" if commands else ""
+            why = f"this is a file of GradientCI, which runs {len(steps)} steps{listed} for each commit"
+            read.fail("workflows", why=why, hint=_one_step(read))
+        step = steps[0]
+        if commands[0] not in _COMMANDS:
+            why = f"this step of GradientCI runs {commands[0]}, which is not an experiment"
+            read.fail(*step, "command", why=why, hint=f"supported: {', '.join(_COMMANDS)}")
+        if "paramsFile" in read.keys(*step):
+            where = "here and in another file" if "params" in read.keys(*step) else "in another file"
+            hint = f"give {read.text(*step, 'paramsFile')}"
+            read.fail(*step, "paramsFile", why=f"the params of this step are {where}", hint=hint)
+        self._params(step, _COMMANDS[commands[0]])
+
+    def _params(self, step: Path, kind: str) -> None:
+        read, self.section = self.read, (*step, "params")
+        for path in (("version",), (*step, "command")):
+            read.get(*path)
+        for key in read.keys(*step, "params"):
+            self._take(key, *step, "params", key)
+        if "name" in self.data:
+            read.ignore(*step, "name", why="the experiment has a name of its own")
+        else:
+            self._take("name", *step, "name")
+        self._put_type(kind, *step, "command")
+        for above in ((), step[:2], step):
+            read.ignore_all(_CI_IGNORED, *above)
+
+
+def ci_form(data: Map) -> str:
+    """Return the key that identifies a file of GradientCI, an empty text for other files."""
+    workflows, worker = data.get("workflows"), data.get("worker")
+    sections = workflows.values() if isinstance(workflows, Mapping) else ()
+    if any(isinstance(item, Map) and "steps" in item for item in sections):
+        return "workflows"
+    is_role = isinstance(worker, Mapping) and ("machine-type" in worker or str(data.get("type")) in _TYPES)
+    return "worker" if is_role else ""
+
+
+def ci_steps(data: Map) -> dict[Path, str]:
+    """Return the paths of the steps of such a file, with their names."""
+    read = Reading(data)
+    return {
+        ("workflows", name, "steps", index): str(item.get("name") or "") if isinstance(item, Map) else ""
+        for name in read.keys("workflows")
+        for index, item in read.items("workflows", name, "steps")
+        if item is not None
+    }
+
+
+def _one_step(read: Reading) -> str:
+    """Return the hint to choose a step, by its name if one that runs a program has a name."""
+    names = (name for path, name in ci_steps(read.data).items()
+             if name and str(read.peek(*path, "command")) in _COMMANDS)  # fmt: skip
+    name = next(names, "")
+    hint = "write the `params` of the step that you want as a file of their own"
+    return f"{hint}; or choose one with `--name {quote(name)}`" if name else hint

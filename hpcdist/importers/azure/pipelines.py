@@ -9,13 +9,14 @@ reference-yaml-job-pipeline), and the previews of 2021, whose types end in ``_jo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Path, Place, Problem
-from hpcdist.importers.azure.inputs import TYPES
-from hpcdist.importers.reading import Reading
+from hpcdist.documents.tree import Map, Seq, texts_in
+from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
+from hpcdist.importers import Step
+from hpcdist.importers.azure.command import TYPES, own_name
+from hpcdist.importers.reading import Reading, one_of, with_texts
 
 SUPPORTED: Final = "supported: `type: command` and `sweep`, CommandComponent, DistributedComponent"
 _KINDS: Final = frozenset({"command", "component", "commandcomponent", "distributedcomponent"})
@@ -257,3 +258,80 @@ def _unfolded(value: Map) -> Map:
     outer = value.copy()
     outer.drop(inner)
     return _joined(value[inner], outer)
+
+
+# --- A pipeline of Azure ML as its steps: what one writes is the path of an input of another
+#
+# Steps wait for those whose outputs they read (``${{parent.jobs.NAME.outputs.OUTPUT}}``), and for no
+# others.
+
+_OUTPUT: Final = re.compile(r"\$\{\{\s*parent\.jobs\.([^{}.\s]+)\.outputs\.([^{}.\s]+)\s*\}\}")
+_OF_JOBS: Final = re.compile(r"\$\{\{\s*parent\.jobs\b[^{}]*\}\}")
+
+
+def steps_of(data: Map) -> list[Step]:
+    """Return the steps of a pipeline; none of one step alone, which is a job.
+
+    Raises:
+        ConfigError: with the steps that are no commands, and the outputs that no step has.
+    """
+    jobs = data.get("jobs")
+    runnable = steps(data)
+    if not isinstance(jobs, Map) or len(jobs) == 1 or not runnable:
+        return []
+    problems = [*_others(jobs, runnable), *_unknown(jobs)]
+    if problems:
+        raise ConfigError(*problems)
+    parts = one_of({path: str(path[-1]) for path in runnable}, data)
+    return [Step(name, _alone(part, name)) for name, part in parts.items()]
+
+
+def _others(jobs: Map, runnable: dict[Path, str]) -> Iterator[Problem]:
+    for name, step in jobs.items():
+        if ("jobs", name) not in runnable:
+            kind = kind_of(step) if isinstance(step, Map) else "none"
+            message = f"the step {name} is no command or sweep, but of the type {kind}"
+            hint = "choose another one alone with `--name`"
+            yield Problem(message, ("jobs", name), hint, place=jobs.place_of(name))
+
+
+def _unknown(jobs: Map) -> Iterator[Problem]:
+    """Yield what looks like the output of a step, but is not one; a component in a file is not read here."""
+    for path, text in texts_in(jobs, ("jobs",)):
+        for match in _OF_JOBS.finditer(text):
+            exact = _OUTPUT.fullmatch(match[0])
+            if not exact:
+                yield Problem(f"{match[0]} is no output of a step", path, "write `jobs.NAME.outputs.OUTPUT`")
+                continue
+            step, known = jobs.get(exact[1]), _outputs(jobs.get(exact[1]))
+            if not isinstance(step, Map):
+                yield Problem(f"there is no step {exact[1]!r}", path, did_you_mean(exact[1], jobs))
+            elif known is not None and exact[2] not in known:
+                yield Problem(f"{exact[1]} has no output {exact[2]!r}", path, did_you_mean(exact[2], known))
+
+
+def _outputs(step: Any) -> set[str] | None:
+    """Return the names of a step's outputs; None where they are in a file."""
+    component = step.get("component", step.get("trial")) if isinstance(step, Map) else None
+    if isinstance(component, str):
+        return None
+    declared = (part.get("outputs") for part in (step, component) if isinstance(part, Map))
+    return {name for outputs in declared if isinstance(outputs, Map) for name in outputs}
+
+
+def _alone(part: Map, name: str) -> Map:
+    """Return a pipeline of one step, with the inputs and outputs of the pipeline that it uses."""
+    step = with_texts(part["jobs"][name], lambda text: _OUTPUT.sub(_path, text))
+    used = {(match[1], match[2].split(".")[0]) for match in REFERENCE.finditer(str(step))}
+    new = part.copy()
+    new["jobs"] = part["jobs"].mapped(lambda _, __: step)
+    for key in ("inputs", "outputs"):
+        if isinstance(section := part.get(key), Map):
+            new[key] = section.copy()
+            for unused in {each for each in section if (key, each) not in used}:
+                new[key].drop(unused)
+    return new
+
+
+def _path(match: re.Match[str]) -> str:
+    return f"{{{{ ops.{match[1]}.outputs.path }}}}/{own_name(match[2])}"
