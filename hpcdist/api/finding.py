@@ -43,7 +43,7 @@ def runs_directory(option: str | os.PathLike[str] | None) -> Path:
 
 
 def find_runs(runs_dir: str | os.PathLike[str] | None = None) -> Runs:
-    """Return all runs of a runs directory, as `hpcdist list`; the batch system is not asked.
+    """Return all runs of a runs directory, as `hpcdist status --offline`; the batch system is not asked.
 
     ``runs_dir``: by default $HPCDIST_RUNS_DIR, else ``runs``.
     """

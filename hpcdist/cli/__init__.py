@@ -41,7 +41,7 @@ VERBS = {
     "render": Verb("experiment.render", "Print the job script.", "Write"),
     "submit": Verb("jobs.submit", "Submit an experiment as a batch job.", "Run"),
     "shell": Verb("jobs.shell", "Open a shell on the first node of an allocation.", "Run"),
-    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it goes on.", "Run"),
+    "rehearse": Verb("jobs.rehearse", "End a small run on purpose, and check that it resumes.", "Run"),
     "scale": Verb("jobs.scale", "Run an experiment on several numbers of nodes, and report on it.", "Run"),
     "resume": Verb("jobs.resume", "Resume a run that ended before its training was finished.", "Run"),
     "restart": Verb("jobs.restart", "Submit the experiment of a run again, as a new run.", "Run"),

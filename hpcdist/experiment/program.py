@@ -216,7 +216,7 @@ class Restart(Model, frozen=True):
     """Further nodes of the job, which take the place of lost ones."""
     exclude_bad_nodes: bool = True
     """A node that was lost, or on which the first task to fail was twice, is left out of later attempts for
-    days, as far as the batch system can; so are suspect ones (`hpcdist nodes`) from the first attempt on."""
+    days, as far as the batch system can; so are suspect ones (`doctor --nodes`) from the first attempt on."""
     by: Literal["requeue", "follow"] | None = None
     """``requeue`` puts the same job into the queue again, ``follow`` submits all its followers at once,
     which wait for each other; by default as the batch system and the site permit."""

@@ -248,7 +248,7 @@ def _sorted(params: Mapping[str, Any] | None) -> str:
     return json.dumps(params, sort_keys=True)
 
 
-# --- A new run of the recorded experiment: what `restart` and `copy` submit
+# --- A new run of the recorded experiment: what `restart` submits
 
 
 class NewRun(NamedTuple):

@@ -135,7 +135,7 @@ def run_again(run: Run, services: Services, output: Output, awaiting: Awaiting, 
 
 def _check_compatible(run: Run, made: Planned, changes: Changes) -> None:
     """Check that the changes of a further job leave the run what it is: a new run can have them."""
-    hint = f"`hpcdist copy {run.name}` makes a new run, which begins with its checkpoints"
+    hint = f"`hpcdist restart --copy {run.name}` makes a new run, which begins with its checkpoints"
     if made.experiment.hptuning is not None:
         raise ConfigError(Problem(f"{run.name} is a training, and is not resumed as a search", hint=hint))
     if made.plan.identity.name != run.record.name:

@@ -103,7 +103,7 @@ def read_stored(directory: RunDirectory) -> StoredPipeline:
 
 
 def _unreadable(directory: RunDirectory, why: str) -> ConfigError:
-    hint = "its runs are still there: `hpcdist list`"
+    hint = "its runs are still there: `hpcdist status --offline`"
     return ConfigError(Problem(f"{directory.path / FILE} cannot be read: {why}", hint=hint))
 
 

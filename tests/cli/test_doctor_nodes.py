@@ -66,7 +66,7 @@ def test_plans_and_scripts_exclude_suspect_nodes(folder: Path, hpcdist: Hpcdist,
         result = hpcdist(*verb, *words)
         assert (result.code, result.err) == (0, warning)
     assert "\n#SBATCH --exclude=n1,n2\n" in hpcdist("render", *words).out
-    sizes = hpcdist("scale", *words, "--nodes", "1,2", "--dry-run")
+    sizes = hpcdist("scale", "exp.yml", "--site=sites/toy.yaml", "--nodes", "1,2", "--dry-run")
     assert (sizes.code, sizes.err) == (0, warning)
     left = hpcdist("check", *words, "--set", "batch.exclude_bad_nodes=false").err
     wording(left)
@@ -92,8 +92,9 @@ def test_the_runs_of_a_scaling_study_do_without_suspect_nodes_and_wait_for_runs(
     folder: Path, hpcdist: Hpcdist
 ) -> None:
     (folder / "exp.yml").write_text(EXPERIMENT)
-    words = ("exp.yml", "--site-path=sites", "--nodes", "1", "--set", "batch.dependency=afterany:train-1")
-    assert hpcdist("scale", *words).code == 5  # there is no sbatch here
+    words = ("exp.yml", "--site=sites/toy.yaml", "--nodes", "1")
+    waits = ("--set", "batch.dependency=afterany:train-1")
+    assert hpcdist("scale", *words, *waits).code == 5  # there is no sbatch here
     script = (folder / "runs" / "exp-1-node-1" / "job.sh").read_text()
     assert ("\n#SBATCH --exclude=n1,n2\n" in script, "\n#SBATCH --dependency=afterany:7\n" in script) == (
         True,

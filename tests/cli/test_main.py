@@ -44,7 +44,7 @@ Write:
 Run:
   submit    Submit an experiment as a batch job.
   shell     Open a shell on the first node of an allocation.
-  rehearse  End a small run on purpose, and check that it goes on.
+  rehearse  End a small run on purpose, and check that it resumes.
   scale     Run an experiment on several numbers of nodes, and report on it.
   resume    Resume a run that ended before its training was finished.
   restart   Submit the experiment of a run again, as a new run.

@@ -1,4 +1,4 @@
-"""``hpcdist rm`` and ``prune``: real jobs on this machine, and a real terminal."""
+"""``hpcdist rm``: real jobs on this machine, and a real terminal."""
 
 from __future__ import annotations
 

@@ -180,6 +180,7 @@ ELSEWHERE: Final = {
     "hpcdist check tune.yml": ("tests/docs/test_cost.py", "has this file"),
     "hpcdist plan two.yml --when": ("tests/slurm/test_starts.py", "asks a real Slurm about it"),
     "hpcdist plan seeds.yml": ("tests/docs/test_sweeps.py", "has this file"),
+    "hpcdist rm": ("tests/cli/test_removal.py", "names runs, or gives it a time"),
     "hpcdist metrics train-1": ("tests/docs/test_metrics.py", "runs it with the page's own program"),
     "hpcdist doctor --job": ("tests/cli/test_doctor.py", "runs it on this machine"),
     "hpcdist doctor --job 4": ("tests/slurm/test_bandwidth.py", "has a slow node"),

@@ -93,7 +93,7 @@ LINEAGES: Final = [
 def test_a_model_that_was_logged_without_a_step_is_one(
     tmp_path: Path, lineages: object, *, is_model: bool
 ) -> None:
-    """`prune` keeps runs with models; the client has an event only for a model at a step."""
+    """`rm --older` keeps runs with models; the client has an event only for a model at a step."""
     run = run_of(tmp_path)
     polyaxon(run.directory.path, "7/0.0/polyaxon-0")
     [folder] = run.directory.path.glob("tracking/7/0.0/polyaxon-0/runs/*")
