@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from hpcdist.checks.nodes import known_nodes
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.tracking import report as report_page

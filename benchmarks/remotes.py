@@ -10,8 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, RunDirectory
 from tests.remotes.server import Laptop, laptop
 
 RUNS = 100

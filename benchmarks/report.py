@@ -10,8 +10,7 @@ from pathlib import Path
 
 from hpcdist.cli.jobs.report import content as report_content
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, Run
+from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.tracking import report as report_page

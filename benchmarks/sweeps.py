@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase
+from hpcdist.runs.rundir import Phase, Record
 from hpcdist.script.trial_table import table
 
 TRIALS = 10_000

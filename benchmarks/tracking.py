@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hpcdist.runs import finding, rundir
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, RunDirectory
 from hpcdist.tracking import comparison, series
 
 CHECKOUT = Path(__file__).resolve().parents[1]

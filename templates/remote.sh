@@ -176,7 +176,7 @@ hpcdist_add() {
   rm -rf "$hpcdist_new"
 }
 
-# EVENT: let the run in this folder go on, as hpcdist.runs.stopping does here: its attempts are counted anew.
+# EVENT: let the run in this folder go on, as hpcdist.runs.cancelling does here: its attempts are counted anew.
 hpcdist_go_on() {
   rm -f stop cancelled && find attempts -name 0 -type f 2>/dev/null | while IFS= read -r hpcdist_file; do
     hpcdist_file=${hpcdist_file%/0}

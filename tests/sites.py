@@ -11,7 +11,7 @@ from hpcdist.documents import fields, source
 from hpcdist.host.resources import shipped, site_files
 from hpcdist.loading import load
 from hpcdist.planner.pools import pools
-from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 

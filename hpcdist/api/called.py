@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from hpcdist.api import elsewhere
 from hpcdist.errors import ConfigError, JobFailed, Problem
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.remotes import here
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -91,7 +91,7 @@ def _loaded(run: Run, name: str) -> Any:
 
 def _own(directory: RunDirectory, name: str) -> bytes:
     """Return a file of this user that nobody else can write: unpickling runs what is in it."""
-    with directory.opened() as handle, untrusted.open_regular(name, at=handle) as stream:
+    with directory.opened() as handle, ownership.open_regular(name, at=handle) as stream:
         found = (os.fstat(handle), os.fstat(stream.fileno()))
         if all(one.st_uid == os.geteuid() and not one.st_mode & _OTHERS_WRITE for one in found):
             return stream.read()

@@ -21,7 +21,7 @@ from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.remotes import submitting
+from hpcdist.remotes import machines
 from hpcdist.runs import awaited
 from hpcdist.site.model import Site
 
@@ -58,7 +58,7 @@ class Experiment:
             return awaited.resolved(experiment, site, runs_dir, elsewhere.services(), on or "")
 
         options = self._options._replace(remote=on)
-        remote = None if on is None else submitting.target(options)
+        remote = None if on is None else machines.target(options)
         if remote and not options.site:
             options = options._replace(site=remote.site)
         made = planning.plan_experiment(options, document=self._document, awaiting=awaiting)

@@ -25,7 +25,7 @@ from hpcdist.loading import machine, recognition
 from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.remotes import submitting as remotes
+from hpcdist.remotes import machines as remotes
 from hpcdist.runs import cancelling
 from hpcdist.runs.control import Output
 from hpcdist.schedulers.job import Status

@@ -19,7 +19,7 @@ from hpcdist.script.renderer import render
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hpcdist.remotes.submitting import Target
+    from hpcdist.remotes.machines import Target
 
 
 @dataclass(frozen=True, repr=False)

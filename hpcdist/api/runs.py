@@ -12,8 +12,8 @@ from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import all_of, count, texts
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.runs import cancelling, finding, logs, rundir, states
+from hpcdist.runs.logs import Watch
 from hpcdist.runs.services import renewed
-from hpcdist.runs.watching import Watch
 from hpcdist.schedulers.job import Status
 from hpcdist.searches import progress, replan
 from hpcdist.searches.trials import best

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import attempt_files
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
@@ -92,7 +92,7 @@ def read_faults(directory: RunDirectory, attempt: Numbered) -> tuple[NodeFaults,
     found: list[NodeFaults] = []
     for file in sorted(files)[:_MOST_FILES]:
         with suppress(OSError):
-            text = untrusted.read(file, _MAX_BYTES).decode("utf-8", "replace")
+            text = ownership.read(file, _MAX_BYTES).decode("utf-8", "replace")
             found += [node] if (node := faults_in(text)) else []
     return tuple(sorted(found, key=lambda node: node.ends[0].at))
 

@@ -11,8 +11,7 @@ from hpcdist.checks.host_info import FABRIC
 from hpcdist.errors import comma_list
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
-from hpcdist.site.conditions import JobFacts
-from hpcdist.site.fabric import Fabric, resolve_settings
+from hpcdist.site.fabric import Fabric, JobFacts, resolve_settings
 from hpcdist.site.model import Site
 
 _SKEW: Final = 1.0

@@ -169,7 +169,7 @@ def _of_log(log: Sequence[Event], run: Evidence) -> Iterator[Evidence]:
 def _of_faults(directory: RunDirectory, log: Sequence[Event], run: Evidence) -> Iterator[Evidence]:
     """Yield the faults of hardware that nodes showed in the last attempts that are over."""
     last = {event.job_id: event for event in log}
-    attempts = [each for each in attempt_files.read(directory) if each.name]
+    attempts = [each for each in attempt_files.numbered(directory) if each.name]
     latest = {each.job: each for each in attempts}
     for attempt in attempts[-_MOST_ATTEMPTS:]:
         end = last.get(attempt.job)

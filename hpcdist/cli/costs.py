@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from hpcdist.cost import balances
+from hpcdist.cost import worst_case
 from hpcdist.cost.worst_case import Sum
 from hpcdist.host import ownership
 from hpcdist.host.command import Runner
@@ -28,13 +28,13 @@ class Balance(NamedTuple):
     def texts(self, made: Planned) -> list[str]:
         """Return how the job stands to it, a sentence each; the reason where that is not known."""
         if self.left:
-            return [balances.standing(left, made.cost, self.account) for left in self.left]
+            return [worst_case.standing(left, made.cost, self.account) for left in self.left]
         return [f"not known: {self.why}"] if self.why else []
 
     def texts_of_all(self, costs: Sum, what: str) -> list[str]:
         """Return how several jobs together stand to it, as `texts`."""
         needs = ((left, costs.in_unit(left.unit)) for left in self.left)
-        found = [balances.standing_of(left, need, self.account, what) for left, need in needs]
+        found = [worst_case.standing_of(left, need, self.account, what) for left, need in needs]
         return found or ([f"not known: {self.why}"] if self.why else [])
 
     def as_data(self) -> dict[str, Any]:
@@ -51,11 +51,11 @@ def ask(made: Planned, runner: Runner) -> Balance:
     account, user = made.plan.request.account or "", ownership.own_name()
     balance, scheduler = made.machine.site.balance, schedulers.get(made.plan.identity.scheduler)
     if balance:
-        command = balances.ask(balance, account, user)
+        command = worst_case.ask(balance, account, user)
         completed = runner.run(command)
         if not completed.ok:
             return Balance(account, why=f"`{command}`: {common.why(completed)}")
-        left = balances.read(balance, completed.stdout, account)
+        left = worst_case.read(balance, completed.stdout, account)
         return Balance(account, left, "" if left else f"`{command}` shows none of it")
     if account and (limits := scheduler.balances):
         return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])

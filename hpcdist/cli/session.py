@@ -26,7 +26,7 @@ from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
 if TYPE_CHECKING:
-    from hpcdist.remotes.submitting import Target
+    from hpcdist.remotes.machines import Target
 
 
 def planned(  # noqa: PLR0913 - as verbs need it
@@ -108,9 +108,9 @@ def remote_of(options: ExperimentOptions) -> Target:
     Raises:
         ConfigError: as `submitting.target`.
     """
-    from hpcdist.remotes import submitting  # with the user's config, and what ssh needs
+    from hpcdist.remotes import machines  # with the user's config, and what ssh needs
 
-    return submitting.target(options, Place(f"--on={options.remote}", 0, 0))
+    return machines.target(options, Place(f"--on={options.remote}", 0, 0))
 
 
 def planned_as_submitted(options: ExperimentOptions, document: Document | None = None) -> Planned:

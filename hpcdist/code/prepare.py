@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple
 from hpcdist.code import git
 from hpcdist.errors import ConfigError, Problem, bytes_text
 from hpcdist.experiment.sources import without_credentials
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.host.command import Command, Completed, Runner
 
 # --- Commit, branch, remote and changes of the folder in which a job is submitted
@@ -350,7 +350,7 @@ def _copy_link(top: Path, name: str, place: Path) -> None:
 
 def _copy_file(source: Path, place: Path, limit: int) -> int:
     try:
-        stream = untrusted.open_regular(source)
+        stream = ownership.open_regular(source)
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as error:

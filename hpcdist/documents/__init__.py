@@ -1,6 +1,5 @@
 """YAML with places: plain data whose every value knows its file, line and column.
 
 source tree yaml_errors    strict reading of YAML, with the place of each value
-sections    tables of comma-separated values, as columns; a section of a file is replaced in its text
 fields text_checks    models built from such data; checks of names and texts that scripts hold
 """

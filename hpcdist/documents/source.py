@@ -21,7 +21,7 @@ from hpcdist.documents import tree
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.documents.yaml_errors import explain, split_at_comma, template_at
 from hpcdist.errors import ConfigError, Place, Problem, did_you_mean
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 
 # --- Composes the events of a YAML parser into trees with places, by the rules of YAML 1.2
 
@@ -329,7 +329,7 @@ def read_bytes(path: str | Path) -> bytes:
             raise _file_error(path, "standard input is closed", "name a file")
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
-        return untrusted.read_user_file(path, MAX_BYTES + 1)
+        return ownership.read_user_file(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise _file_error(path, "there is no such file", _similar_names(Path(path))) from None
     except IsADirectoryError:

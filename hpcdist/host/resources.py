@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem, did_you_mean
-from hpcdist.host import ownership, untrusted
+from hpcdist.host import ownership
 from hpcdist.host.ownership import user_folder
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _is_private(folder: Path) -> bool:
     ownership.make(folder)
     if folder.is_symlink():
         return False
-    with untrusted.folder(folder) as handle:
+    with ownership.folder(folder) as handle:
         return not ownership.weakness(folder, handle)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan import placeholders
-from hpcdist.plan.devices import devices
+from hpcdist.plan.folding import devices
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import INDEX, OUTPUTS, ROLE, RUN_DIR, Peers, Placeholder, template
 from hpcdist.plan.placement import Task

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpcdist.lint import nccl_others, others
-from hpcdist.lint.finding import misspelt_prefix
-from hpcdist.lint.kinds import (
+from hpcdist.lint.finding import (
     ANY_INTEGER,
     BOOLEAN,
     BYTES,
@@ -23,6 +22,7 @@ from hpcdist.lint.kinds import (
     Listed,
     OneOf,
     Shape,
+    misspelt_prefix,
 )
 from hpcdist.spelling import closest
 

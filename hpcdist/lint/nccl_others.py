@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpcdist.lint.kinds import ANY_INTEGER, TEXT, Entry, Integer, OneOf
+from hpcdist.lint.finding import ANY_INTEGER, TEXT, Entry, Integer, OneOf
 
 SOURCE: Final = "github.com/NVIDIA/nccl @ 5067397c, src"
 TORCH: Final = "github.com/pytorch/pytorch, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpcdist.lint.kinds import BOOLEAN, TEXT, Entry, Integer, Kind, Listed, OneOf, Shape
+from hpcdist.lint.finding import BOOLEAN, TEXT, Entry, Integer, Kind, Listed, OneOf, Shape
 
 # --- libfabric's variables: the common ones, those of cxi (Slingshot) and those of efa (AWS)
 #

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.lint.finding import Finding, LintContext, differing_values, finding_on
-from hpcdist.lint.kinds import GUIDE, Entry, parts, read
+from hpcdist.lint.finding import GUIDE, Entry, Finding, LintContext, differing_values, finding_on, parts, read
 from hpcdist.lint.knowledge import KNOWN, OF_RCCL, entry_of, family_of, near, spelled, with_prefix
 from hpcdist.lint.nccl_others import MISTAKEN, OTHER_READERS, VENDORS
 from hpcdist.lint.others import CXI_SOURCE, MPI_SOURCE, OFI_SOURCE, SOURCE, UCX_SOURCE

@@ -17,7 +17,7 @@ from hpcdist import importers
 from hpcdist.documents import source, tree
 from hpcdist.documents.tree import Document, Map, Seq
 from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 
 # --- Tables of comma-separated values, with the place of each cell
 
@@ -116,7 +116,7 @@ def _contents(file: Path, root: Path) -> bytes:
     real = file.resolve()
     if not real.is_relative_to(root):
         raise PermissionError(0, f"it is not in {root}")
-    return untrusted.read(real, source.MAX_BYTES)
+    return ownership.read(real, source.MAX_BYTES)
 
 
 def _root(folder: Path) -> Path:

@@ -9,21 +9,22 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from hpcdist.cost.worst_case import Cost, worst_case
 from hpcdist.documents.tree import Document, value_at
-from hpcdist.errors import ConfigError, Path, Place, Problem, located, preceded_by, warning
+from hpcdist.errors import ConfigError, Path, Place, PlanError, Problem, located, preceded_by, warning
 from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
-from hpcdist.host import resources, untrusted
+from hpcdist.host import ownership, resources
 from hpcdist.loading import command_lines, load, machine, preferences, recognition
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
 from hpcdist.loading.preferences import Preferences
 from hpcdist.plan.model import Plan
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.plan.values import DEFAULT, Origin, Where
-from hpcdist.planner import node_launches
+from hpcdist.plan.values import DEFAULT, Origin, Where, Word
+from hpcdist.planner import container_choice, node_launches
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site
 from hpcdist.words import slug
@@ -289,7 +290,7 @@ def _script_warnings(file: str, plan: Plan) -> Iterator[Problem]:
     scripts = [*node_launches.scripts_of(plan.identity.command)] if file != "-" else []
     for script in scripts:  # it grows
         try:
-            with untrusted.open_regular((FilePath(file).parent / script).resolve()) as stream:
+            with ownership.open_regular((FilePath(file).parent / script).resolve()) as stream:
                 head = stream.read(node_launches.MOST).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue
@@ -319,3 +320,45 @@ def _named(loaded: Loaded) -> Loaded:
     data.put("name", name, Place(f"the name of {document.file}", 0, 0))
     experiment = msgspec.structs.replace(loaded.experiment, name=name)
     return loaded._replace(experiment=experiment, document=document._replace(data=data))
+
+
+# --- The plan of an allocation in which a shell, or a command of the user's, runs in place of the program
+
+_ORIGIN = Origin("rule", "hpcdist shell")
+
+
+def with_shell(made: Planned, command: Sequence[str]) -> Planned:
+    """Return the plan with a shell, or this command, in the container of the experiment if it has one.
+
+    Nothing starts it again, and its output is that of the terminal.
+
+    Raises:
+        PlanError: for an array or a search, or as `planning.plan_experiment`.
+    """
+    own = made.experiment
+    key = ("hptuning",) if own.hptuning else ("batch", "array")
+    if own.hptuning or own.batch.array is not None:
+        problem = Problem(
+            "a shell is one job, and this experiment makes several", key, "remove it, or set it to null"
+        )
+        raise PlanError(made.document.locate(problem))
+    batch = replace(own.batch, output=None, error=None)
+    environment = replace(own.environment, restart=None, max_restarts=None)
+    made = replanned(made, replace(own, batch=batch, environment=environment))
+    return made._replace(plan=replace(made.plan, shell=tuple(_words(made, command))))
+
+
+def _words(made: Planned, command: Sequence[str]) -> Iterator[Word]:
+    plan, site = made.plan, made.machine.site
+    if plan.container:
+        inside = replace(plan, container=replace(plan.container, entrypoint=False))
+        by_launcher = container_choice.launcher_words(inside, site, inside.environment)
+        if by_launcher:  # srun starts the container
+            yield Word.raw('srun --overlap --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --mpi=none', _ORIGIN)
+            yield Word.raw("${terminal:+--pty}", _ORIGIN)
+            yield from by_launcher
+        yield from container_choice.words(inside, site)
+    if command:
+        yield from (Word(text=word, origin=_ORIGIN) for word in command)
+    else:
+        yield Word.raw('"${shell[@]}"', _ORIGIN)

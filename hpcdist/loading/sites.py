@@ -19,8 +19,8 @@ from hpcdist.loading.load import load_model
 from hpcdist.planner.launcher_choice import REMOVED_LAUNCHERS
 from hpcdist.registry import Registry
 from hpcdist.schedulers import UNSUPPORTED, schedulers
-from hpcdist.site.conditions import NO_FRAMEWORK
 from hpcdist.site.detection import Candidate
+from hpcdist.site.fabric import NO_FRAMEWORK
 from hpcdist.site.model import Detect, LauncherOptions, Site
 from hpcdist.site.problems import problems_of
 

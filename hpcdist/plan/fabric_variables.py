@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Origin, Variable
-from hpcdist.site.conditions import JobFacts
-from hpcdist.site.fabric import resolve_settings
+from hpcdist.site.fabric import JobFacts, resolve_settings
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import libraries_of
 

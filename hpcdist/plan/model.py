@@ -11,7 +11,7 @@ from hpcdist.experiment.model import Tracking
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import TASK_WRAPPER, Directive, Origin, Variable, Word
-from hpcdist.site.conditions import JobFacts, Library
+from hpcdist.site.fabric import JobFacts, Library
 from hpcdist.site.model import RankVariables
 from hpcdist.site.settings import Lsf, Sge
 from hpcdist.units import Walltime

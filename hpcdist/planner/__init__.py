@@ -1,8 +1,8 @@
 """The planner: pure functions that turn an experiment and a site into a plan.
 
 make_plan job_spec budget request restarts    the stages in their order
-pools gpus node_sizes placement feasibility    where tasks run
-alternatives selection    the choice among these places, and what would fit
-launcher_choice container_choice steps visibility    how tasks are started
+pools gpus placement feasibility    where tasks run
+selection    the choice among these places, and what would fit
+launcher_choice container_choice steps    how tasks are started
 advice node_launches    warnings
 """

@@ -17,16 +17,16 @@ from hpcdist.experiment.replicas import NodeCounts, Replica
 from hpcdist.experiment.shell_words import SimpleCommand, assignments, simple_commands, unquoted
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import AdvisingLauncher
-from hpcdist.plan import devices
+from hpcdist.plan import folding
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.placement import Group, Row
 from hpcdist.planner import container_choice, gpus, node_launches
 from hpcdist.planner.feasibility import REPLICAS
 from hpcdist.planner.gpus import KEY, gpu_label_of, gpu_type_advice
+from hpcdist.planner.gpus import device_advice as about_devices
 from hpcdist.planner.launcher_choice import LaunchChoice
-from hpcdist.planner.node_sizes import why_no_memory
+from hpcdist.planner.placement import why_no_memory
 from hpcdist.planner.pools import memory_in
-from hpcdist.planner.visibility import advice as about_devices
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import Qos
@@ -520,7 +520,7 @@ def _about_the_site(experiment: Experiment, site: Site, job: PreparedJob) -> Ite
         )
     scheduler = schedulers.get(site.scheduler)
     yield from scheduler.advice(job, site)
-    if site.status == "unverified" and devices.lacks_gpu_assignment(job) and _has_part_of_a_node(job, site):
+    if site.status == "unverified" and folding.lacks_gpu_assignment(job) and _has_part_of_a_node(job, site):
         yield warning(
             f"other jobs may be on the same nodes, and {site.scheduler} sets for no job which GPUs are "
             f"its own: tasks fail where {job.gpus.variable} is not set; ask for all GPUs of a node, or for "

@@ -10,7 +10,7 @@ from hpcdist.cost.worst_case import Cost, amounts_of, check_limit
 from hpcdist.errors import PlanError, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
-from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.units import Walltime
 

@@ -24,7 +24,7 @@ from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin, Variable, Where, Word
 from hpcdist.planner.steps import uses_local_disk
-from hpcdist.site.conditions import ConditionalText, JobFacts, applying
+from hpcdist.site.fabric import ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
 from hpcdist.words import in_double_quotes, join, quote, slug
 

@@ -33,6 +33,7 @@ from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import DEFAULT, Origin, Where, Word, joined
 from hpcdist.planner import container_choice
 from hpcdist.planner.budget import budget_of, cost_of
+from hpcdist.planner.gpus import binding_words, gpu_visibility, visible_by
 from hpcdist.planner.launcher_choice import (
     LaunchChoice,
     must_go_on,
@@ -46,7 +47,6 @@ from hpcdist.planner.pools import memory_in
 from hpcdist.planner.request import gpus_of, request_of, whole_nodes
 from hpcdist.planner.restarts import origins_of, restarts_of
 from hpcdist.planner.steps import own_nodes_of, steps_of
-from hpcdist.planner.visibility import binding_words, gpu_visibility, visible_by
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import VisibleBy

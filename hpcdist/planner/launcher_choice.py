@@ -18,8 +18,7 @@ from hpcdist.layers.protocols import AbbreviatingLauncher, Framework, Launcher, 
 from hpcdist.plan.model import Container
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin, Where, Word
-from hpcdist.site.conditions import JobFacts
-from hpcdist.site.fabric import active_groups
+from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site
 
 _PATH = ("batch", "launcher")

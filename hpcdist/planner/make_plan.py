@@ -37,7 +37,7 @@ from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
 from hpcdist.planner.selection import select
 from hpcdist.planner.steps import check_free_nodes, uses_local_disk
 from hpcdist.schedulers import schedulers
-from hpcdist.site.conditions import JobFacts, applying
+from hpcdist.site.fabric import JobFacts, applying
 from hpcdist.site.model import Site
 from hpcdist.words import join, quote
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from hpcdist.documents.fields import Model
 from hpcdist.experiment.replicas import ANY_NODES, NodeCounts
 from hpcdist.plan.placement import Group, Placement, Row, Shape
-from hpcdist.planner.node_sizes import Piece, ReplicaGroup, node_sizes, pieces
-from hpcdist.planner.pools import Pool
+from hpcdist.plan.values import Origin
+from hpcdist.planner.pools import EMPTY, Need, Pool, memory_in, shared_memory
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import NodeType, cpus_of_each_gpu
 
@@ -192,3 +194,214 @@ def _group(pool: Pool, rows: Sequence[Row], node: int, rank: int) -> Group:
         site_partition=pool.partition,
         origin=pool.origin,
     )
+
+
+# --- Node sizes: how many replicas each node takes, in rank order, where they are never split
+
+# --- What a job has of each node, in words: CPUs, GPUs and memory, and why it asks for no memory
+
+
+def part_of_node(group: Group, site: Site, *, exclusive: bool) -> str:
+    """Return what the job has of a node: ``4 of 16 CPUs, 1 of 4 GPUs, 16000 of 64000 MiB of memory``."""
+    node = site.node_types.get(group.node_type or "", NodeType(gpus=None))
+    gpus = [_of(group.gpus, None if node.gpus == "unknown" else node.gpus, "GPU")] if group.gpus else []
+    return ", ".join(
+        (_of(group.cpus, node.cpus, "CPU"), *gpus, _memory(group, site, node, exclusive=exclusive))
+    )
+
+
+def why_no_memory(site: Site, group: Group) -> str:
+    """Return why jobs in this group's partition request no memory, as its site says it."""
+    _, key = memory_in(site, group.site_partition)
+    if key == "sge.memory":
+        return (
+            f"site {site.name} does not name the memory resource; write it as `sge.memory` in the site file"
+        )
+    if key == "directives.size":
+        return f"site {site.name} requests nodes by their type (`{key}`), which have what memory they have"
+    setting = f"{key}: nodes" if key == "lsf.request" else f"{key}: false"
+    return f"site {site.name} says `{setting}`; a job gets the site's default"
+
+
+def _of(number: int, size: int | None, what: str) -> str:
+    total = f" of {size}" if size is not None else ""
+    return f"{number}{total} {what}{'s' * ((number if size is None else size) != 1)}"
+
+
+def _memory(group: Group, site: Site, node: NodeType, *, exclusive: bool) -> str:
+    asks = memory_in(site, group.site_partition)[0]
+    if group.memory is not None and not group.all_memory:
+        size = shared_memory(node)
+        return f"{group.memory}{'' if size is None else f' of {size}'} MiB of memory"
+    if asks and (group.all_memory or (exclusive and site.scheduler == "slurm")):
+        return "all memory"
+    if not asks:
+        return f"memory is not requested: {why_no_memory(site, group)}"
+    why = "how much a node has is not known" if shared_memory(node) is None else "the experiment sets none"
+    return f"memory is not requested: {why}, and a job gets the site's default"
+
+
+# --- Node sizes
+
+
+class ReplicaGroup(Model, frozen=True):
+    """Equal replicas that follow one another in rank order; ``index`` is that of the first."""
+
+    role: str
+    index: int
+    count: int
+    need: Need
+    pool: Pool
+    origin: Origin
+
+
+class NodeRun(NamedTuple):
+    """Consecutive nodes that take as many replicas each."""
+
+    nodes: int
+    size: int
+
+
+class Piece(Model, frozen=True):
+    """``count`` equal replicas on each of ``nodes`` nodes, beside those that have ``used`` some of it.
+
+    ``first`` counts from the beginning of the replicas.
+    """
+
+    replicas: ReplicaGroup
+    first: int
+    count: int
+    node: int
+    nodes: int
+    used: Need
+
+
+def node_sizes(
+    pools: Sequence[Sequence[ReplicaGroup]], counts: NodeCounts, *, spread: bool
+) -> list[list[NodeRun]]:
+    """Return for the replicas of each pool how many each node takes, in node order.
+
+    ``spread`` puts each replica on a node of its own. Where the nodes of ``counts`` are too few to hold
+    them, there are more.
+    """
+    totals = [sum(replicas.count for replicas in members) for members in pools]
+    if spread:
+        return [[NodeRun(total, 1)] for total in totals]
+    if counts.per_node:
+        return [_evenly(total, -(-total // counts.per_node)) for total in totals]
+    if counts.nodes is None:
+        return [*map(_fewest, pools)]
+    least = [_nodes(_fewest(members)) for members in pools]
+    shares = _shares(totals, least, counts.nodes)
+    return [_on(members, nodes) for members, nodes in zip(pools, shares, strict=True)]
+
+
+def pieces(members: Sequence[ReplicaGroup], runs: Sequence[NodeRun], node: int) -> Iterator[Piece]:
+    """Distribute replicas over nodes in rank order; equally filled consecutive nodes are one piece."""
+    remaining = iter(members)
+    replicas, taken = next(remaining), 0
+    for nodes, size in runs:
+        end = node + nodes
+        while node < end:
+            used, left, alike = EMPTY, size, 1
+            while left:
+                if taken == replicas.count:
+                    replicas, taken = next(remaining), 0
+                if left == size:
+                    alike = max(1, min(end - node, (replicas.count - taken) // size))
+                count = min(left, replicas.count - taken)
+                yield Piece(replicas, taken, count, node, alike, used)
+                used = used.plus(replicas.need, count)
+                taken, left = taken + count * alike, left - count
+            node += alike
+
+
+def _shares(totals: Sequence[int], least: Sequence[int], nodes: int) -> list[int]:
+    """Distribute nodes over pools, so that the fullest node of all has as few replicas as can be."""
+
+    def taken(most: int) -> list[int]:
+        return [max(fewest, -(-total // most)) for total, fewest in zip(totals, least, strict=True)]
+
+    low, high = 1, max(totals)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sum(taken(middle)) <= nodes else (middle + 1, high)
+    shares = taken(low)
+    for number, total in enumerate(totals):
+        shares[number] += max(0, min(total - shares[number], nodes - sum(shares)))
+    return shares
+
+
+def _on(members: Sequence[ReplicaGroup], nodes: int) -> list[NodeRun]:
+    """Return the sizes of so many nodes: as equal as can be, where they hold that."""
+    runs = _evenly(sum(replicas.count for replicas in members), nodes)
+    if all(_fits(piece) for piece in pieces(members, runs, 0)):
+        return runs
+    runs = _mixed_sizes(members, nodes)
+    while missing := nodes - _nodes(runs):
+        largest = max(range(len(runs)), key=lambda number: runs[number].size)
+        runs[largest : largest + 1] = _halved(runs[largest], missing)
+    return runs
+
+
+def _fits(piece: Piece) -> bool:
+    replicas = piece.replicas
+    return not any(True for _ in replicas.pool.shortfalls(piece.used.plus(replicas.need, piece.count)))
+
+
+def _halved(run: NodeRun, most: int) -> list[NodeRun]:
+    """Split at most so many of these nodes into two each."""
+    split, half = min(run.nodes, most), run.size // 2
+    if run.size % 2 == 0:
+        found = [NodeRun(2 * split, half)]
+    else:
+        found = [part for _ in range(split) for part in (NodeRun(1, half + 1), NodeRun(1, half))]
+    return [*found, *([NodeRun(run.nodes - split, run.size)] if run.nodes > split else [])]
+
+
+def _evenly(total: int, nodes: int) -> list[NodeRun]:
+    short, longer = divmod(total, nodes)
+    return [run for run in (NodeRun(longer, short + 1), NodeRun(nodes - longer, short)) if run.nodes]
+
+
+def _fewest(members: Sequence[ReplicaGroup]) -> list[NodeRun]:
+    """Return the sizes of the fewest nodes that hold these replicas."""
+    if len({replicas.need for replicas in members}) == 1:
+        total = sum(replicas.count for replicas in members)
+        return _evenly(total, -(-total // members[0].pool.capacity(members[0].need)))
+    return _mixed_sizes(members)
+
+
+def _mixed_sizes(members: Sequence[ReplicaGroup], nodes: int = 0) -> list[NodeRun]:
+    """Fill nodes in order; then lower the filling as far as the number of nodes allows."""
+    best = _fill(members, 1.0)
+    most = max(nodes, _nodes(best))
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        sizes = _fill(members, middle)
+        if _nodes(sizes) <= most:
+            best, high = sizes, middle
+        else:
+            low = middle
+    return best
+
+
+def _nodes(runs: Sequence[NodeRun]) -> int:
+    return sum(run.nodes for run in runs)
+
+
+def _fill(members: Sequence[ReplicaGroup], fullness: float) -> list[NodeRun]:
+    """Return how many replicas each node takes when it is filled to this share of itself, at least by one."""
+    closed: list[NodeRun] = []
+    last, used = 0, EMPTY  # on the node that is being filled
+    for replicas in members:
+        room = min(replicas.count, replicas.pool.room(used, replicas.need, fullness))
+        last, used = last + room, used.plus(replicas.need, room)
+        if room < replicas.count:
+            capacity = max(1, replicas.pool.room(EMPTY, replicas.need, fullness))
+            full, rest = divmod(replicas.count - room, capacity)
+            closed += [NodeRun(1, last)] if last else []
+            closed += [NodeRun(full - (not rest), capacity)] if full > (not rest) else []
+            last, used = rest or capacity, EMPTY.plus(replicas.need, rest or capacity)
+    return [*closed, NodeRun(1, last)]

@@ -14,8 +14,7 @@ from hpcdist.planner import budget
 from hpcdist.planner.budget import cost_of
 from hpcdist.planner.pools import whole_nodes_in
 from hpcdist.schedulers import schedulers
-from hpcdist.site.conditions import JobFacts
-from hpcdist.site.fabric import active_groups
+from hpcdist.site.fabric import JobFacts, active_groups
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import Gpus
 

@@ -3,11 +3,9 @@
 A remote is a runner of commands there, plus a mirror: the run directory here has what the one there has, but
 for its outputs, which are fetched, and its code.
 
-connection failures    one connection of ssh for all sessions; why it fails, as sentences
+connection    one connection of ssh for all sessions; why it fails, as sentences
 channel program    one round trip: what is sent to the shell there, and what comes back
-runner    commands run there, a submission once at most
-sending submitting    a new run goes there
-looking mirror    states and small files come back
+mirror    states and small files come back
 fetching    outputs come back
 tunnels    what jobs there serve is reached here
 machines here    the remotes of the user's config, as runners

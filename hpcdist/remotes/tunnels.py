@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hpcdist.errors import Problem
-from hpcdist.remotes import failures, machines
-from hpcdist.remotes.connection import Connection
-from hpcdist.remotes.failures import Unreachable
+from hpcdist.remotes import connection, machines
+from hpcdist.remotes.connection import Connection, Unreachable
 from hpcdist.runs import address
 from hpcdist.runs.address import Address
 from hpcdist.runs.rundir import Run
@@ -56,7 +55,9 @@ class Way(NamedTuple):
             done = self.connection.forward(one.ports)
             if done.ok:
                 return one
-        raise Unreachable(Problem(f"no port leads to {self.connection.name}: {failures.shown(done.stderr)}"))
+        raise Unreachable(
+            Problem(f"no port leads to {self.connection.name}: {connection.shown(done.stderr)}")
+        )
 
 
 def way(remote: Connection, found: Address) -> Way | None:

@@ -1,15 +1,14 @@
 """Runs: each is one submission with its directory, record, event log, state and output.
 
-rundir record stored_plan events finding    the files of a run, and runs by their names
+rundir stored_plan events finding    the files of a run, and runs by their names
 state    what the events of a run mean: ends, attempts, the state of all
-control cancelling stopping removing services    submit, stop, remove; their needs
-elements endings deadline states starts waiting watching logs    the state of a job, and its output
-accounting attempt_files attempts packed    what happened to it
+control cancelling removing services    submit, stop, remove; their needs
+elements endings states waiting logs    the state of a job, and its output
+accounting attempt_files attempts    what happened to it
 awaited search_progress    the jobs of runs that a dependency names; how far an adaptive search is
 requests this_machine    a plan becomes a request for `control`; the services of this machine
 shells    runs whose job is a shell in this terminal
-inside stacks    where to run a command beside a job; the stacks of its ranks
+inside    where to run a command beside a job; the stacks of its ranks
 address    where a notebook or a TensorBoard is
 code_record job_code copying    what its program is made of, the files of its jobs, copies
-shareable    its files without values that look like secrets
 """

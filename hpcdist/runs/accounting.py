@@ -32,7 +32,7 @@ def keep(runs: Iterable[Run], services: Services) -> None:
 
     Of a run of several jobs that of each.
     """
-    from hpcdist.runs.deadline import with_deadline  # for what shows details of many runs
+    from hpcdist.runs.services import with_deadline  # for what shows details of many runs
 
     services = services._replace(runner=with_deadline(services.runner, services.now))
     for job in (job for run in runs for job in run.jobs):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.runs import elements
+from hpcdist.runs import elements, events, state
+from hpcdist.runs.events import Event
 from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.state import Attempt
+from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
 
 FOLDER: Final = "attempts"
@@ -32,7 +35,7 @@ class Numbered(NamedTuple):
     system_id: str = ""
 
 
-def read(directory: RunDirectory, element: str = "") -> tuple[Numbered, ...]:
+def numbered(directory: RunDirectory, element: str = "") -> tuple[Numbered, ...]:
     """Return the attempts that have begun, by their numbers; of one element of an array, or of all."""
     folder = f"{FOLDER}/{element}" if element else FOLDER
     return tuple(sorted(_in(directory, folder)))
@@ -84,7 +87,7 @@ def check(directory: RunDirectory, number: int, element: str = "") -> None:
     Raises:
         ConfigError: if none has.
     """
-    there = sorted({each.number for each in read(directory, element)})
+    there = sorted({each.number for each in numbered(directory, element)})
     if number in there:
         return
     name = f"{directory.name}/{element}" if element else directory.name
@@ -93,3 +96,62 @@ def check(directory: RunDirectory, number: int, element: str = "") -> None:
     else:
         hint = f"it has {elements.text_of(there)}"
     raise ConfigError(Problem(f"{name} has no attempt {number}", hint=hint))
+
+
+# --- Packed trials: what their workers recorded of each of them, and the attempts that this comes to
+
+_PREFIX: Final = "events."
+
+
+class TrialLog(NamedTuple):
+    """The event log of the trials that ``job`` ran on ``node``; an element of an array is ``124_2`` here."""
+
+    job: str
+    node: str
+    events: tuple[Event, ...]
+
+
+def logs(directory: RunDirectory) -> list[TrialLog]:
+    """Return the logs of a run's packed trials; none for other runs. What cannot be read is left out."""
+    names: list[str] = []
+    with suppress(OSError), directory.opened() as handle, os.scandir(handle) as entries:
+        names = sorted(one.name for one in entries if one.name.startswith(_PREFIX) and "@" in one.name)
+    found = []
+    for name in names:
+        job, _, node = name.removeprefix(_PREFIX).rpartition("@")
+        with suppress(OSError):
+            found.append(
+                TrialLog(events.plain_id(job), node, events.read(directory.read(name, events.MAX_BYTES)))
+            )
+    return found
+
+
+def of_programs(directory: RunDirectory) -> tuple[Event, ...]:
+    """Return the events of what runs the program: packed trials, in the order of their times, else jobs."""
+    found = [event for log in logs(directory) for event in log.events]
+    return tuple(sorted(found, key=lambda event: event.at)) or directory.events()
+
+
+def trial_attempts(
+    directory: RunDirectory, plan: StoredPlan, jobs: Sequence[Attempt], now: float
+) -> tuple[Attempt, ...]:
+    """Return the attempts of packed trials, in the order of their starts; ``jobs``: those of their jobs.
+
+    One that was returned is ``requeued``; one whose job is over without its end has the state of the job,
+    ``vanished`` where that alone would be no reason. GPU-seconds are those of its worker's share.
+    """
+    over = {attempt.job: attempt for attempt in jobs}  # the last one of each
+    share = plan.gpus / plan.tasks if plan.gpus is not None and plan.tasks else None
+    found = [
+        attempt.with_gpus(share, now)
+        for log in logs(directory)
+        for attempt in _of_log(log, over.get(log.job))
+    ]
+    return tuple(sorted(found, key=lambda attempt: (attempt.started or 0.0, attempt.number)))
+
+
+def _of_log(log: TrialLog, job: Attempt | None) -> Iterator[Attempt]:
+    for own in events.by_id(log.events).values():
+        for start in events.starts(own):
+            if start.is_known:
+                yield from state.of_packed(start, log.node, job)

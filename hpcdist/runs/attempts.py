@@ -73,9 +73,9 @@ def all_attempts(
     directory, jobs = report.run.directory, read(report, now, usage, hosts=hosts, events=events)
     if not (plan := directory.plan()).workers:
         return jobs
-    from hpcdist.runs import packed  # few runs have packed trials
+    from hpcdist.runs import attempt_files  # few runs have packed trials
 
-    return packed.attempts(directory, plan, jobs, now)
+    return attempt_files.trial_attempts(directory, plan, jobs, now)
 
 
 def kept(run: Run, plan: StoredPlan, events: Sequence[Event], now: float) -> tuple[Attempt, ...]:

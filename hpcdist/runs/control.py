@@ -28,11 +28,10 @@ from hpcdist.code.prepare import Code
 from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.host import locks, ownership
 from hpcdist.host.command import Command
-from hpcdist.runs import code_record, finding, removing, rundir, stopping
+from hpcdist.runs import cancelling, code_record, finding, removing, rundir
 from hpcdist.runs.cancelling import cancel
-from hpcdist.runs.deadline import with_deadline
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.services import Services, renewed
+from hpcdist.runs.services import Services, renewed, with_deadline
 from hpcdist.runs.states import Report, find_tokens, status
 from hpcdist.runs.waiting import wait
 from hpcdist.schedulers import schedulers
@@ -108,7 +107,7 @@ def _is_cancelled(report: Report) -> bool:
 
     An end of another kind may have come before anybody saw the job's id, however long ago that was.
     """
-    if stopping.is_cancelled(report.run.directory) and all(job.is_over for job in report.jobs):
+    if cancelling.is_cancelled(report.run.directory) and all(job.is_over for job in report.jobs):
         return True
     reports = [report] if report.run.is_followed else report.jobs
     return any(one.status.state is JobState.CANCELLED for one in reports)
@@ -259,7 +258,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     """
     found: list[Run] = []
     for job in run.jobs:
-        if found and not job.job and stopping.is_cancelled(run.directory):
+        if found and not job.job and cancelling.is_cancelled(run.directory):
             return _cancelled(run, found, services, output)
         before = _before(found, run, after) if one_by_one or run.is_followed or not found else ()
         try:
@@ -273,7 +272,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
             found[0] = services.update(found[0], jobs=len(found))
             break
         found.append(new)
-    if stopping.is_cancelled(run.directory):
+    if cancelling.is_cancelled(run.directory):
         return _cancelled(run, found, services, output)
     return found[0]._replace(later=tuple(found[1:]))
 

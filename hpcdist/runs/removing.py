@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.host import ownership, untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import NotOwner, Phase, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
@@ -89,7 +89,7 @@ def remove_directory(directory: RunDirectory, remove_tree: Callable[[Path], obje
         OSError: if it is a link, belongs to another user, or cannot be removed.
     """
     parent, name = directory.path.parent, directory.name
-    with untrusted.folder(parent) as runs:
+    with ownership.folder(parent) as runs:
         found = os.stat(name, dir_fd=runs, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
             raise OSError(errno.ELOOP, "it is a symbolic link", str(directory.path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hpcdist.runs import stopping
+from hpcdist.runs import cancelling
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
@@ -52,9 +52,9 @@ def expecting_next(report: Report) -> SearchProgress | None:
 
 def stop_reason(run: Run) -> str:
     """Return why no generation follows, if the search was stopped or its end is recorded; else nothing."""
-    if not stopping.is_requested(run.directory):
+    if not cancelling.is_requested(run.directory):
         return ""
-    said = stopping.reason(run.directory)
+    said = cancelling.reason(run.directory)
     return said.removeprefix("as ") if said.startswith("as ") else f"it was stopped {said}".rstrip()
 
 

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from hpcdist.errors import comma_list
 from hpcdist.host.command import Completed, Runner
 from hpcdist.runs import endings, state
-from hpcdist.runs.deadline import run_parallel, with_deadline
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
-from hpcdist.runs.services import Services, reread
+from hpcdist.runs.services import Services, reread, run_parallel, with_deadline
 from hpcdist.schedulers import common, schedulers
 from hpcdist.schedulers.base import Query, Scheduler
 from hpcdist.schedulers.job import (
@@ -332,7 +331,7 @@ def status(runs: Sequence[Run], services: Services) -> list[Report]:
 
     A record that stands at ``submitting`` is settled where the job left a trace or the batch system knows
     its token, and is then brought up to date. A certain end is kept in the record, and not asked for again.
-    Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.deadline`).
+    Several schedulers are asked side by side, each for a minute at most (`hpcdist.runs.services`).
     """
     by_scheduler: dict[tuple[str, str], list[Run]] = {}
     for run in itertools.chain.from_iterable(run.jobs for run in runs):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership, untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import rundir
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check(runs_dir: Path) -> None:
         hint = "choose another directory with --runs-dir or $HPCDIST_RUNS_DIR"
         raise ConfigError(Problem(f"the path {runs_dir} is not valid UTF-8", hint=hint)) from None
     if runs_dir.is_dir():
-        with untrusted.folder(runs_dir) as handle:
+        with ownership.folder(runs_dir) as handle:
             ownership.check(runs_dir, handle, trusts=trusts)
 
 

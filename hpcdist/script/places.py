@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from hpcdist.plan import devices
+from hpcdist.plan import folding
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Row, Shape, of_role
 from hpcdist.schedulers import schedulers
@@ -203,7 +203,7 @@ class Places:
     @property
     def hides_gpus(self) -> bool:
         """Whether the job would see GPUs of others."""
-        return devices.hidden(self.plan)
+        return folding.hidden(self.plan)
 
     @property
     def gpu_variable(self) -> Raw:
@@ -225,7 +225,7 @@ class Places:
     @property
     def lacks_gpu_assignment(self) -> bool:
         """Whether the job must have all GPUs of its nodes, as nothing says which are its own."""
-        return devices.lacks_gpu_assignment(self.plan)
+        return folding.lacks_gpu_assignment(self.plan)
 
     @property
     def gpus_seen(self) -> Raw:
@@ -282,7 +282,7 @@ class Places:
 
     @cached_property
     def _moves_gpus(self) -> bool:
-        return devices.moved(self.plan)
+        return folding.moved(self.plan)
 
     @cached_property
     def _gpus_on_node(self) -> str:

@@ -29,7 +29,7 @@ from hpcdist.experiment.trials import (
 from hpcdist.experiment.trials import Trial as Params
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs import accounting, search_progress, stopping
+from hpcdist.runs import accounting, cancelling, search_progress
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
@@ -83,7 +83,7 @@ def advance(run: Run, services: Services, output: Output, *, only_if_over: bool 
         _check_ran(report, state)
         found, why = _following(state)
         if why:
-            stopping.request(report.run.directory, f"as {why}")
+            cancelling.request(report.run.directory, f"as {why}")
         return _planned(report.run, found, state.search, services) if found else ()
 
     run = resume.add_jobs(run, services, output, choose, lifts_stop=False)

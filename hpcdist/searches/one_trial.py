@@ -4,7 +4,7 @@ Workers of packed trials make links ``claims/TRIAL.START``, and files ``again/TR
 (``templates/runtime/supervisor/packed.py``). START is 0, and one more each time that a trial was returned.
 ``cancelled_trials/TRIAL`` exists for each trial that its user cancelled alone: its worker ends its program
 within a second or two, and no worker starts it. (``cancelled`` is the file of a run that was cancelled as a
-whole: `hpcdist.runs.stopping`.)
+whole: `hpcdist.runs.cancelling`.)
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.remotes import submitting
+from hpcdist.remotes import machines
 from hpcdist.runs import awaited, copying, job_code, requests, rundir
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -290,7 +290,7 @@ def resubmission(
     request = _request(run, runs_dir, new, options, made, services)
     if run.record.remote:
         begins_with = run.record.there if new.copies else ""
-        target = submitting.target(options)
+        target = machines.target(options)
         request, services = target.prepare(request, made, runs_dir, services, begins_with)
     return request, made, services
 

@@ -15,6 +15,7 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, Planned
 from hpcdist.runs import (
     accounting,
+    cancelling,
     code_record,
     control,
     elements,
@@ -22,7 +23,6 @@ from hpcdist.runs import (
     requests,
     rundir,
     search_progress,
-    stopping,
     this_machine,
 )
 from hpcdist.runs.control import Output
@@ -241,10 +241,10 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
     with locks.exclusive(runs_dir, run.record.digest, services.sleep, lambda: output.note(_BUSY)):
         [report] = status([renewed(run)], services)
         jobs = choose(report)
-        is_stopped = not lifts_stop and stopping.is_requested(run.directory)
+        is_stopped = not lifts_stop and cancelling.is_requested(run.directory)
         if not jobs and (is_stopped or all(job.job for job in report.run.jobs)):
             if lifts_stop:
-                stopping.withdraw(run.directory, attempts=resumes)
+                cancelling.withdraw(run.directory, attempts=resumes)
             return report.run
         there = services.at([report.run])
         if jobs:
@@ -255,7 +255,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
             new.directory.append_event(event)
             there.add(new, event)
         if lifts_stop:
-            stopping.withdraw(run.directory, attempts=resumes)
+            cancelling.withdraw(run.directory, attempts=resumes)
         code = code_record.read(run.directory)
         sweep = jobs[0].plan.sweep if jobs else None
         one_by_one = sweep is None or sweep.at_once is not None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hpcdist.errors import ConfigError, ExitCode, Problem
-from hpcdist.runs import accounting, attempts, elements, stopping
+from hpcdist.runs import accounting, attempts, cancelling, elements
 from hpcdist.runs.attempts import Attempt, UsageOf
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.state import PRUNED
@@ -169,7 +169,7 @@ def _not_started(state: JobState | None, report: Report) -> str:
         return str(state.value)
     whole = report.status.state
     is_stopped = report.status.exit_code == ExitCode.NOT_STARTED  # at its budget
-    if whole in _BY_ITSELF and (is_stopped or stopping.is_requested(report.run.directory)):
+    if whole in _BY_ITSELF and (is_stopped or cancelling.is_requested(report.run.directory)):
         return STOPPED
     if whole not in _AS_WHOLE:
         whole = JobState.VANISHED if whole.is_final else JobState.PENDING

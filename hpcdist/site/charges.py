@@ -8,7 +8,7 @@ from typing import Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
-from hpcdist.site.conditions import Condition, JobFacts
+from hpcdist.site.fabric import Condition, JobFacts
 from hpcdist.units import Walltime
 
 # --- Accounts: whether jobs of a site require one, and what its name must look like, of which jobs

@@ -11,8 +11,7 @@ from typing import Literal
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path
 from hpcdist.site.charges import Account, Balance, Charge
-from hpcdist.site.conditions import NO_FRAMEWORK, Condition, ConditionalText
-from hpcdist.site.fabric import Fabric, Network, Scalar, Setting
+from hpcdist.site.fabric import NO_FRAMEWORK, Condition, ConditionalText, Fabric, Network, Scalar, Setting
 from hpcdist.site.nodes import Gpus, NodeType, Partition, Qos
 from hpcdist.site.published import Measured, Published
 from hpcdist.site.settings import Lsf, Pbs, Runtime, Sge

@@ -9,8 +9,7 @@ from typing import Final, Literal
 
 from hpcdist.documents.fields import Model
 from hpcdist.site.charges import Charge
-from hpcdist.site.conditions import Library
-from hpcdist.site.fabric import Network
+from hpcdist.site.fabric import Library, Network
 from hpcdist.site.settings import Runtime
 from hpcdist.units import Memory, Walltime
 

@@ -11,7 +11,7 @@ from hpcdist.documents import text_checks
 from hpcdist.errors import Path, Problem, unknown
 from hpcdist.site import charges, fabric, published, settings
 from hpcdist.site.charges import AccountRule
-from hpcdist.site.conditions import ConditionalText, text_of
+from hpcdist.site.fabric import ConditionalText, text_of
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import NodeType, Partition, cpus_of_each_gpu, parse_cpu_list
 

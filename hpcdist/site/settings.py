@@ -9,7 +9,7 @@ from typing import Final, Literal
 from hpcdist.documents import text_checks
 from hpcdist.documents.fields import Model
 from hpcdist.errors import Path, Problem
-from hpcdist.site.conditions import Condition, ConditionalText, text_of
+from hpcdist.site.fabric import Condition, ConditionalText, text_of
 from hpcdist.words import VARIABLE_NAME
 
 # --- The container runtime of one site

@@ -52,7 +52,7 @@ from hpcdist.studies.pipeline_runs import (
 )
 
 if TYPE_CHECKING:
-    from hpcdist.remotes.submitting import Target
+    from hpcdist.remotes.machines import Target
 
 _BUSY: Final = "another `hpcdist submit` of the same pipeline is running; waiting for it to finish"
 
@@ -103,7 +103,7 @@ def submit_planned(
         ConfigError: if a program would not be found there, or as `submit`.
         SchedulerError: as `submit`.
     """
-    from hpcdist.remotes import submitting as remotes  # with the user's config
+    from hpcdist.remotes import machines as remotes  # with the user's config
 
     if request.remote:
         for step in planned:

@@ -16,8 +16,7 @@ from hpcdist.host import locks, ownership
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import finding, requests, rundir, states, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
-from hpcdist.runs.record import Phase
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.studies.scaling_plan import size_suffix

@@ -22,7 +22,7 @@ from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.plan.values import Origin
 from hpcdist.schedulers.base import Installation, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
-from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT
 from hpcdist.units import Walltime

@@ -24,10 +24,10 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist import __version__
 from hpcdist.errors import ConfigError, Problem, warning
-from hpcdist.host import untrusted
-from hpcdist.runs import attempts, packed, rundir, shareable
+from hpcdist.host import ownership
+from hpcdist.runs import attempt_files, attempts, copying, rundir
+from hpcdist.runs.copying import Masked
 from hpcdist.runs.rundir import Run
-from hpcdist.runs.shareable import Masked
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
@@ -119,7 +119,7 @@ def read(report: Report, now: float) -> tuple[list[Item], list[Problem]]:
     found = series.read(run.directory, plan)
     started = attempts.read(report, now)
     if plan.workers:
-        started = packed.attempts(run.directory, plan, started, now)
+        started = attempt_files.trial_attempts(run.directory, plan, started, now)
     jobs = _jobs(started, found)
     ids = _by_element(jobs)
     item = _item(run, plan, ids.pop("", []), jobs, status.state)
@@ -361,8 +361,8 @@ class _Folder:
         self._members: list[_Member] = []
 
     def write(self, show: Show) -> int:
-        texts, masked = shareable.read(self._run.directory, *(item.params for item in self._items))
-        self._add("README.md", _README.format(name=self._run.name, version=__version__, mask=shareable.MASK))
+        texts, masked = copying.read(self._run.directory, *(item.params for item in self._items))
+        self._add("README.md", _README.format(name=self._run.name, version=__version__, mask=copying.MASK))
         for name, text in texts.items():
             self._add(name, text)
         self._add("run.json", masked(_as_json([_item_data(item) for item in self._items])))
@@ -384,7 +384,7 @@ class _Folder:
         """Add the files of an artifact; return what is odd about them."""
         found = outputs.kept(self._run.directory, path, item.artifacts[path])
         for file in found.files:
-            with untrusted.open_regular(file.place) as stream:
+            with ownership.open_regular(file.place) as stream:
                 self._add_stream(outputs.in_run(file.path), stream, os.fstat(stream.fileno()).st_size)
         return found.odd
 
@@ -484,7 +484,7 @@ def write_tensorboard(found: Sequence[Item], folder: Path) -> Iterator[tuple[Ite
         import tensorboard.plugins.hparams.summary_v2  # noqa: F401 - before anything is written
     except ImportError as error:
         raise ConfigError(Problem(f"{_NEEDS}: {error}", hint=_HINT)) from None
-    _, masked = shareable.read(found[0].run.directory, *(item.params for item in found))
+    _, masked = copying.read(found[0].run.directory, *(item.params for item in found))
     for item in found:
         yield item, folder / item.name, _write_events(item, folder / item.name, masked)
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 
 from hpcdist.errors import ConfigError
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import attempt_files, rundir
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import JOB_ID
@@ -220,7 +220,7 @@ def entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
         if file.is_polyaxon:
             yield from _polyaxon(file.path, losses)
             return
-        with untrusted.open_regular(file.path) as stream:
+        with ownership.open_regular(file.path) as stream:
             reader = EntryReader(stream)
             yield from reader.new()
             losses.damaged += reader.damaged
@@ -292,7 +292,7 @@ def _value(name: str, line: bytes) -> Entry | None:
 def _events(file: Path, losses: Losses) -> Iterator[bytes]:
     """Yield the lines of a file of events, which has a line of their names first."""
     try:
-        with untrusted.open_regular(file) as stream:
+        with ownership.open_regular(file) as stream:
             stream.readline(_LONGEST_EVENT)
             while line := stream.readline(_LONGEST_EVENT):
                 yield line
@@ -353,7 +353,7 @@ def _is_model(lineage: Any) -> bool:
 
 def _json(file: Path) -> Any:
     with suppress(OSError, ValueError, RecursionError):
-        return json.loads(untrusted.read(file, _MOST_BYTES))
+        return json.loads(ownership.read(file, _MOST_BYTES))
     return None
 
 
@@ -415,7 +415,7 @@ class StepRange(NamedTuple):
 
 def progress(directory: RunDirectory, attempts: Sequence[Attempt]) -> list[AttemptProgress]:
     """Return how far these attempts of a run got; they are in the order of their starts."""
-    numbers = {(each.job, each.name): each for each in attempt_files.read(directory)}
+    numbers = {(each.job, each.name): each for each in attempt_files.numbered(directory)}
     followers: dict[str, StepRange | None] = {}
     found: list[AttemptProgress] = []
     for attempt in reversed(attempts):
@@ -468,7 +468,7 @@ def _steps(folder: Path) -> StepRange | None:
 
 def _steps_of(file: Path) -> StepRange | None:
     for length in _ENDS:
-        with suppress(OSError), untrusted.open_regular(file) as stream:
+        with suppress(OSError), ownership.open_regular(file) as stream:
             head = _steps_in(stream.read(length).split(b"\n"))  # no more lines are parsed than needed
             first = next(head, None)
             second = next((step for step in head if step != first), None)

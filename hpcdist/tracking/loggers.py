@@ -22,8 +22,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from hpcdist.host import untrusted
-from hpcdist.runs import events, packed
+from hpcdist.host import ownership
+from hpcdist.runs import attempt_files, events
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import files, traces
 from hpcdist.tracking.files import Artifact, Entry, Losses
@@ -88,7 +88,7 @@ def _mlflow_logs(file: Path, job: str, outputs: Path) -> Iterator[LoggerFile]:
 
 def _places(directory: RunDirectory, wanted: Callable[[str], bool]) -> Iterator[tuple[Path, str, Path]]:
     """Yield each file with its job or element and the outputs of that, in the order of their times."""
-    outputs, started = directory.outputs, packed.of_programs(directory)
+    outputs, started = directory.outputs, attempt_files.of_programs(directory)
     of_run = events.last_started(event for event in started if "_" not in event.job_id)
     there = () if outputs.is_symlink() else _timed(outputs, _DEPTH, wanted)
     for _, file in sorted(there):
@@ -115,7 +115,7 @@ def _may_have_metrics(name: str) -> bool:
 
 def _of_trace(file: Path, job: str, losses: Losses) -> Iterator[LoggerFile]:
     """Yield what a timeline of Horovod or a trace of PyTorch has; ``losses`` says where one is cut short."""
-    with untrusted.open_regular(file) as stream:
+    with ownership.open_regular(file) as stream:
         written_at = os.fstat(stream.fileno()).st_mtime
         if metrics := traces.horovod(stream):
             if stream.read(1):
@@ -141,7 +141,7 @@ def _noted(file: Path, losses: Losses) -> Iterator[None]:
 
 def _rows(file: Path, read: _Read, losses: Losses) -> Iterator[Entry]:
     """Yield the rows with numbers; after damage, only lines of JSON are read."""
-    with _noted(file, losses), untrusted.open_regular(file) as stream:
+    with _noted(file, losses), ownership.open_regular(file) as stream:
         length, most = os.fstat(stream.fileno()).st_size, _MOST_BYTES if read is not _of_json else _MOST_JSON
         if length > most:
             raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB")
@@ -263,7 +263,7 @@ def _scalars(file: Path) -> Iterator[Entry]:
     from tensorboard.util.tensor_util import make_ndarray
 
     plugins: dict[str, str] = {}
-    with suppress(OSError, DecodeError, ValueError, TypeError), untrusted.open_regular(file) as stream:
+    with suppress(OSError, DecodeError, ValueError, TypeError), ownership.open_regular(file) as stream:
         for record in _records(stream):
             event = Event.FromString(record)
             metrics: dict[str, float | str] = {}
@@ -320,12 +320,12 @@ def read_mlflow(experiment: Path, outputs: Path) -> Iterator[list[Entry]]:
 def _folders(folder: Path) -> list[Path]:
     """Return the folders of runs, or of models; links are not followed."""
     there = () if folder.is_symlink() or not folder.is_dir() else folder.iterdir()
-    return sorted(each for each in there if untrusted.is_regular(each / META) and not each.is_symlink())
+    return sorted(each for each in there if ownership.is_regular(each / META) and not each.is_symlink())
 
 
 def _start(run: Path) -> int:
     with suppress(OSError):
-        if found := _MLFLOW_START.search(untrusted.read(run / META, _MOST_BYTES)):
+        if found := _MLFLOW_START.search(ownership.read(run / META, _MOST_BYTES)):
             return int(found[1])
     return 0
 
@@ -377,7 +377,7 @@ def _texts(folder: Path) -> dict[str, str]:
     found = {}
     for file in _files(folder):
         with suppress(OSError):
-            text = untrusted.read(file, _MOST_BYTES).decode("utf-8", "replace")
+            text = ownership.read(file, _MOST_BYTES).decode("utf-8", "replace")
             found[str(file.relative_to(folder))] = text
     return found
 

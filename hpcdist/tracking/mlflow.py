@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from hpcdist.errors import Problem, ServiceError, comma_list, warning
 from hpcdist.host import ownership
-from hpcdist.runs import code_record, shareable
+from hpcdist.runs import code_record, copying
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking import export, outputs
 from hpcdist.tracking.export import Item, Name
@@ -332,7 +332,7 @@ class Server:
             OSError: if a file of the run cannot be read.
         """
         parent = ""
-        texts, masked = shareable.read(found[0].run.directory, *(item.params for item in found))
+        texts, masked = copying.read(found[0].run.directory, *(item.params for item in found))
         for item in found:
             try:
                 params = {name: masked(param_text(value)) for name, value in item.params.items()}

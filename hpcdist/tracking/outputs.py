@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
@@ -134,7 +134,7 @@ def _hash_of_file(path: Path, within: Path) -> str:
     if within not in place.parents:
         raise OSError(errno.ELOOP, "it is a link out of the outputs", str(path))
     digest = hashlib.sha256()
-    with untrusted.open_regular(place) as stream:
+    with ownership.open_regular(place) as stream:
         while piece := stream.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
@@ -176,7 +176,7 @@ def kept(directory: RunDirectory, path: str, artifact: Artifact) -> KeptArtifact
     within, files = real(top(directory, path)), []
     for file in sorted(_below(directory.outputs / path)):
         name = str(file.relative_to(directory.outputs))
-        if untrusted.is_regular(file) and within in real(file).parents:
+        if ownership.is_regular(file) and within in real(file).parents:
             files.append(KeptFile(name, file))
         else:
             odd.append((name, "is a link or no regular file, and is left out"))

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from hpcdist import __version__
 from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
 from hpcdist.host.resources import template_folders
-from hpcdist.runs import shareable
+from hpcdist.runs import copying
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist
 from hpcdist.tracking import comparison, report_data, report_plots, series, trial_params
@@ -168,9 +168,9 @@ def _curves(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]
 
 def _secrets(reports: Iterable[Report], tracked: Iterable[Tracked]) -> Iterator[str]:
     for report in reports:
-        yield from shareable.secrets(report.run.directory, {})
+        yield from copying.secrets(report.run.directory, {})
     for item in tracked:
-        yield from shareable.secrets_in((), item.params)
+        yield from copying.secrets_in((), item.params)
 
 
 def _size_of_model(item: Tracked) -> int:
@@ -184,7 +184,7 @@ def html(shown: Content, library: str, folders: Iterable[Path] | None = None) ->
     Raises:
         RenderError: when a template is missing or wrong.
     """
-    masked = shareable.Masked(shown.secrets)
+    masked = copying.Masked(shown.secrets)
 
     def cut(value: object) -> str:
         return visible(masked(str(value)), LONGEST_NAME)
@@ -209,7 +209,7 @@ _POLICY: Final = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none
 """Plotly sets styles of what it draws; a style can load nothing."""
 
 
-def _environment(folders: Iterable[Path], masked: shareable.Masked, cut: Cut) -> jinja2.Environment:
+def _environment(folders: Iterable[Path], masked: copying.Masked, cut: Cut) -> jinja2.Environment:
     """Return the templates of these folders, and what is shown in another form than Python's."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder / "report") for folder in folders]),

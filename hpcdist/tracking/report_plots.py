@@ -10,7 +10,7 @@ from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hpcdist.runs import packed
+from hpcdist.runs import attempt_files
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import Attempt
 from hpcdist.schedulers.job import JobState, split_id
@@ -319,7 +319,7 @@ def search(
     reached = [_finite(item.metrics.get(metric)) if item else None for item in there]
     columns = [*_columns([*known.values()])]
     if stored.workers:
-        attempts = packed.attempts(run.directory, stored, attempts, now)
+        attempts = attempt_files.trial_attempts(run.directory, stored, attempts, now)
     bars = [*_spans(attempts, now)]
     has_gpus = any(bar.gpus for bar in bars)
     is_maximized = (stored.order or "").startswith("-")

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.host import alarm
-from hpcdist.runs import events, logs, packed
+from hpcdist.runs import attempt_files, events, logs
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, loggers
@@ -174,7 +174,7 @@ def _printed(directory: RunDirectory, plan: StoredPlan, seconds: float, losses: 
     search = _Search(plan)
     if not search.metrics:
         return
-    started = packed.of_programs(directory)
+    started = attempt_files.of_programs(directory)
     try:
         for file in logs.files(directory):
             element = _ELEMENT.fullmatch(file.name)

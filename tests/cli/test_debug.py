@@ -11,9 +11,8 @@ from typing import Final
 import pytest
 
 from hpcdist.cli.jobs import debug
-from hpcdist.runs.inside import Job
+from hpcdist.runs.inside import Process, RankedJob, StackAnswers
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
-from hpcdist.runs.stacks import Answers, Process
 from hpcdist.schedulers.base import Nodes
 from tests.slurm.process import until
 
@@ -93,15 +92,15 @@ def stack(ranks: list[int], innermost: str) -> dict[str, object]:
 def test_what_is_not_known_is_a_warning() -> None:
     record = Record("a", "t0", "toy", "slurm", "", "2026-01-01T00:00:00+00:00", Phase.SUBMITTED, "7")
     nodes = Nodes("7", ("n1", "n2"), (0, 1))
-    job = Job(Run(RunDirectory(Path("/runs/a-1")), record), "/runs/a-1/jobs/7", nodes, (nodes,), 4)
+    job = RankedJob(Run(RunDirectory(Path("/runs/a-1")), record), "/runs/a-1/jobs/7", nodes, (nodes,), 4)
     refused = Process("n1", 0, 0, False, 9, 1, "python: sleeping", error="Permission Denied: Try")  # noqa: FBT003
     every = frozenset({"n1", "n2"})
     assert [
         str(problem)
         for answers in (
-            Answers(frozenset({"n1"}), ()),
-            Answers(every, (refused,)),
-            Answers(every, tuple(refused._replace(task=task, error="") for task in range(4)), every),
+            StackAnswers(frozenset({"n1"}), ()),
+            StackAnswers(every, (refused,)),
+            StackAnswers(every, tuple(refused._replace(task=task, error="") for task in range(4)), every),
         )
         for problem in debug.problems(job, answers)
     ] == [

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Phase, Record
+from hpcdist.runs.rundir import Phase, Record
 from tests.chaos import slurm
 from tests.wording import Wording
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.cost import balances
+from hpcdist.cost import worst_case
 from hpcdist.cost.worst_case import Cost, Rate
 from hpcdist.documents import fields
 from hpcdist.host.command import Command, Completed
@@ -114,7 +114,7 @@ def by(**keys: Any) -> Balance:
 def test_the_output_is_read_by_a_pattern_or_by_columns(
     balance: Balance, text: str, left: Left | None
 ) -> None:
-    assert balances.read(balance, text, "physics") == ((left,) if left else ())
+    assert worst_case.read(balance, text, "physics") == ((left,) if left else ())
 
 
 @pytest.mark.parametrize(
@@ -136,26 +136,26 @@ def test_the_output_is_read_by_a_pattern_or_by_columns(
 )
 def test_an_amount_is_read_with_its_suffix_or_not_at_all(text: str, amount: float | None) -> None:
     expected = () if amount is None else (Left(amount, "node-hours"),)
-    assert balances.read(by(columns={"left": "left"}), f"account|left\nphysics|{text}\n", "p") == expected
-    assert balances.read(by(pattern="left: (?P<left>.*)"), f"left: {text}\n", "p") == expected
+    assert worst_case.read(by(columns={"left": "left"}), f"account|left\nphysics|{text}\n", "p") == expected
+    assert worst_case.read(by(pattern="left: (?P<left>.*)"), f"left: {text}\n", "p") == expected
 
 
 @pytest.mark.parametrize(("text", "amount"), [("12.5K", 12_500), ("1.234,5", None), ("7.", 7), ("7/80", 7)])
 def test_a_pattern_that_has_a_part_of_a_number_takes_no_other_number(text: str, amount: float | None) -> None:
-    found = balances.read(by(pattern="left: (?P<left>[0-9]+)"), f"left: {text}\n", "p")
+    found = worst_case.read(by(pattern="left: (?P<left>[0-9]+)"), f"left: {text}\n", "p")
     assert found == (() if amount is None else (Left(amount, "node-hours"),))
 
 
 def test_names_in_braces_are_replaced_once_and_no_shell_reads_them() -> None:
     balance = by(command=["saldo", "--of={account}", "{user}", "{other}"])
-    assert balances.ask(balance, "{user}; rm", "me") == Command(
+    assert worst_case.ask(balance, "{user}; rm", "me") == Command(
         ("saldo", "--of={user}; rm", "me", "{other}"), timeout=5.0
     )
 
 
 @given(st.text(), st.sampled_from([by(columns={"left": "a"}), by(pattern="(?P<left>.*)")]))
 def test_whatever_a_command_prints_is_read_or_not(text: str, balance: Balance) -> None:
-    assert {left.unit for left in balances.read(balance, text, "physics")} <= {"node-hours"}
+    assert {left.unit for left in worst_case.read(balance, text, "physics")} <= {"node-hours"}
 
 
 def test_slurm_has_the_least_that_is_left_of_the_account_and_of_its_user() -> None:
@@ -173,10 +173,10 @@ def test_a_job_is_compared_in_the_unit_of_the_account(wording: Wording) -> None:
     cost = Cost(nodes=2, gpus=8, cpus=64, seconds=3600, rate=Rate(6, "SU", "3 SU per node-hour"))
     wording(
         (
-            balances.standing(Left(100, "GPU-hours", 500), cost, "p"),
-            balances.standing(Left(5, "SU"), cost, ""),
-            balances.standing(Left(5, "euros"), cost, "p"),
-            balances.standing(Left(5, "SU"), None, "p"),
+            worst_case.standing(Left(100, "GPU-hours", 500), cost, "p"),
+            worst_case.standing(Left(5, "SU"), cost, ""),
+            worst_case.standing(Left(5, "euros"), cost, "p"),
+            worst_case.standing(Left(5, "SU"), None, "p"),
         )
     )
 
@@ -233,4 +233,4 @@ def test_shipped_sites_read_what_their_centres_show_as_an_example(
     balance = shipped_site(site).balance
     assert balance is not None
     for account in ("physics", "PHYSICS"):  # Slurm's accounts have no capital letters
-        assert [*balances.read(balance, text, account)] == left
+        assert [*worst_case.read(balance, text, account)] == left

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 
 
 def a_fifo(path: Path) -> None:
@@ -53,18 +53,18 @@ def test_only_regular_files_up_to_the_limit_are_read(
     folder = os.open(tmp_path, os.O_RDONLY)
     for path, at in (("record", folder), (tmp_path / "record", None)):
         with pytest.raises(OSError, match=why):
-            untrusted.read(path, 1 << 20, at=at)
+            ownership.read(path, 1 << 20, at=at)
     os.close(folder)
 
 
 def test_device_is_not_read() -> None:
     with pytest.raises(OSError, match="it is a device, not a regular file"):
-        untrusted.read("/dev/zero", 10)
+        ownership.read("/dev/zero", 10)
 
 
 def test_a_file_is_read_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    assert untrusted.read(tmp_path / "a", 5) == b"12345"
+    assert ownership.read(tmp_path / "a", 5) == b"12345"
 
 
 def handles() -> set[str]:
@@ -77,7 +77,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     before = handles()
     for path in (tmp_path / "fifo", tmp_path, "/dev/zero"):
         with pytest.raises(OSError, match=r"FIFO|directory|device"):
-            untrusted.read(path, 10)
+            ownership.read(path, 10)
     assert handles() == before
 
 
@@ -93,10 +93,10 @@ def test_user_file_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
     out, into = os.pipe()
     writer = threading.Timer(0.3, write_all, [into, b"slow"])
     writer.start()
-    assert untrusted.read_user_file(tmp_path / "link", 10) == b"text"
-    assert untrusted.read_user_file("/dev/zero", 10) == b"\0" * 10
-    assert untrusted.read_user_file("/dev/null", 10) == b""
-    assert untrusted.read_user_file(f"/dev/fd/{out}", 10) == b"slow"
+    assert ownership.read_user_file(tmp_path / "link", 10) == b"text"
+    assert ownership.read_user_file("/dev/zero", 10) == b"\0" * 10
+    assert ownership.read_user_file("/dev/null", 10) == b""
+    assert ownership.read_user_file(f"/dev/fd/{out}", 10) == b"slow"
     writer.join()
     os.close(out)
 
@@ -104,7 +104,7 @@ def test_user_file_may_be_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
 def test_an_empty_pipe_is_an_empty_file() -> None:
     out, into = os.pipe()
     os.close(into)
-    assert untrusted.read_user_file(f"/dev/fd/{out}", 10) == b""
+    assert ownership.read_user_file(f"/dev/fd/{out}", 10) == b""
     os.close(out)
 
 
@@ -112,24 +112,24 @@ def test_fifo_may_get_its_writer_late(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     writer = threading.Timer(0.3, (tmp_path / "fifo").write_bytes, [b"late"])
     writer.start()
-    assert untrusted.read_user_file(tmp_path / "fifo", 10) == b"late"
+    assert ownership.read_user_file(tmp_path / "fifo", 10) == b"late"
     writer.join()
 
 
 def test_fifo_without_a_writer_times_out(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="it is a FIFO without a writer"):
-        untrusted.read_user_file(tmp_path / "fifo", 10, timeout=10)
+        ownership.read_user_file(tmp_path / "fifo", 10, timeout=10)
     with pytest.raises(IsADirectoryError):
-        untrusted.read_user_file(tmp_path, 10)
+        ownership.read_user_file(tmp_path, 10)
 
 
 def test_write_replaces_and_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "record").symlink_to("mine")
     folder = os.open(tmp_path, os.O_RDONLY)
-    untrusted.write(folder, "record", b"new")
-    untrusted.write(folder, "job.sh", b"new", 0o700)
+    ownership.write(folder, "record", b"new")
+    ownership.write(folder, "job.sh", b"new", 0o700)
     os.close(folder)
     assert {path.name: (path.read_text(), path.lstat().st_mode) for path in tmp_path.iterdir()} == {
         "mine": ("mine", (tmp_path / "mine").stat().st_mode),
@@ -142,7 +142,7 @@ def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match="record"):
-        untrusted.write(folder, "record", b"new")
+        ownership.write(folder, "record", b"new")
     os.close(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["record"]
 
@@ -151,8 +151,8 @@ def test_a_link_is_followed_only_to_a_file_of_its_owner(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("x")
     (tmp_path / "own").symlink_to("log")
     (tmp_path / "loop").symlink_to("loop")
-    assert untrusted.own_target(tmp_path / "own") == (tmp_path / "log").resolve()
-    assert untrusted.own_target(tmp_path / "loop") == tmp_path / "loop"
-    assert untrusted.own_target(tmp_path / "log") == tmp_path / "log"
+    assert ownership.own_target(tmp_path / "own") == (tmp_path / "log").resolve()
+    assert ownership.own_target(tmp_path / "loop") == tmp_path / "loop"
+    assert ownership.own_target(tmp_path / "log") == tmp_path / "log"
     os.lchown(tmp_path / "own", 65534, -1) if os.geteuid() == 0 else (tmp_path / "own").unlink()
-    assert untrusted.own_target(tmp_path / "own") == tmp_path / "own"
+    assert ownership.own_target(tmp_path / "own") == tmp_path / "own"

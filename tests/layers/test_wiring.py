@@ -15,8 +15,7 @@ from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.variables import Wiring
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, Task
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.testing.contract import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs

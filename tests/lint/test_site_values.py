@@ -7,7 +7,7 @@ import pytest
 from hpcdist.lint import findings
 from hpcdist.lint.finding import LintContext, SiteValue, constant_site_values, site_values_of
 from hpcdist.plan.values import Origin, Variable
-from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import JobFacts
 from tests.sites import shipped_site
 
 SHARP = "NCCL_COLLNET_ENABLE"

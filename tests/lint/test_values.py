@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist.lint import findings
-from hpcdist.lint.finding import LintContext
-from hpcdist.lint.kinds import Integer, read
+from hpcdist.lint.finding import Integer, LintContext, read
 from hpcdist.plan.values import Origin, Variable
-from hpcdist.site.conditions import Library
+from hpcdist.site.fabric import Library
 from tests.wording import Wording
 
 ANYWHERE = LintContext()

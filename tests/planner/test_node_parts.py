@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist.planner.node_sizes import part_of_node
+from hpcdist.planner.placement import part_of_node
 from hpcdist.site.model import Site
 from tests.experiments import environment, resources
 from tests.plans import changed, planned

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hpcdist.errors import PlanError
 from hpcdist.experiment.replicas import NodeCounts
-from hpcdist.planner.node_sizes import NodeRun, node_sizes
-from hpcdist.planner.placement import place
+from hpcdist.planner.placement import NodeRun, node_sizes, place
 from hpcdist.planner.pools import Need
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from hpcdist.experiment.replicas import ANY_NODES
 from hpcdist.plan.placement import Group, Placement, Row, Task
 from hpcdist.plan.values import DEFAULT, Origin
-from hpcdist.planner.node_sizes import ReplicaGroup, node_sizes
-from hpcdist.planner.placement import by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, node_sizes, place
 from hpcdist.planner.pools import UNLIMITED, Need, Pool
 
 BIG = Pool(

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hpcdist.errors import PlanError
-from hpcdist.plan.devices import devices
+from hpcdist.plan.folding import devices
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Origin
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import place
+from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.contract import altered
 from tests.experiments import environment, resources

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.remotes.channel import Channel
+from hpcdist.remotes.channel import Channel, RemoteRunner
 from hpcdist.remotes.connection import Connection
-from hpcdist.remotes.runner import RemoteRunner
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, Run
 

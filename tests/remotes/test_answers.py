@@ -9,10 +9,9 @@ import pytest
 
 from hpcdist.errors import HpcdistError
 from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import fetching, looking, mirror, program, sending
-from hpcdist.remotes.channel import Channel
+from hpcdist.remotes import fetching, mirror, program
+from hpcdist.remotes.channel import Channel, RemoteRunner
 from hpcdist.remotes.fetching import Version
-from hpcdist.remotes.runner import RemoteRunner
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services, Unanswered
 from hpcdist.testing import FakeShell
@@ -57,7 +56,7 @@ LOOKS: dict[str, list[At]] = {
 def pulled(folder: Path, answer: list[At]) -> str:
     """Return why runs could not be brought up to date."""
     with pytest.raises(HpcdistError) as caught:
-        looking.pull(far.runner(folder, answer), far.runs(folder), SERVICES, whole=True)
+        mirror.pull(far.runner(folder, answer), far.runs(folder), SERVICES, whole=True)
     return str(caught.value)
 
 
@@ -69,7 +68,7 @@ def test_a_look_that_is_answered_in_another_form_is_one_without_an_answer(
     wording(pulled(tmp_path, LOOKS[name]))
     there = far.runner(tmp_path, LOOKS[name])
     runs = far.runs(tmp_path)
-    assert isinstance(looking.look(there, runs, SERVICES), Unanswered)
+    assert isinstance(mirror.look(there, runs, SERVICES), Unanswered)
     assert [*tmp_path.rglob("events"), *tmp_path.rglob("remote.json")] == []
 
 
@@ -96,7 +95,7 @@ def test_a_command_or_a_submission_that_is_answered_in_another_form_has_no_answe
 
 
 def folder(channel: Channel, run: Run) -> object:
-    return sending.make_folder(channel, "/far", run.record.name)
+    return fetching.make_folder(channel, "/far", run.record.name)
 
 
 ASKS: dict[str, tuple[Callable[[Channel, Run], object], list[At]]] = {
@@ -107,7 +106,7 @@ ASKS: dict[str, tuple[Callable[[Channel, Run], object], list[At]]] = {
     "a folder of a long number": (folder, [(f"folder {LONG} /far", b"")]),
     "a folder of NUL": (folder, [("folder 1 /far\0", b"")]),
     "a folder that is none": (folder, [("folder 1 ", b"")]),
-    "a run that came and was taken": (sending.send, [("received", b""), ("taken", b"")]),
+    "a run that came and was taken": (fetching.send, [("received", b""), ("taken", b"")]),
 }
 
 
@@ -145,14 +144,14 @@ def test_a_part_that_begins_behind_the_end_of_a_file_is_named_and_others_come(tm
     runs = far.runs(tmp_path)
     parts = [("file 0 1000000000000 1 1000000000001 logs/job.out", b"x"), ("file 1 0 1 1 events", b"y")]
     with pytest.raises(HpcdistError, match=r"train-1 cannot be brought up to date: .*/logs/job\.out: "):
-        looking.pull(far.runner(tmp_path, [NOW, *parts]), runs, SERVICES)
+        mirror.pull(far.runner(tmp_path, [NOW, *parts]), runs, SERVICES)
     assert not (runs[0].directory.logs / "job.out").exists()
     assert (runs[1].directory.path / "events").read_bytes() == b"y"
 
 
 def test_a_remote_that_claims_more_than_it_sends_is_not_asked_for_ever(tmp_path: Path) -> None:
     shell = far.Far([NOW, (f"file 0 0 1 {10**17} logs/job.out", b"x")])
-    looking.pull(
+    mirror.pull(
         far.runner(tmp_path)._replace(channel=far.channel(shell, tmp_path)),
         far.runs(tmp_path),
         SERVICES,
@@ -166,7 +165,7 @@ def test_a_good_answer_is_taken(tmp_path: Path) -> None:
     sections = [("out", b"all"), ("err 0", b""), NOW, ("file 1 0 2 2 events", b"y\n")]
     there = far.runner(tmp_path, sections)
     assert there.channel.call([], 1, "out err now file ")[0].text == "all"
-    looking.pull(far.runner(tmp_path, sections[2:]), runs, SERVICES)
+    mirror.pull(far.runner(tmp_path, sections[2:]), runs, SERVICES)
     assert [(run.directory.path / "events").exists() for run in runs] == [False, True]
     assert there._replace(channel=far.channel(far.Far(sections[:2]), tmp_path)).run(
         Command(("a",))
@@ -180,10 +179,10 @@ def test_a_file_for_which_there_was_no_room_is_left_as_it_is(tmp_path: Path) -> 
     full = b"x" * program.PART
     first = [NOW, (f"file 0 0 {len(full)} {len(full)} logs/a", full), ("file 0 0 0 1 events", b"")]
     shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
-    looking.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES)
+    mirror.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES)
     assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (0, "old")
     shell = far.Far(first, [NOW, ("file 0 0 1 1 events", b"y")])
-    looking.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES, whole=True)
+    mirror.pull(RemoteRunner(far.channel(shell, tmp_path)), [run], SERVICES, whole=True)
     assert (mirror.seen(run).there, (run.directory.path / "events").read_text()) == (1_800_000_000, "y")
 
 

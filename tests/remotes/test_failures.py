@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.remotes import failures
+from hpcdist.remotes import connection
 from tests.wording import Wording
 
 SAID = (
@@ -19,13 +19,13 @@ SAID = (
 
 @pytest.mark.parametrize("said", SAID)
 def test_the_cause_is_named_with_the_words_of_ssh(said: str, wording: Wording) -> None:
-    wording(str(failures.problem("box", "me@x", said)))
+    wording(str(connection.problem("box", "me@x", said)))
 
 
 def test_control_characters_of_a_remote_do_not_reach_the_terminal() -> None:
-    assert "\x1b" not in str(failures.no_answer("box", "x", 3, "\x1b[2Jgone", ""))
+    assert "\x1b" not in str(connection.no_answer("box", "x", 3, "\x1b[2Jgone", ""))
 
 
 def test_the_reason_is_found_among_the_lines_of_tar(wording: Wording) -> None:
     said = "tar: job.sh: Cannot write: No space left on device\ntar: Exiting with failure status\n"
-    wording(str(failures.unwritten("box", said)))
+    wording(str(connection.unwritten("box", said)))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
-from hpcdist.runs import awaited, control, stopping
+from hpcdist.runs import awaited, cancelling, control
 from hpcdist.runs.rundir import Run
 from tests.experiments import experiment
 from tests.runs.test_control import REQUEST, Queue
@@ -119,7 +119,7 @@ def test_a_search_whose_last_generation_is_not_submitted_yet_is_not_waited_for(t
         for text in ("tune-1", "afterany:7:tune-1", "afternotok:tune-1?afterok:7"):
             assert refused(queue, tmp_path, text) == (expected,)
     assert resolved(queue, tmp_path, "after:tune-1") == ()
-    stopping.request(run.directory, "as a trial has reached loss 1")
+    cancelling.request(run.directory, "as a trial has reached loss 1")
     assert resolved(queue, tmp_path, "afterok:tune-1") == ()
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs.deadline import run_parallel, with_deadline
+from hpcdist.runs.services import run_parallel, with_deadline
 
 
 class Hanging:

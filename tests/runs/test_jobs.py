@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import SchedulerError, SubmissionUnknown
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import attempts, control, elements, finding, rundir, states, stopping
+from hpcdist.runs import attempts, cancelling, control, elements, finding, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.state import of_run
@@ -176,13 +176,13 @@ def test_a_run_that_the_batch_system_does_not_cancel_goes_on(tmp_path: Path, wor
     with pytest.raises(SchedulerError) as error:
         control.cancel([run], queue.services)
     wording(str(error.value))
-    assert not stopping.is_cancelled(run.directory)
+    assert not cancelling.is_cancelled(run.directory)
     del queue.answers["scancel"]
     queue.jobs = dict.fromkeys(queue.jobs, "RUNNING")
     assert control.cancel([run], queue.services) == [run]
-    assert stopping.is_cancelled(run.directory)
-    stopping.withdraw(run.directory, attempts=True)
-    assert not stopping.is_cancelled(run.directory)
+    assert cancelling.is_cancelled(run.directory)
+    cancelling.withdraw(run.directory, attempts=True)
+    assert not cancelling.is_cancelled(run.directory)
 
 
 def test_a_follower_repeats_the_steps_in_which_the_job_of_the_last_attempt_was_lost(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.runs import endings, events, packed
+from hpcdist.runs import attempt_files, endings, events
+from hpcdist.runs.attempt_files import TrialLog
 from hpcdist.runs.events import Event
-from hpcdist.runs.packed import Log
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.stored_plan import StoredPlan
@@ -30,14 +30,14 @@ def test_the_log_of_a_job_and_a_node(tmp_path: Path) -> None:
     found = directory(tmp_path, "started 12_5 100 0", "cut")
     (found.path / "events.12+2@none").mkdir()
     own = (Event("started", "12_5", 100, "0"),)
-    assert packed.logs(found) == [Log("12_2", "n1.x", own)]
-    assert packed.of_programs(found) == own
+    assert attempt_files.logs(found) == [TrialLog("12_2", "n1.x", own)]
+    assert attempt_files.of_programs(found) == own
 
 
 def test_of_other_runs_the_jobs_run_the_program(tmp_path: Path) -> None:
     found = made(tmp_path).directory
     found.write("events", log("started 12 100 0").decode())
-    assert packed.of_programs(found) == (Event("started", "12", 100, "0"),)
+    assert attempt_files.of_programs(found) == (Event("started", "12", 100, "0"),)
 
 
 def test_elements_whose_jobs_run_packed_trials_have_the_ids_of_elements() -> None:
@@ -59,7 +59,7 @@ def test_starts_ends_and_restarts_of_trials(tmp_path: Path) -> None:
         "ended 12_6 152 3",
     )
     host = ("n1.x",)
-    assert packed.attempts(found, PLAN, [of_job("running")], 200) == (
+    assert attempt_files.trial_attempts(found, PLAN, [of_job("running")], 200) == (
         Attempt("12_5", (0, 0), "failed", 100, 100, 110, host, 1, 5.0, why="failure"),
         Attempt("12_6", (0, 0), "requeued", 105, 105, 140, host, 143, 17.5),
         Attempt("12_5", (0, 1), "completed", 110, 110, 130, host, 0, 10.0),
@@ -69,13 +69,15 @@ def test_starts_ends_and_restarts_of_trials(tmp_path: Path) -> None:
 
 def test_an_end_whose_exit_code_is_unknown_is_no_success(tmp_path: Path) -> None:
     found = directory(tmp_path, "started 12_5 100 0", "ended 12_5 130 unknown")
-    assert [each.state for each in packed.attempts(found, PLAN, [of_job("completed", 160)], 200)] == ["ended"]
+    assert [
+        each.state for each in attempt_files.trial_attempts(found, PLAN, [of_job("completed", 160)], 200)
+    ] == ["ended"]
 
 
 def test_a_trial_without_an_end_is_what_its_job_is(tmp_path: Path) -> None:
     found = directory(tmp_path, "started 12_5 100 0")
     states = {
-        state: packed.attempts(found, PLAN, [of_job(state, 160)], 200)[0]
+        state: attempt_files.trial_attempts(found, PLAN, [of_job(state, 160)], 200)[0]
         for state in ("running", "completed", "failed", "node_fail", "timeout", "requeued")
     }
     assert {state: (one.state, one.ended, one.gpu_seconds) for state, one in states.items()} == {
@@ -86,7 +88,7 @@ def test_a_trial_without_an_end_is_what_its_job_is(tmp_path: Path) -> None:
         "timeout": ("timeout", 160, 30.0),
         "requeued": ("unknown", None, None),
     }
-    assert packed.attempts(found, PLAN, [], 200)[0].state == "unknown"
+    assert attempt_files.trial_attempts(found, PLAN, [], 200)[0].state == "unknown"
 
 
 def test_a_later_job_that_runs_packed_trials_has_no_elements_of_their_numbers(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.runs import stopping
+from hpcdist.runs import cancelling
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.search_progress import (
     SearchProgress,
@@ -62,7 +62,7 @@ def test_a_search_that_was_stopped_waits_for_no_generation(tmp_path: Path, text:
     assert awaiting_next(Report(found, Status(JobState.RUNNING))) is None
     assert expecting_next(Report(found, Status(JobState.NODE_FAIL))) is None
     assert awaiting_next(Report(found, Status(JobState.CANCELLED))) is None
-    stopping.request(found.directory, text)
+    cancelling.request(found.directory, text)
     assert progress_of(found) == SearchProgress(3, 7, why)
     assert awaiting_next(Report(found, DONE)) is None
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.runs import shareable
-from hpcdist.runs.shareable import MASK, Masked
+from hpcdist.runs import copying
+from hpcdist.runs.copying import MASK, Masked
 from tests.docs.pages import CHECKOUT
 from tests.tracking.made import made
 
@@ -26,9 +26,9 @@ def test_only_these_files_leave_it(tmp_path: Path) -> None:
         (run.directory.path / name).write_text(f"of {name}")
     (run.directory.path / "code.json").symlink_to("secret")
     with pytest.raises(OSError, match="symbolic link"):
-        shareable.read(run.directory, {})
+        copying.read(run.directory, {})
     (run.directory.path / "code.json").unlink()
-    texts, _ = shareable.read(run.directory, {})
+    texts, _ = copying.read(run.directory, {})
     assert [*texts] == ["experiment.yml", "plan.json", "job.sh", "code.diff"]
     assert texts["job.sh"] == "of job.sh"
 
@@ -51,7 +51,7 @@ def test_what_looks_like_a_secret_is_taken_out_of_all_of_them(tmp_path: Path, te
     run = made(tmp_path)
     (run.directory.path / "job.sh").write_text(f"{text}\n")
     (run.directory.path / "code.diff").write_text(f"+ a line with {KEY}\n")
-    texts, masked = shareable.read(run.directory, {})
+    texts, masked = copying.read(run.directory, {})
     assert texts["job.sh"] == f"{text}\n".replace(KEY, MASK)
     assert (texts["code.diff"], masked(f"x{KEY}")) == (f"+ a line with {MASK}\n", f"x{MASK}")
 
@@ -70,25 +70,25 @@ def test_what_looks_like_a_secret_is_taken_out_of_all_of_them(tmp_path: Path, te
     ],
 )
 def test_what_only_sounds_like_one_stays(text: str) -> None:
-    assert shareable.secrets_in([text], {}) == set()
+    assert copying.secrets_in([text], {}) == set()
 
 
 def test_no_script_of_the_examples_has_any() -> None:
     scripts = [file.read_text() for file in sorted((CHECKOUT / "tests" / "golden").rglob("*.sh"))]
     assert len(scripts) > 10
-    assert shareable.secrets_in(scripts, {}) == set()
+    assert copying.secrets_in(scripts, {}) == set()
 
 
 def test_what_is_the_same_in_every_script_is_not_searched() -> None:
     runtime = "\n# --- The runtime of hpcdist 0.1.0: the same in every job\n"
-    assert shareable.secrets_in([f"{runtime}API_KEY={KEY}", f"API_KEY=of-the-job{runtime}"], {}) == {
+    assert copying.secrets_in([f"{runtime}API_KEY={KEY}", f"API_KEY=of-the-job{runtime}"], {}) == {
         "of-the-job"
     }
 
 
 def test_params_with_such_names(tmp_path: Path) -> None:
     run = made(tmp_path, identity={"params": {"api_key": KEY, "lr": 1}})
-    texts, _ = shareable.read(run.directory, {"api_key": KEY, "lr": 1, "tokens": 4096000})
+    texts, _ = copying.read(run.directory, {"api_key": KEY, "lr": 1, "tokens": 4096000})
     assert KEY not in texts["plan.json"]
 
 
@@ -102,7 +102,7 @@ def test_no_form_of_a_secret_is_left(secret: str) -> None:
 def test_the_secrets_of_each_element_are_masked(tmp_path: Path) -> None:
     """Trials of a search have a param of one name, with a value each."""
     run = made(tmp_path)
-    _, masked = shareable.read(run.directory, {"api_key": KEY}, {"api_key": f"{KEY}-of-the-second"})
+    _, masked = copying.read(run.directory, {"api_key": KEY}, {"api_key": f"{KEY}-of-the-second"})
     assert [masked(text) for text in (KEY, f"{KEY}-of-the-second")] == [MASK, MASK]
 
 
@@ -130,4 +130,4 @@ def test_options_that_hold_a_secret_are_found_wherever_they_stand() -> None:
         f"--token {KEY}4",
         f"my token {KEY}5",
     ]
-    assert shareable.secrets_in(texts) == {f"{KEY}{number}" for number in range(1, 5)}
+    assert copying.secrets_in(texts) == {f"{KEY}{number}" for number in range(1, 5)}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hpcdist.runs import attempts, events
 from hpcdist.runs.events import Event, read, starts
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Phase, Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.state import of_run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import JobState, Status

@@ -9,7 +9,7 @@ import msgspec
 from hpcdist.host.command import Completed
 from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
-from hpcdist.site.conditions import JobFacts
+from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.testing.contract import altered
 

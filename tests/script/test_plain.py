@@ -22,8 +22,7 @@ from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task
 from hpcdist.plan.values import DEFAULT, Variable, Word
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.script.renderer import render, render_setup
 from hpcdist.testing.contract import altered
 from tests.docs.pages import DOCS

@@ -18,8 +18,7 @@ from hpcdist.errors import RenderError
 from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Variable
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.script.renderer import render
 from hpcdist.testing.contract import altered
 from tests.experiments import environment, resources

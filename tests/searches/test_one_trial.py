@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hpcdist.errors import ConfigError, SchedulerError
 from hpcdist.host.command import Command, Completed
-from hpcdist.runs import endings, stopping
+from hpcdist.runs import cancelling, endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services
 from hpcdist.runs.states import Report
@@ -162,16 +162,19 @@ def test_cancelled_packed_trial_and_cancelled_run_are_apart(tmp_path: Path, *, i
     packed = on_slurm(run(tmp_path, "started 12 100 0"))
     packed.directory.write("plan.json", json.dumps({"sweep": {"pack": {"workers": 4}}}))
     if is_whole_first:
-        stopping.mark_cancelled(packed.directory)
+        cancelling.mark_cancelled(packed.directory)
     assert one_trial.cancel(find(Report(packed, RUNNING), 2), services())
-    assert (stopping.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (
+    assert (cancelling.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (
         is_whole_first,
         {2},
     )
-    stopping.mark_cancelled(packed.directory)
-    assert stopping.is_cancelled(packed.directory)
-    stopping.withdraw(packed.directory, attempts=True)
-    assert (stopping.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (False, {2})
+    cancelling.mark_cancelled(packed.directory)
+    assert cancelling.is_cancelled(packed.directory)
+    cancelling.withdraw(packed.directory, attempts=True)
+    assert (cancelling.is_cancelled(packed.directory), trials.cancelled_alone(packed.directory)) == (
+        False,
+        {2},
+    )
     one_trial.return_trials(packed.directory, {2})
     assert trials.cancelled_alone(packed.directory) == set()
 

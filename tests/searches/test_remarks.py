@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hpcdist.runs import stopping
+from hpcdist.runs import cancelling
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.searches import progress, trials
@@ -73,5 +73,5 @@ def test_trials_that_were_not_to_start_are_told_with_why(tmp_path: Path, wording
     (folder / "job-2.out").rename(folder / "node-1.out")
     (folder / "node-1.out").write_text("hpcdist: this job runs no trials: 1 GPU-hours are spent\n")
     wording(told(Report(found, OVER)))
-    stopping.request(found.directory, "as a trial has reached accuracy 0.9")
+    cancelling.request(found.directory, "as a trial has reached accuracy 0.9")
     wording(told(Report(found, OVER)))  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist.documents import fields
 from hpcdist.loading.sites import problems_in
-from hpcdist.site.conditions import Condition, ConditionalText, JobFacts, applying
+from hpcdist.site.fabric import Condition, ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.sites import site

@@ -12,9 +12,9 @@ import pytest
 from hpcdist.documents import fields
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.script.renderer import render
-from hpcdist.site.conditions import JobFacts
 from hpcdist.site.fabric import (
     Fabric,
+    JobFacts,
     ResolvedSetting,
     active_groups,
     problems_of,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist.runs import rundir
-from hpcdist.runs.record import Phase, Record
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 
 COMPLETED: Final = Status(JobState.COMPLETED, exit_code=0)

@@ -12,8 +12,7 @@ import pytest
 
 from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.runs.record import Record
-from hpcdist.runs.rundir import Run, RunDirectory
+from hpcdist.runs.rundir import Record, Run, RunDirectory
 from hpcdist.script.trial_table import table
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked

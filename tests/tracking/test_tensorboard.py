@@ -19,8 +19,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.scalar.summary import scalar_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from hpcdist.runs.record import encode
-from hpcdist.runs.rundir import RunDirectory
+from hpcdist.runs.rundir import RunDirectory, encode
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import loggers, series
 from hpcdist.tracking.series import Key

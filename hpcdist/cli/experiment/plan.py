@@ -14,12 +14,11 @@ from hpcdist.cli.session import pipeline_of, planned_as_submitted, runs_here
 from hpcdist.layers.variables import Wiring
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.plan import folding
-from hpcdist.plan.devices import devices
-from hpcdist.plan.folding import Gap, counted, kind_of, number_list
+from hpcdist.plan.folding import Gap, counted, devices, kind_of, number_list
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Task
 from hpcdist.plan.trials import Pack, Sweep
-from hpcdist.planner.node_sizes import part_of_node
+from hpcdist.planner.placement import part_of_node
 from hpcdist.planner.request import whole_nodes
 from hpcdist.schedulers import schedulers
 

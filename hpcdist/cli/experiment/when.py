@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hpcdist.cli.messages import one_line
-from hpcdist.cost.shapes import Shape, shapes
-from hpcdist.cost.worst_case import number
+from hpcdist.cost.worst_case import Shape, number, shapes
 from hpcdist.errors import HpcdistError
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.runs.rundir import timestamp

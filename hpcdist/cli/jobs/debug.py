@@ -15,10 +15,9 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, comma_list, warning
-from hpcdist.runs import elements, finding, inside, stacks, states
-from hpcdist.runs.inside import Job
+from hpcdist.runs import elements, finding, inside, states
+from hpcdist.runs.inside import RankedJob, StackAnswers
 from hpcdist.runs.services import Services
-from hpcdist.runs.stacks import Answers
 from hpcdist.schedulers import schedulers
 
 MISSING: Final = "install it beside hpcdist or in the job's environment: `pip install py-spy`"
@@ -53,7 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         hint = f"name one that runs: {run.name}/1; `hpcdist sweep status {run.name}` shows them"
         raise ConfigError(Problem(f"the trials of {run.name} are programs of their own", hint=hint))
     answers = _asked(job, services, timeout, ("--native",) if native else ())
-    found = stacks.groups(answers, threads=threads or json)
+    found = inside.groups(answers, threads=threads or json)
     unknown = [*problems(job, answers)]
     if json:
         _print_as_json(job, answers, found, unknown)
@@ -63,7 +62,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
     ctx.exit(1 if unknown else 0)
 
 
-def _asked(job: Job, services: Services, timeout: int, options: tuple[str, ...]) -> Answers:
+def _asked(job: RankedJob, services: Services, timeout: int, options: tuple[str, ...]) -> StackAnswers:
     """Ask the nodes, as many at once as the batch system can; return what came within ``timeout`` seconds."""
     runner = services.at([job.run]).runner
     here = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
@@ -71,18 +70,18 @@ def _asked(job: Job, services: Services, timeout: int, options: tuple[str, ...])
     words = ("bash", "-c", inside.text("stacks.sh"), "hpcdist", job.folder, own, *options)
     start = schedulers.get(job.run.record.scheduler).inside
     commands = [command._replace(timeout=timeout) for part in job.parts for command in start(part, words)]
-    return stacks.read("".join(runner.run(command).stdout for command in commands))
+    return inside.read("".join(runner.run(command).stdout for command in commands))
 
 
-def problems(job: Job, answers: Answers) -> Iterator[Problem]:
+def problems(job: RankedJob, answers: StackAnswers) -> Iterator[Problem]:
     """Yield what is not known: nodes and ranks without an answer, and stacks that could not be read."""
-    silent = stacks.silent(answers, job.nodes.names)
+    silent = inside.silent(answers, job.nodes.names)
     if silent:
         hint = f"`hpcdist exec {job.run.name} --node {silent[0]} -- true` shows why"
         yield warning(
             f"no answer from {len(silent)} of {len(job.nodes.names)} nodes: {comma_list(silent)}", hint=hint
         )
-    elif missing := stacks.missing(answers, job.tasks):
+    elif missing := inside.missing(answers, job.tasks):
         ranks = elements.text_of(missing)
         yield warning(f"no process of rank{'s' * (len(missing) > 1)} {ranks}: not begun yet, or ended")
     if answers.without:
@@ -96,7 +95,7 @@ def problems(job: Job, answers: Answers) -> Iterator[Problem]:
         yield warning(text, hint=hint)
 
 
-def _print(job: Job, found: list[stacks.Group]) -> None:
+def _print(job: RankedJob, found: list[inside.StackGroup]) -> None:
     count = sum(group.kind == "main" for group in found)
     tasks = "" if job.tasks is None else f"{job.tasks} rank{'s' * (job.tasks != 1)} on "
     nodes = len(job.nodes.names)
@@ -109,13 +108,15 @@ def _print(job: Job, found: list[stacks.Group]) -> None:
             click.echo(f"  {printable(frame)}")
 
 
-def _print_as_json(job: Job, answers: Answers, found: list[stacks.Group], unknown: list[Problem]) -> None:
+def _print_as_json(
+    job: RankedJob, answers: StackAnswers, found: list[inside.StackGroup], unknown: list[Problem]
+) -> None:
     show.as_json(
         {
             "name": job.run.name,
             "nodes": job.nodes.names,
-            "silent_nodes": stacks.silent(answers, job.nodes.names),
-            "missing_ranks": stacks.missing(answers, job.tasks),
+            "silent_nodes": inside.silent(answers, job.nodes.names),
+            "missing_ranks": inside.missing(answers, job.tasks),
             "stacks": [
                 {
                     "kind": group.kind,

@@ -20,7 +20,7 @@ from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
@@ -192,7 +192,7 @@ def _new_lines(
             del over
             for file in (file for file in files.recorded(directory, Losses()) if not file.is_polyaxon):
                 if file.path not in readers:
-                    readers[file.path] = EntryReader(streams.enter_context(untrusted.open_regular(file.path)))
+                    readers[file.path] = EntryReader(streams.enter_context(ownership.open_regular(file.path)))
                 yield from filter(
                     None, (_line(entry, file.rank, names) for entry in readers[file.path].new())
                 )

@@ -150,7 +150,7 @@ def _only_remote(run: Run, patterns: Sequence[str], element: str) -> dict[str, i
             raise ConfigError(Problem(message, hint="omit --get"))
         return {}
     from hpcdist.remotes import fetching, machines  # with the user's config, and what ssh needs
-    from hpcdist.remotes.failures import Unreachable
+    from hpcdist.remotes.connection import Unreachable
 
     channel = machines.of_runs([run]).runner.channel
     try:

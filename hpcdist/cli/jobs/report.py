@@ -17,7 +17,7 @@ from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
 from hpcdist.errors import ConfigError, Problem, bytes_text
-from hpcdist.host import untrusted
+from hpcdist.host import ownership
 from hpcdist.runs import accounting, states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run
@@ -70,8 +70,8 @@ def write(output: Path, text: bytes) -> None:
         ConfigError: if it cannot be written.
     """
     try:
-        with untrusted.folder(output.absolute().parent) as folder:
-            untrusted.write(folder, output.name, text)
+        with ownership.folder(output.absolute().parent) as folder:
+            ownership.write(folder, output.name, text)
     except OSError as error:
         raise ConfigError(Problem(f"{output} cannot be written: {error.strerror}")) from error
 

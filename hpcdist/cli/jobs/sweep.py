@@ -17,7 +17,7 @@ from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
 from hpcdist.errors import ConfigError, HpcdistError, Problem, comma_list
 from hpcdist.host.command import python
-from hpcdist.runs import elements, finding, search_progress, states, stopping
+from hpcdist.runs import cancelling, elements, finding, search_progress, states
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
@@ -212,7 +212,7 @@ def stop(jobs: str, runs_dir: Path, json: bool) -> None:
     [report] = states.status([run], runs.services())
     continues = not report.status.state.is_final or search_progress.progress_of(report.run) is not None
     if continues:
-        stopping.request(run.directory, "by `hpcdist sweep stop`")
+        cancelling.request(run.directory, "by `hpcdist sweep stop`")
     else:
         note(f"{run.name} has already ended")
     if json:

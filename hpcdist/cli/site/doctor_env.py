@@ -19,8 +19,7 @@ from hpcdist.lint.finding import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Origin, Variable
-from hpcdist.site.conditions import JobFacts, text_of
-from hpcdist.site.fabric import variable_names
+from hpcdist.site.fabric import JobFacts, text_of, variable_names
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import libraries_of
 

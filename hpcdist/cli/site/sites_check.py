@@ -24,8 +24,7 @@ from hpcdist.plan.fabric_variables import of_fabric
 from hpcdist.plan.values import Origin, Word
 from hpcdist.schedulers import schedulers
 from hpcdist.site import provenance
-from hpcdist.site.conditions import ConditionalText, JobFacts, applying, text_of
-from hpcdist.site.fabric import active_groups
+from hpcdist.site.fabric import ConditionalText, JobFacts, active_groups, applying, text_of
 from hpcdist.site.model import Site, Source
 from hpcdist.site.nodes import libraries_of
 from hpcdist.site.published import Published

@@ -13,10 +13,10 @@ import yaml
 
 from hpcdist.checks.bandwidth import site_entries
 from hpcdist.cli.messages import note
-from hpcdist.documents import fields, sections, source
+from hpcdist.documents import fields, source, tree
 from hpcdist.documents.tree import Document
 from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership, resources, untrusted
+from hpcdist.host import ownership, resources
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.model import Site
 from hpcdist.site.published import Measured, measured_problems
@@ -47,7 +47,7 @@ def write(name: str, site_path: tuple[str, ...], runs_dir: Path) -> str:
     entries = [msgspec.to_builtins(one) for one in known.values()]
     given = [{key: value for key, value in entry.items() if value not in (None, {})} for entry in entries]
     section = yaml.safe_dump({"measured": given}, sort_keys=False, width=110)
-    changed = sections.with_section(text, "measured", section)
+    changed = tree.with_section(text, "measured", section)
     wanted = msgspec.structs.replace(site, measured=tuple(known.values()))
     if not _is(wanted, changed, str(file)):
         hint = f"write it yourself:\n{section}"
@@ -105,5 +105,5 @@ def _target(file: Path, folders: Sequence[Path]) -> Path:
 def _write(file: Path, text: str) -> None:
     ownership.make(file.parent)
     mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o644
-    with untrusted.folder(file.parent) as folder:
-        untrusted.write(folder, file.name, text.encode(), mode)
+    with ownership.folder(file.parent) as folder:
+        ownership.write(folder, file.name, text.encode(), mode)

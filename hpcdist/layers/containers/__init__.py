@@ -13,7 +13,7 @@ from hpcdist.layers.protocols import ContainerRuntime, Layer
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Word
 from hpcdist.registry import Registry
-from hpcdist.site.conditions import applying
+from hpcdist.site.fabric import applying
 from hpcdist.site.settings import Runtime
 
 containers: Registry[ContainerRuntime] = Registry(

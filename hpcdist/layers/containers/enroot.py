@@ -9,7 +9,7 @@ from hpcdist.experiment.sources import Image, image_error, image_of
 from hpcdist.layers.containers import RUN_FOLDER, PlainRuntime, site_args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Variable, Word
-from hpcdist.site.conditions import ConditionalText, text_of
+from hpcdist.site.fabric import ConditionalText, text_of
 from hpcdist.site.settings import Runtime
 from hpcdist.words import in_double_quotes, quote
 

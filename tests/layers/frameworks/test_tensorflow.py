@@ -18,8 +18,7 @@ from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, TensorFlowSection
 from hpcdist.layers.variables import Wiring
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import place
+from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.testing.contract import altered
 from tests.experiments import environment, experiment, resources
 from tests.planner.test_placement import jobs

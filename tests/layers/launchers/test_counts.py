@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from hpcdist.errors import PlanError, Problem
 from hpcdist.layers.launchers import tasks_on_each_node
 from hpcdist.plan.values import DEFAULT
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import place
+from hpcdist.planner.placement import ReplicaGroup, place
 from hpcdist.planner.pools import Need
 from hpcdist.testing.contract import altered
 from tests.planner.test_placement import BIG

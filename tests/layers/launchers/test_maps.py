@@ -16,8 +16,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import DEFAULT, Word
-from hpcdist.planner.node_sizes import ReplicaGroup
-from hpcdist.planner.placement import by_node, place
+from hpcdist.planner.placement import ReplicaGroup, by_node, place
 from hpcdist.planner.pools import Need
 from hpcdist.site.model import LauncherOptions
 from hpcdist.testing.contract import altered
