@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcdist.host.resources import template_folders
+from hpcdist.base.resources import template_folders
 
 _BASH = shutil.which("bash") or "bash"
 _NODES, _GPUS, _TRIALS = 4, 4, 200

@@ -2,23 +2,17 @@
 
 The rooms, from the ground up: a package imports only from the lines above its own, and from its left.
 
-    spelling errors units words registry    misspelt names, errors, quantities, shell quoting, plug-ins
-    host    the edge to this machine: processes, files, locks, shipped data
-    documents    YAML with places, and what models are made of
+    base    errors, units, quoting, plug-ins; YAML with places; processes, files, locks, shipped data
     experiment    what the user asks for
     site    what the machine offers
     plan    everything decided, with its origin
     layers    launchers, frameworks, containers: words in front of a command, variables around it
-    schedulers    one folder each: commands for the batch system, and its answers
-    cost    what a job may cost at most, what is left to pay it, and when it may start
-    lint    what the fabric's libraries do with the variables of a plan
-    planner    decisions, pure: experiment + site become a plan
+    schedulers    one for each batch system: commands for it, and its answers
+    planner    decisions, pure: experiment + site become a plan; its advice, its lint and what it may cost
     script    a plan becomes a script; the run's files beside it
-    importers    files of other systems become experiments, one folder a form
+    importers    files of other systems become experiments
     loading    a file becomes an experiment or a site; the machine is chosen, and both become a plan
-    code    what a job's program is made of: its state, and copies of it
-    runs    submit, status, logs, cancel, wait: one directory per run
-    remotes    machines that are reached by ssh: runs go there, and their files come back
+    runs    submit, status, logs, cancel, wait, one directory per run; here, or on a machine by ssh
     tracking    metrics that runs recorded: read, compared, shown on a report page, and exported
     checks    what could keep jobs from running well, what they used, and which nodes failed
     searches    the trials of a search that was submitted, and further jobs of any run
@@ -42,7 +36,7 @@ if TYPE_CHECKING:
     from hpcdist.api.plans import Plan
     from hpcdist.api.results import Metrics, Series, Trial
     from hpcdist.api.runs import Run, wait, wait_async
-    from hpcdist.errors import (
+    from hpcdist.base.errors import (
         ConfigError,
         HpcdistError,
         JobFailed,
@@ -110,7 +104,7 @@ _MODULES = {
     "schedulers.job": ("JobState", "Status"),
     "tracking.outputs": ("Output",),
 }
-"""Where public names are defined; those that are not here are of `hpcdist.errors`."""
+"""Where public names are defined; those that are not here are of `hpcdist.base.errors`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -119,7 +113,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    module = next((module for module, names in _MODULES.items() if name in names), "errors")
+    module = next((module for module, names in _MODULES.items() if name in names), "base.errors")
     value = globals()[name] = getattr(importlib.import_module(f"hpcdist.{module}"), name)
     return value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist.documents import fields
-from hpcdist.errors import Path, dotted, errors_in
+from hpcdist.base import fields
+from hpcdist.base.errors import Path, dotted, errors_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.plan.values import Origin

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import yaml
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Origin

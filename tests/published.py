@@ -13,8 +13,9 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.documents import source
-from hpcdist.documents.text_checks import MODULE_RESETS
+from hpcdist.base import source
+from hpcdist.base.text_checks import MODULE_RESETS
+from hpcdist.base.units import Memory
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import TASK_WRAPPER, Origin
@@ -23,7 +24,6 @@ from hpcdist.planner.pools import Pool, pools
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.site.published import Published
-from hpcdist.units import Memory
 from tests.sites import SHIPPED, account_on, shipped_site
 
 FOLDER: Final = Path(__file__).parent / "golden/sites"

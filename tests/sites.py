@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hpcdist.documents import fields, source
-from hpcdist.host.resources import shipped, site_files
+from hpcdist.base import fields, source
+from hpcdist.base.resources import shipped, site_files
 from hpcdist.loading import load
 from hpcdist.planner.pools import pools
 from hpcdist.site.fabric import JobFacts

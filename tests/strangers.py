@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from hpcdist.host import ownership
+from hpcdist.base import ownership
 
 STRANGER: Final = 4711
 USER: Final = 4712

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist import errors
-from hpcdist.errors import ConfigError, Place, Problem, bytes_text
+from hpcdist.base import errors
+from hpcdist.base.errors import ConfigError, Place, Problem, bytes_text
 
 
 def test_problem_as_text_has_place_message_and_hint() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 
 CHECKOUT = shipped("site_configs").parent
 SEARCHES = {"horovod_search", "packed_search"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Origin

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.registry import Registry
 from hpcdist.experiment.replicas import ROLES
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Framework, Launcher
-from hpcdist.registry import Registry
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Scheduler
 

@@ -9,7 +9,7 @@ from importlib.metadata import metadata
 import yaml
 
 from hpcdist import __version__
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 
 CHECKOUT = shipped("site_configs").parent
 

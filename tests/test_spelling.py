@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.spelling import closest
+from hpcdist.base.spelling import closest
 
 ENVIRONMENT = [
     "env_vars",

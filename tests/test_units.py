@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.units import Memory, Walltime
+from hpcdist.base.units import Memory, Walltime
 
 
 @pytest.mark.parametrize(

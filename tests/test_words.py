@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist import words
+from hpcdist.base import words
 from tests.tiers import examples
 
 NO_NUL = st.text(st.characters(exclude_characters="\0", codec="utf-8"))

@@ -8,10 +8,10 @@ import re
 from typing import Any, Final, NamedTuple
 
 from hpcdist.api import elsewhere
-from hpcdist.errors import ConfigError, JobFailed, Problem
-from hpcdist.host import ownership
-from hpcdist.remotes import here
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, JobFailed, Problem
 from hpcdist.runs import logs
+from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import JobState

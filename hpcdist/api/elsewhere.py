@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.checks import nodes
-from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.remotes import fetching, here, machines
-from hpcdist.remotes.channel import Channel
+from hpcdist.runs.remotes import fetching, here, machines
+from hpcdist.runs.remotes.channel import Channel
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 

@@ -14,15 +14,15 @@ from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
 from hpcdist.api.values import count, joined, mapping, plain, site_of, text_of, texts
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.tree import Document
 from hpcdist.checks.nodes import without_suspects
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.experiment import model, writing
 from hpcdist.loading import planning, recognition
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.remotes import machines
 from hpcdist.runs import awaited
+from hpcdist.runs.remotes import machines
 from hpcdist.site.model import Site
 
 _DEFINED = "hpcdist.define"

@@ -10,7 +10,7 @@ from typing import overload
 
 from hpcdist.api.runs import Run
 from hpcdist.api.values import text_of
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import finding, rundir
 
 

@@ -15,8 +15,8 @@ from hpcdist.api.experiments import Experiment, check_type
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run
 from hpcdist.api.values import all_of
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.words import quote
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.words import quote
 
 
 def call(

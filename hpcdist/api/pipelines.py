@@ -18,16 +18,16 @@ from hpcdist.api.finding import runs_directory
 from hpcdist.api.plans import Plan
 from hpcdist.api.runs import Run, wait
 from hpcdist.api.values import text_of
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.tree import Document
 from hpcdist.checks.nodes import without_suspects
-from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.loading import machine, recognition
 from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
-from hpcdist.remotes import machines as remotes
 from hpcdist.runs import cancelling
 from hpcdist.runs.control import Output
+from hpcdist.runs.remotes import machines as remotes
 from hpcdist.schedulers.job import Status
 from hpcdist.studies import pipeline_file, pipeline_runs, pipeline_submit
 from hpcdist.studies.pipeline_submit import PipelineRequest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpcdist.api import values
 from hpcdist.api.finding import runs_directory
 from hpcdist.api.runs import Run
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, this_machine
 from hpcdist.runs.control import Output
@@ -19,7 +19,7 @@ from hpcdist.script.renderer import render
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hpcdist.remotes.machines import Target
+    from hpcdist.runs.remotes.machines import Target
 
 
 @dataclass(frozen=True, repr=False)

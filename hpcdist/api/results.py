@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.base.errors import ConfigError, Problem, did_you_mean
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import series
 from hpcdist.tracking.series import Key, Points

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hpcdist.api import called, elsewhere, further, results, values, waiting
 from hpcdist.api.results import Metrics, Trial
 from hpcdist.api.values import all_of, count, texts
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import cancelling, finding, logs, rundir, states
 from hpcdist.runs.logs import Watch
 from hpcdist.runs.services import renewed

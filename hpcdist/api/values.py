@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hpcdist.errors import ConfigError, Path, Problem
+from hpcdist.base.errors import ConfigError, Path, Problem
 from hpcdist.experiment.writing import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from hpcdist.api import elsewhere
 from hpcdist.api.values import number
-from hpcdist.errors import HpcdistError
+from hpcdist.base.errors import HpcdistError
 from hpcdist.runs import waiting
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run

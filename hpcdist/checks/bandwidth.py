@@ -9,9 +9,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from hpcdist import __version__
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError, Place, Problem
 from hpcdist.checks.finding import MAX_BYTES, AllReduce, Finding, Launch, Task, read_file
-from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import resources
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.published import Measured
 

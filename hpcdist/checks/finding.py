@@ -7,8 +7,8 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from hpcdist.errors import comma_list
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import comma_list
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers import common
 from hpcdist.schedulers.surveyors import Answers

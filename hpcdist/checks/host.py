@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from hpcdist.base.command import Command
+from hpcdist.base.errors import comma_list
 from hpcdist.checks.finding import Finding, Host, Which, failure, result_of, run_it_yourself
-from hpcdist.errors import comma_list
-from hpcdist.host.command import Command
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.fabric import Fabric, Network, Setting
 

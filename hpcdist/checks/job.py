@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hpcdist.base.errors import comma_list
 from hpcdist.checks import host
 from hpcdist.checks.finding import AllReduce, Finding, Task, merged_hosts
 from hpcdist.checks.host_info import FABRIC
-from hpcdist.errors import comma_list
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
 from hpcdist.site.fabric import Fabric, JobFacts, resolve_settings

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist.base.command import Command, Completed, Runner, python
 from hpcdist.checks.finding import (
     Finding,
     Host,
@@ -29,7 +30,6 @@ from hpcdist.checks.host import (
     network_findings,
     software_findings,
 )
-from hpcdist.host.command import Command, Completed, Runner, python
 from hpcdist.layers.containers import containers
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher

@@ -15,9 +15,9 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from hpcdist.base.errors import ConfigError, Place, Problem, SchedulerError, span_text, warning
+from hpcdist.base.tree import Map, Seq
 from hpcdist.checks import failures
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Place, Problem, SchedulerError, span_text, warning
 from hpcdist.loading.planning import Planned, replanned
 from hpcdist.plan.model import Plan
 from hpcdist.runs import attempt_files, endings
@@ -310,8 +310,8 @@ def all_without_suspects(plans: Sequence[Planned], runs_dir: Path, remote: str =
 
 def _fetch(runs_dir: Path, remote: str) -> tuple[Problem, ...]:
     """Fetch what runs recorded there that have not ended here yet; return what failed, as warnings."""
-    from hpcdist.remotes import here  # with ssh, which few need
     from hpcdist.runs import finding
+    from hpcdist.runs.remotes import here  # with ssh, which few need
 
     own = (run for run in finding.list_runs(runs_dir)[0] if run.record.remote == remote)
     live = [run for run in own if any(job.job and not job.record.ended for job in run.jobs)]

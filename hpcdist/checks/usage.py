@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from hpcdist.errors import bytes_text, comma_list
+from hpcdist.base.errors import bytes_text, comma_list
 from hpcdist.runs import attempts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.state import Attempt
@@ -504,7 +504,7 @@ def _percent(value: float | None) -> str:
 
 
 def _clock(seconds: float) -> str:
-    from hpcdist.units import Walltime  # imports msgspec
+    from hpcdist.base.units import Walltime  # imports msgspec
 
     return str(Walltime(round(seconds)))
 

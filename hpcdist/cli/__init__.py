@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from hpcdist import __version__
+from hpcdist.base.errors import did_you_mean
 from hpcdist.cli.messages import error_boundary
-from hpcdist.errors import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

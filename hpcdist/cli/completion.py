@@ -67,7 +67,7 @@ def _names(names: Callable[[click.Context], Iterable[str]], fallback: Completer 
 
 
 def _sites(ctx: click.Context) -> Iterable[str]:
-    from hpcdist.host import resources
+    from hpcdist.base import resources
 
     return sorted(resources.site_files(resources.site_folders(ctx.params.get("site_path") or ())))
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from hpcdist.cost import worst_case
-from hpcdist.cost.worst_case import Sum
-from hpcdist.host import ownership
-from hpcdist.host.command import Runner
+from hpcdist.base import ownership
+from hpcdist.base.command import Runner
 from hpcdist.loading.planning import Planned
+from hpcdist.planner import worst_case
+from hpcdist.planner.worst_case import Sum
 from hpcdist.schedulers import common, schedulers
 from hpcdist.schedulers.base import Left
 

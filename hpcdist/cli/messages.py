@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from hpcdist.errors import ConfigError, ExitCode, HpcdistError, OutputError, Problem
+from hpcdist.base.errors import ConfigError, ExitCode, HpcdistError, OutputError, Problem
 
 _UNWRITABLE: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ESTALE}

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcdist.base import ownership, resources
+from hpcdist.base.errors import Place, warning
+from hpcdist.base.tree import Document, Map
 from hpcdist.cli.messages import print_problems
-from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import Place, warning
 from hpcdist.experiment.model import Experiment
-from hpcdist.host import ownership, resources
 from hpcdist.loading import bash_syntax, machine, recognition
 from hpcdist.loading.machine import Here, Machine
 from hpcdist.loading.planning import (
@@ -26,7 +26,7 @@ from hpcdist.loading.preferences import Preferences
 from hpcdist.site.model import Site
 
 if TYPE_CHECKING:
-    from hpcdist.remotes.machines import Target
+    from hpcdist.runs.remotes.machines import Target
 
 
 def planned(  # noqa: PLR0913 - as verbs need it
@@ -87,8 +87,8 @@ def _awaiting(
 ) -> Experiment:
     if not runs_dir or not experiment.batch.dependency:
         return experiment
-    from hpcdist.remotes import here  # with what asks batch systems, rarely needed
     from hpcdist.runs import awaited
+    from hpcdist.runs.remotes import here  # with what asks batch systems, rarely needed
 
     return awaited.resolved(experiment, site, runs_dir, here.services() if saves else None, remote)
 
@@ -108,7 +108,7 @@ def remote_of(options: ExperimentOptions) -> Target:
     Raises:
         ConfigError: as `submitting.target`.
     """
-    from hpcdist.remotes import machines  # with the user's config, and what ssh needs
+    from hpcdist.runs.remotes import machines  # with the user's config, and what ssh needs
 
     return machines.target(options, Place(f"--on={options.remote}", 0, 0))
 
@@ -124,7 +124,7 @@ def planned_as_submitted(options: ExperimentOptions, document: Document | None =
 
 def print_unparsed(made: Planned) -> None:
     """Print a warning for each command of the experiment that the bash of this machine does not parse."""
-    from hpcdist.host.shell import Shell  # starts processes, as planning never does
+    from hpcdist.base.shell import Shell  # starts processes, as planning never does
 
     print_problems(located_once(bash_syntax.problems_of(made.experiment, Shell()), made.document))
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from hpcdist.base.errors import Problem, dotted
 from hpcdist.cli.messages import printable
-from hpcdist.errors import Problem, dotted
 
 _WIDEST = 80
 """Longer cells do not widen their column."""

@@ -13,9 +13,9 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem, did_you_mean
-from hpcdist.units import Memory, Walltime
+from hpcdist.base.errors import Path, Problem, did_you_mean
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory, Walltime
 
 # --- The section ``batch``
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import Path, Problem, comma_list
+from hpcdist.base.errors import Path, Problem, comma_list
 from hpcdist.experiment.launch_options import (
     FOREIGN_HOSTFILES,
     HOSTFILE,

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
 
-from hpcdist.documents.fields import Builder, Model, builder
+from hpcdist.base.fields import Builder, Model, builder
+from hpcdist.base.units import Memory
 from hpcdist.experiment.batch import OF_BATCH, Batch
 from hpcdist.experiment.program import Restart, Run, Stage
 from hpcdist.experiment.search import Search
 from hpcdist.experiment.trials import Trial, trials
-from hpcdist.units import Memory
 
 # --- Resources of one replica
 

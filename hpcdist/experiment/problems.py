@@ -8,9 +8,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Literal
 
-from hpcdist.documents import text_checks
-from hpcdist.documents.yaml_errors import quoted
-from hpcdist.errors import Key, Path, Problem, did_you_mean
+from hpcdist.base import text_checks
+from hpcdist.base.errors import Key, Path, Problem, did_you_mean
+from hpcdist.base.units import Memory
+from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM, VARIABLE_NAME, quote, slug
+from hpcdist.base.yaml_errors import quoted
 from hpcdist.experiment.batch import (
     Batch,
     Mail,
@@ -34,8 +36,6 @@ from hpcdist.experiment.replicas import ROLES, node_count_problems
 from hpcdist.experiment.search import Policy, Search, values_of
 from hpcdist.experiment.sources import is_ref, url_error, without_credentials
 from hpcdist.experiment.trials import LEAST_ETA, MOST_AMOUNT, MOST_ETA, first_size, trials
-from hpcdist.units import Memory
-from hpcdist.words import RUN_NAME, RUN_NAME_FORM, VARIABLE_NAME, quote, slug
 
 # --- Problems of an experiment
 

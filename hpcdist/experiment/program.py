@@ -6,11 +6,11 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Walltime
+from hpcdist.base.words import join_commands
 from hpcdist.experiment.batch import FORWARDED, Batch
-from hpcdist.units import Walltime
-from hpcdist.words import join_commands
 
 MOST_COUNT: Final = 1_000_000
 """More replicas, processes or restarts than this are a typing error."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache, reduce
 from typing import Any, Final
 
-from hpcdist.documents import fields
-from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import value_at
-from hpcdist.errors import ALL_KNOWN, Key, Path, Problem, dotted
+from hpcdist.base import fields
+from hpcdist.base.errors import ALL_KNOWN, Key, Path, Problem, dotted
+from hpcdist.base.fields import Model
+from hpcdist.base.tree import value_at
 from hpcdist.experiment.model import Build, Environment, Experiment, Logging, ReplicaEntry
 
 # --- Keys that are written outside their section, as where a file lost its indentation

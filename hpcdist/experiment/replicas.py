@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from typing import Final, Literal, NamedTuple, get_args
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory
+from hpcdist.base.words import join_commands
 from hpcdist.experiment.launch_line import user_launch
 from hpcdist.experiment.model import Experiment, ReplicaEntry, Replicas, Resources
 from hpcdist.experiment.program import MOST_COUNT, choosing
 from hpcdist.experiment.shell_words import with_start
-from hpcdist.units import Memory
-from hpcdist.words import join_commands
 
 # --- Replicas in rank order
 

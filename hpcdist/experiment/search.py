@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.documents import tree
-from hpcdist.documents.fields import Model
-from hpcdist.errors import did_you_mean
+from hpcdist.base import tree
+from hpcdist.base.errors import did_you_mean
+from hpcdist.base.fields import Model
 
 # --- The section ``hptuning``
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
 
 # --- Container images
 

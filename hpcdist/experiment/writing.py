@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import resolve
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.fields import Model
+from hpcdist.base.tree import resolve
 from hpcdist.experiment.model import Experiment
 
 Comment = Callable[[Path], str]

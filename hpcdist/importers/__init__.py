@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
-from hpcdist.registry import Registry
-from hpcdist.words import quote
+from hpcdist.base.errors import ConfigError, Path, Place, Problem, did_you_mean
+from hpcdist.base.registry import Registry
+from hpcdist.base.tree import Document, Map
+from hpcdist.base.words import quote
 
 
 class Imported(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Path
+from hpcdist.base.errors import ConfigError, Path
 from hpcdist.importers import Imported
 from hpcdist.importers.reading import Reading
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.words import RUN_NAME, slug
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.words import RUN_NAME, slug
 
 _SECTIONS: Final = {
     "master": "environment",

@@ -11,12 +11,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.words import VARIABLE_NAME, quote
 from hpcdist.experiment.launch_line import user_launch
 from hpcdist.experiment.launch_options import COUNTS, HOROVOD, MPI, TORCH
 from hpcdist.importers.job import ForeignJob, Role
 from hpcdist.importers.reading import Reading
-from hpcdist.words import VARIABLE_NAME, quote
 
 # --- The words of one simple command of bash, and the values of those that the file alone determines
 

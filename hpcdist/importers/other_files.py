@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Place, Problem
-from hpcdist.words import quote
+from hpcdist.base.errors import Place, Problem
+from hpcdist.base.words import quote
 
 HEAD: Final = 16 * 1024
 """The bytes of a file that are enough to tell what it is."""

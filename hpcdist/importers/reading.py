@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from hpcdist.documents.tree import Document, Map, Seq, value_at
-from hpcdist.errors import ConfigError, Key, Path, Place, Problem, dotted
+from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, dotted
+from hpcdist.base.tree import Document, Map, Seq, value_at
+from hpcdist.base.words import quote
 from hpcdist.importers import Imported
-from hpcdist.words import quote
 
 
 class Reading:

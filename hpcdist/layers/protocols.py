@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import ROLES
 from hpcdist.experiment.sources import Image

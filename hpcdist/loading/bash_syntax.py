@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcdist.errors import Path, Problem
+from hpcdist.base.command import Command, Runner
+from hpcdist.base.errors import Path, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import own_commands
-from hpcdist.host.command import Command, Runner
 
 _WHERE = re.compile(r"bash: (line \d+: .*)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcdist import importers
-from hpcdist.documents.tree import Document
+from hpcdist.base.tree import Document
 from hpcdist.experiment.writing import write
 
 

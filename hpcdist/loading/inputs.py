@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from hpcdist.documents import fields
-from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Key, Path, Problem, did_you_mean, unknown
-from hpcdist.words import quote
+from hpcdist.base import fields
+from hpcdist.base.errors import Key, Path, Problem, did_you_mean, unknown
+from hpcdist.base.fields import Model
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.words import quote
 
 _TEXT: Final = (str,)
 _TYPES: Final[dict[str, tuple[type, ...]]] = {

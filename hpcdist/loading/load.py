@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hpcdist import importers
-from hpcdist.documents import fields
-from hpcdist.documents.fields import M
-from hpcdist.documents.source import read_value
-from hpcdist.documents.tree import Document, Map, Seq, lines_of
-from hpcdist.documents.yaml_errors import quoted
-from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean, dotted, errors_in
+from hpcdist.base import fields
+from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, did_you_mean, dotted, errors_in
+from hpcdist.base.fields import M
+from hpcdist.base.source import read_value
+from hpcdist.base.tree import Document, Map, Seq, lines_of
+from hpcdist.base.words import quote
+from hpcdist.base.yaml_errors import quoted
 from hpcdist.experiment import remarks
 from hpcdist.experiment.launch_line import launch_problems, with_own_hostfile
 from hpcdist.experiment.model import Experiment
@@ -21,7 +22,6 @@ from hpcdist.experiment.remarks import with_section
 from hpcdist.layers import frameworks
 from hpcdist.loading import inputs, named_files, recognition, sandbox, trials
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.words import quote
 
 # --- Comments behind a command that were probably meant as its arguments
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from hpcdist.errors import ConfigError, Place, Problem, located, preceded_by, unknown
-from hpcdist.host import resources
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError, Place, Problem, located, preceded_by, unknown
 from hpcdist.layers.launchers import launchers
 from hpcdist.layers.protocols import Launcher
 from hpcdist.loading.preferences import Preferences
@@ -204,7 +204,7 @@ def is_set_up(known: Installation, environment: Mapping[str, str] = os.environ) 
         return True
     if known.question is None:
         return False
-    from hpcdist.host.shell import Shell  # starts a process, only if no file is found
+    from hpcdist.base.shell import Shell  # starts a process, only if no file is found
 
     return known.is_confirmed_by(Shell(environment).run(known.question))
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpcdist import importers
-from hpcdist.documents import source, tree
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import ownership
+from hpcdist.base import ownership, source, tree
+from hpcdist.base.errors import ConfigError, Place, Problem
+from hpcdist.base.tree import Document, Map, Seq
 
 # --- Tables of comma-separated values, with the place of each cell
 

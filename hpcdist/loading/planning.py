@@ -11,12 +11,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from hpcdist.cost.worst_case import Cost, worst_case
-from hpcdist.documents.tree import Document, value_at
-from hpcdist.errors import ConfigError, Path, Place, PlanError, Problem, located, preceded_by, warning
+from hpcdist.base import ownership, resources
+from hpcdist.base.errors import ConfigError, Path, Place, PlanError, Problem, located, preceded_by, warning
+from hpcdist.base.tree import Document, value_at
+from hpcdist.base.words import slug
 from hpcdist.experiment.batch import Dependency
 from hpcdist.experiment.model import Experiment
-from hpcdist.host import ownership, resources
 from hpcdist.loading import command_lines, load, machine, preferences, recognition
 from hpcdist.loading.load import Loaded
 from hpcdist.loading.machine import Machine
@@ -26,8 +26,8 @@ from hpcdist.plan.trials import TrialTexts
 from hpcdist.plan.values import DEFAULT, Origin, Where, Word
 from hpcdist.planner import container_choice, node_launches
 from hpcdist.planner.make_plan import make_plan
+from hpcdist.planner.worst_case import Cost, worst_case
 from hpcdist.site.model import Site
-from hpcdist.words import slug
 
 
 class ExperimentOptions(NamedTuple):

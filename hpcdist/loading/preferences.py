@@ -15,19 +15,18 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist import words
-from hpcdist.documents import fields, source, text_checks
-from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import ConfigError, Key, Place, Problem, did_you_mean
-from hpcdist.errors import Path as Keys
+from hpcdist.base import fields, source, text_checks, words
+from hpcdist.base.errors import ConfigError, Key, Place, Problem, did_you_mean
+from hpcdist.base.errors import Path as Keys
+from hpcdist.base.fields import Model
+from hpcdist.base.ownership import user_folder
+from hpcdist.base.tree import Document, Map
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.experiment.problems import MOST_GPU_HOURS
-from hpcdist.host.ownership import user_folder
 from hpcdist.loading.load import Loaded, load_model
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 
 REMOTE_PATH: Final = re.compile(
     r"(?:~(?=/)|\$\{?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}?|(?=/))(?P<rest>(?:/[^\n\0]*)?)"

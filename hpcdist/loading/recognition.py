@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from hpcdist import importers
-from hpcdist.documents import fields, source
-from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import ConfigError, Key, Place, Problem, comma_list, dotted
+from hpcdist.base import fields, source
+from hpcdist.base.errors import ConfigError, Key, Place, Problem, comma_list, dotted
+from hpcdist.base.spelling import closest
+from hpcdist.base.tree import Document, Map
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.remarks import is_below, section_for
 from hpcdist.importers import other_files, polyaxon
 from hpcdist.layers.frameworks import frameworks
-from hpcdist.spelling import closest
 
 _OF_EXPERIMENTS: Final = ("run", "framework", "environment", "batch", "build", "declarations", "hptuning")
 """Sections that only an experiment has; other tools have a `name`, a `version`, a `model` as well."""

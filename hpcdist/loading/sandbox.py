@@ -21,9 +21,9 @@ from jinja2.filters import FILTERS
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.visitor import NodeTransformer
 
-from hpcdist.documents.fields import key_names
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path, Problem, did_you_mean
+from hpcdist.base.errors import Path, Problem, did_you_mean
+from hpcdist.base.fields import key_names
+from hpcdist.base.tree import Map, Seq
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.inputs import SpeltFloat, SpeltInt, put_spelt

@@ -18,14 +18,14 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.experiment import remarks
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.preferences import Config
 from hpcdist.loading.sandbox import RENDERED
 from hpcdist.site.model import Site
-from hpcdist.units import Memory, Walltime
 
 Schema = dict[str, Any]
 

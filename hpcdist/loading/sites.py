@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from hpcdist.documents import source
-from hpcdist.documents.fields import Model
-from hpcdist.errors import ConfigError, Key, Problem, unknown
-from hpcdist.errors import Path as Keys
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Key, Problem, unknown
+from hpcdist.base.errors import Path as Keys
+from hpcdist.base.fields import Model
+from hpcdist.base.registry import Registry
 from hpcdist.layers.containers import containers
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.load import load_model
 from hpcdist.planner.launcher_choice import REMOVED_LAUNCHERS
-from hpcdist.registry import Registry
 from hpcdist.schedulers import UNSUPPORTED, schedulers
 from hpcdist.site.detection import Candidate
 from hpcdist.site.fabric import NO_FRAMEWORK

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from hpcdist.documents import fields
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import Path, Problem, errors_in, warning
+from hpcdist.base import fields
+from hpcdist.base.errors import Path, Problem, errors_in, warning
+from hpcdist.base.tree import Document, Map, Seq
 from hpcdist.experiment.launch_line import user_launch, with_own_hostfile
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import search_problems

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement, Row, Shape, Task
 from hpcdist.site.nodes import format_cpu_list

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar, get_args
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import ArraySpec, Dependency, Mail, SignalSpec
 from hpcdist.experiment.model import Tracking
 from hpcdist.plan.placement import Placement
@@ -14,7 +15,6 @@ from hpcdist.plan.values import TASK_WRAPPER, Directive, Origin, Variable, Word
 from hpcdist.site.fabric import JobFacts, Library
 from hpcdist.site.model import RankVariables
 from hpcdist.site.settings import Lsf, Sge
-from hpcdist.units import Walltime
 
 # --- A step of a job beside its program: what the script runs before it, beside it or after it
 

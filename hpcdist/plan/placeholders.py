@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from hpcdist.documents.fields import Model
-from hpcdist.words import in_double_quotes
+from hpcdist.base.fields import Model
+from hpcdist.base.words import in_double_quotes
 
 
 class Placeholder(Model, frozen=True, tag=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
 from hpcdist.plan.values import DEFAULT, Origin
 from hpcdist.site.nodes import cpus_next_to
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
 from hpcdist.plan.values import Origin
 
 

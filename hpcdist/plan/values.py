@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.fields import Model
 from hpcdist.plan.placeholders import Template
 
 # --- Origins: where a value was decided, so that every line of a script can be explained

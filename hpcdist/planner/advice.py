@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path, Problem, did_you_mean, warning
+from hpcdist.base.errors import Path, Problem, did_you_mean, warning
+from hpcdist.base.spelling import closest
 from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, hostfile_option
 from hpcdist.experiment.launch_options import MPI_LAUNCHERS, Option, hosts_in
 from hpcdist.experiment.model import Experiment
@@ -30,7 +31,6 @@ from hpcdist.planner.pools import memory_in
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import Qos
-from hpcdist.spelling import closest
 
 # --- Warnings about a user's own launch line that does not fit the allocation, with a corrected line
 

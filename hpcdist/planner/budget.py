@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.cost.worst_case import Cost, amounts_of, check_limit
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
+from hpcdist.planner.worst_case import Cost, amounts_of, check_limit
 from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 
 # --- The account that pays for a job: whether the site requires one, and has such ones for such a job
 

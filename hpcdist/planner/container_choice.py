@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.base.errors import PlanError, Problem, did_you_mean
+from hpcdist.base.words import in_double_quotes, join, quote, slug
 from hpcdist.experiment.launch_line import UserLaunch
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.sources import image_of
@@ -26,7 +27,6 @@ from hpcdist.plan.values import Origin, Variable, Where, Word
 from hpcdist.planner.steps import uses_local_disk
 from hpcdist.site.fabric import ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import in_double_quotes, join, quote, slug
 
 _PATH: Final = ("build", "image")
 _LOADS: Final = re.compile(r"module load [^;&|$`\"'\\\n]+")

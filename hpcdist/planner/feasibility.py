@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, Problem
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.replicas import ANY_NODES, NODES, PER_NODE, Block, NodeCounts, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.plan.placement import Group, Placement, Row, with_own_nodes
@@ -18,7 +19,6 @@ from hpcdist.planner.pools import UNLIMITED, Need, Pool, Shortfall, need_of, poo
 from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import Partition
-from hpcdist.units import Walltime
 
 REPLICAS: Path = ("environment", "replicas")
 

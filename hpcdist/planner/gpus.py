@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
-from hpcdist.errors import PlanError, Problem, warning
+from hpcdist.base.errors import PlanError, Problem, warning
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import Replica
 from hpcdist.plan.fabric_variables import kinds_of

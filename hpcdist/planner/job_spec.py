@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import asdict
 
-from hpcdist.errors import independent
+from hpcdist.base.errors import independent
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.launch_line import SLOTS
 from hpcdist.experiment.model import Experiment

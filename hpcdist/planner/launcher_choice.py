@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import PlanError, Problem, did_you_mean
+from hpcdist.base.errors import PlanError, Problem, did_you_mean
 from hpcdist.experiment.launch_line import UNSPECIFIED, UserLaunch, user_launch
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import Block, blocks, own_commands

@@ -12,11 +12,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from hpcdist import lint
-from hpcdist.cost.worst_case import amounts_of, check_limit, most
-from hpcdist.documents.text_checks import MODULE_RESETS
-from hpcdist.errors import Path, PlanError, Problem, independent, warning
-from hpcdist.errors import located as with_places
+from hpcdist.base.errors import Path, PlanError, Problem, independent, warning
+from hpcdist.base.errors import located as with_places
+from hpcdist.base.text_checks import MODULE_RESETS
+from hpcdist.base.words import join, quote
 from hpcdist.experiment.batch import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment, Resources
 from hpcdist.experiment.shell_words import START
@@ -27,7 +26,7 @@ from hpcdist.plan.placeholders import JOB_ID, template
 from hpcdist.plan.placement import Placement, Row, of_role, with_own_nodes
 from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.plan.values import DEFAULT, PROGRAM, TASK_WRAPPER, Origin, Variable, Where, Word
-from hpcdist.planner import budget, container_choice, restarts
+from hpcdist.planner import budget, container_choice, lint, restarts
 from hpcdist.planner.advice import advice
 from hpcdist.planner.budget import check_packed
 from hpcdist.planner.job_spec import job_spec
@@ -36,10 +35,10 @@ from hpcdist.planner.pools import UNLIMITED, pools
 from hpcdist.planner.request import has_arrays, most_elements, whole_nodes
 from hpcdist.planner.selection import select
 from hpcdist.planner.steps import check_free_nodes, uses_local_disk
+from hpcdist.planner.worst_case import amounts_of, check_limit, most
 from hpcdist.schedulers import schedulers
 from hpcdist.site.fabric import JobFacts, applying
 from hpcdist.site.model import Site
-from hpcdist.words import join, quote
 
 # --- Variables of every task: each name once, with the value of the last source that sets it
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
 from hpcdist.experiment.replicas import ANY_NODES, NodeCounts
 from hpcdist.plan.placement import Group, Placement, Row, Shape
 from hpcdist.plan.values import Origin

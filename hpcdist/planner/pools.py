@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
 from hpcdist.experiment.replicas import Replica
 from hpcdist.plan.values import Origin
 from hpcdist.schedulers import schedulers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
 from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange, Mail, SignalSpec, with_job_name
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Request, Restarts

@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, PlanError, Problem, warning
+from hpcdist.base.errors import Path, PlanError, Problem, warning
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import Restart
 from hpcdist.experiment.program import packed_restart_problems as restart_problems
@@ -17,7 +18,6 @@ from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin, Where
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 
 _PATH: Final[Path] = ("environment", "restart")
 _MOST_OF_A_JOB: Final = 0.5

@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.base.errors import Path, PlanError, Problem
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replicas import Block, NodeCounts, Replica
 from hpcdist.plan.placement import Group, Placement
@@ -27,7 +28,6 @@ from hpcdist.planner.launcher_choice import LaunchRequest
 from hpcdist.planner.pools import UNLIMITED, Pool, need_of, pools, unlisted
 from hpcdist.planner.steps import own_nodes_of
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 
 
 def select(

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.base.errors import Path, PlanError, Problem
+from hpcdist.base.words import quote
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import Stage
 from hpcdist.plan.model import Place, PreparedJob, Step
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Where, Word
 from hpcdist.site.model import Site
-from hpcdist.words import quote
 
 # --- Nodes of a job that have none of its tasks: one for each program with a node of its own, and spare ones
 

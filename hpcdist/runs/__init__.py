@@ -10,5 +10,6 @@ requests this_machine    a plan becomes a request for `control`; the services of
 shells    runs whose job is a shell in this terminal
 inside    where to run a command beside a job; the stacks of its ranks
 address    where a notebook or a TensorBoard is
-code_record job_code copying    what its program is made of, the files of its jobs, copies
+code_copy git code_record job_code copying    what its program is made of, the files of its jobs, copies
+remotes    the same on machines that are reached by ssh
 """

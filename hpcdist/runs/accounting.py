@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import MsgspecError, json
 
-from hpcdist.host.command import Completed
+from hpcdist.base.command import Completed
 from hpcdist.runs import elements
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.schedulers import schedulers

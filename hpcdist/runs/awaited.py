@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, Problem, comma_list
+from hpcdist.base.errors import ConfigError, Problem, comma_list
 from hpcdist.experiment.batch import AwaitedJob, Dependency, WaitCondition
 from hpcdist.experiment.model import Experiment
 from hpcdist.runs import elements, endings, finding

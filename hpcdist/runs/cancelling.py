@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from hpcdist.errors import Problem, SchedulerError
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.errors import Problem, SchedulerError
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -173,7 +173,7 @@ def _is_lost(run: Run) -> bool:
     return run.job is None and run.record.phase == Phase.SUBMITTING
 
 
-# --- The end of a search before its last trial, or of a training before its last attempt: files of the
+# --- The end of a search before its last trial, or of a training before its last attempt
 
 
 FILE: Final = "stop"

@@ -1,4 +1,4 @@
-"""What is recorded of the code of a run's program: ``code.json``, which `hpcdist.code` writes."""
+"""What is recorded of the code of a run's program: ``code.json``, which `hpcdist.runs.code_copy` writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from hpcdist.code.prepare import RECORD
+from hpcdist.runs.code_copy import RECORD
 from hpcdist.runs.rundir import RunDirectory
 
 _MAX_BYTES: Final = 1 << 24

@@ -24,12 +24,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.code.prepare import Code
-from hpcdist.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
-from hpcdist.host import locks, ownership
-from hpcdist.host.command import Command
+from hpcdist.base import locks, ownership
+from hpcdist.base.command import Command
+from hpcdist.base.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.runs import cancelling, code_record, finding, removing, rundir
 from hpcdist.runs.cancelling import cancel
+from hpcdist.runs.code_copy import Code
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed, with_deadline
 from hpcdist.runs.states import Report, find_tokens, status

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from hpcdist.code.prepare import FOLDER, RECORD, Code
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.runs.code_copy import FOLDER, RECORD, Code
 from hpcdist.runs.rundir import OPTIONS, RunDirectory
 from hpcdist.script import trial_table
 
@@ -118,7 +118,7 @@ def _copy_bytes(stream: BinaryIO, copied: BinaryIO, size: int) -> None:
     shutil.copyfileobj(stream, copied)
 
 
-# --- What of a run directory may be given to others: some of its files, without values that look like
+# --- What of a run directory may be given to others: files without values like secrets
 
 
 MASK: Final = "********"

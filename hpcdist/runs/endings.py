@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Event, RunDirectory
 from hpcdist.runs.state import CANCELLED, cancelled_at, end_of

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import ConfigError, Problem, comma_list, did_you_mean
+from hpcdist.base.errors import ConfigError, Problem, comma_list, did_you_mean
 from hpcdist.runs import elements, rundir
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Run, RunDirectory

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import resources
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import attempt_files, elements, endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report

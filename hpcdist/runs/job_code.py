@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdist.code.prepare import LIMIT, Choice, Code, prepare
-from hpcdist.errors import ConfigError, Problem, located
+from hpcdist.base.command import Runner
+from hpcdist.base.errors import ConfigError, Problem, located
 from hpcdist.experiment.model import Experiment
-from hpcdist.host.command import Runner
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import code_record, copying
+from hpcdist.runs.code_copy import LIMIT, Choice, Code, prepare
 from hpcdist.runs.rundir import Run, RunDirectory
 
 

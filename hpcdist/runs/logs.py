@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Outdated, Services
 from hpcdist.runs.states import Report, status

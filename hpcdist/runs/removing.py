@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import NotOwner, Phase, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hpcdist.host import resources
-from hpcdist.host.command import Runner
+from hpcdist.base import resources
+from hpcdist.base.command import Runner
 from hpcdist.loading.planning import ExperimentOptions, Planned, in_jobs
 from hpcdist.runs import elements, job_code
 from hpcdist.runs.control import SubmitRequest

@@ -15,7 +15,7 @@ RUNS/mnist-3/
     accounting.json             what the batch system measured, by `hpcdist.runs.accounting`
     scaling.json                which run of a scaling study it is, by `hpcdist.studies`
     logs/                       the output of the job
-    code.json  code.diff  code/ what its program is made of, by `hpcdist.code`
+    code.json  code.diff  code/ what its program is made of, by `hpcdist.runs.code_copy`
     tracking/                   what its program recorded, read by `hpcdist.tracking`
 """
 
@@ -36,10 +36,9 @@ import msgspec
 from msgspec import Meta, MsgspecError, Struct
 from msgspec.structs import asdict, replace
 
-from hpcdist import words
-from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host import ownership
-from hpcdist.host.ownership import Trust, trust_none
+from hpcdist.base import ownership, words
+from hpcdist.base.errors import ConfigError, Place, Problem
+from hpcdist.base.ownership import Trust, trust_none
 from hpcdist.runs import elements, events, stored_plan
 from hpcdist.runs.events import JOB_ID, Event
 from hpcdist.runs.stored_plan import StoredPlan

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.host import locks
-from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.base import locks
+from hpcdist.base.command import Command, Completed, Runner
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Event, Record, Run, RunDirectory
 

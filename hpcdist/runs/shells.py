@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcdist.errors import Problem, SchedulerError
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.errors import Problem, SchedulerError
 from hpcdist.runs import control, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run

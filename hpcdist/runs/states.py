@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import comma_list
-from hpcdist.host.command import Completed, Runner
+from hpcdist.base.command import Completed, Runner
+from hpcdist.base.errors import comma_list
 from hpcdist.runs import endings, state
 from hpcdist.runs.elements import Elements
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
@@ -279,7 +279,7 @@ def query_jobs(scheduler: Scheduler, jobs: Sequence[Job], runner: Runner) -> Que
 GRACE: Final = 180.0
 """Seconds in which another process may still be submitting, or the job may not be listed yet.
 
-`control` takes at most 136 s; `hpcdist.host.shell` ends the commands of a hpcdist that was killed.
+`control` takes at most 136 s; `hpcdist.base.shell` ends the commands of a hpcdist that was killed.
 """
 
 _VANISHED_AFTER: Final = 120.0

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import rundir
 
 if TYPE_CHECKING:
-    from hpcdist.host.command import Runner
+    from hpcdist.base.command import Runner
     from hpcdist.runs.control import Output, SubmitRequest
     from hpcdist.runs.rundir import Run
     from hpcdist.runs.services import Services
@@ -22,7 +22,7 @@ def services() -> Services:
     """Return the services of this machine; what starts processes is imported only where there is a job."""
     from importlib.util import find_spec
 
-    from hpcdist.host.shell import Shell
+    from hpcdist.base.shell import Shell
     from hpcdist.runs.services import Services
 
     runner: Runner = Shell()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import WaitTimeout
+from hpcdist.base.errors import WaitTimeout
 from hpcdist.runs import endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Deadline, Services, renewed

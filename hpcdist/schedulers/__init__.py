@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hpcdist.host.command import Command
-from hpcdist.registry import Registry
+from hpcdist.base.command import Command
+from hpcdist.base.registry import Registry
 from hpcdist.schedulers.base import Installation, Scheduler
 
 UNSUPPORTED: Final = {

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from hpcdist.errors import Problem, SchedulerError
-from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.base.command import Command, Completed, Runner
+from hpcdist.base.errors import Problem, SchedulerError
 from hpcdist.schedulers.job import Job, Status, Usage
 
 if TYPE_CHECKING:

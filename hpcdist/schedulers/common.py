@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import Problem, SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import Problem, SchedulerError, SubmissionUnknown
+from hpcdist.base.words import join
 from hpcdist.schedulers.base import Nodes
-from hpcdist.words import join
 
 if TYPE_CHECKING:
     from hpcdist.plan.values import Directive

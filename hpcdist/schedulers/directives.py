@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean, unknown
+from hpcdist.base.errors import Path, PlanError, Problem, did_you_mean, unknown
 from hpcdist.plan.model import JobSpec, Plan, PreparedJob
 from hpcdist.plan.values import Directive, Origin
 from hpcdist.site.model import Site

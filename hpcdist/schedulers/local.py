@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import PlanError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.schedulers.base import Nodes, Query, Scheduler, Submission
 from hpcdist.schedulers.job import Job, JobState, Status
 

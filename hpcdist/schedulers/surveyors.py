@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.registry import Registry
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.registry import Registry
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.schedulers import common
 from hpcdist.site.survey import Fact, FailedCommand, Survey
-from hpcdist.units import Memory, Walltime
 
 
 class Answers(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
+from hpcdist.base.words import quote
 from hpcdist.plan.folding import counted, kind_of, span
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group, Row
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.schedulers import schedulers
-from hpcdist.words import quote
 
 Line = tuple[str, str, Origin]
 """Section, text, origin."""

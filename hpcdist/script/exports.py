@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import count, groupby
 from typing import Final
 
+from hpcdist.base.words import VARIABLE_NAME, Raw, in_double_quotes, quote
 from hpcdist.experiment.shell_words import simple_commands
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Variable
 from hpcdist.schedulers import schedulers
-from hpcdist.words import VARIABLE_NAME, Raw, in_double_quotes, quote
 
 # --- Lines: a plan's directives as lines of shell, and texts as parts of lines
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from hpcdist.base.words import Raw
 from hpcdist.plan import folding
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Row, Shape, of_role
 from hpcdist.schedulers import schedulers
-from hpcdist.words import Raw
 
 _MOST_NAMES: Final = 5000
 """So many names of nodes fit into one variable: Linux takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""

@@ -21,8 +21,9 @@ from jinja2.bccache import Bucket, FileSystemBytecodeCache
 from msgspec.structs import replace
 
 from hpcdist import __version__
-from hpcdist.errors import RenderError
-from hpcdist.host.resources import template_folders, user_cache
+from hpcdist.base.errors import RenderError
+from hpcdist.base.resources import template_folders, user_cache
+from hpcdist.base.words import Raw, numbered, quote
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement, of_role
 from hpcdist.plan.values import PROGRAM, Word
@@ -30,7 +31,6 @@ from hpcdist.script import runtime
 from hpcdist.script.exports import NAME, WIDTH, Exports, header, one_line
 from hpcdist.script.places import Places
 from hpcdist.script.starting import RESOURCES, Starting, text_of
-from hpcdist.words import Raw, numbered, quote
 
 # --- What a job script has: what an expert would have written for this job, with what its plan needs alone
 #

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from hpcdist.errors import RenderError
-from hpcdist.host.resources import template_folders
+from hpcdist.base.errors import RenderError
+from hpcdist.base.resources import template_folders
 from hpcdist.plan.model import Plan
 
 FOLDER: Final = "runtime"

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from hpcdist.base.words import Raw, quote
 from hpcdist.experiment.shell_words import START, pieces, unquoted
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM, TASK_WRAPPER, Word
 from hpcdist.script.exports import WIDTH, end_of, on_few_lines, one_line
-from hpcdist.words import Raw, quote
 
 # --- The user's command as it stands in a task: its shell becomes the program, wherever that means the same
 #

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, Problem, comma_list
+from hpcdist.base.errors import ConfigError, Problem, comma_list
 from hpcdist.experiment.search import Bayes, Choices, Distribution, Hyperband, Search, Value
 from hpcdist.experiment.trials import (
     MOST_TRIALS,

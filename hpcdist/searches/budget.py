@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import accounting, attempts
 from hpcdist.runs.events import Event, by_id, starts
 from hpcdist.runs.rundir import Run, RunDirectory

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem, SchedulerError
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError
 from hpcdist.runs import attempts, cancelling, elements
 from hpcdist.runs.attempts import REQUEUED, Attempt, UsageOf
 from hpcdist.runs.elements import Elements

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, HpcdistError, PlanError, SchedulerError, comma_list
+from hpcdist.base.errors import ConfigError, HpcdistError, PlanError, SchedulerError, comma_list
 from hpcdist.runs import accounting, logs, search_progress, this_machine, waiting
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services, renewed

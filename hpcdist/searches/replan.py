@@ -10,18 +10,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from hpcdist.code.prepare import Code
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.tree import Map
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.replicas import blocks
 from hpcdist.experiment.search import Search
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
-from hpcdist.remotes import machines
 from hpcdist.runs import awaited, copying, job_code, requests, rundir
+from hpcdist.runs.code_copy import Code
 from hpcdist.runs.control import SubmitRequest
+from hpcdist.runs.remotes import machines
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.script import trial_table

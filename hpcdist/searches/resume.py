@@ -8,9 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Problem, SchedulerError, comma_list
-from hpcdist.host import locks
+from hpcdist.base import locks, source
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError, comma_list
 from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, Planned
 from hpcdist.runs import (

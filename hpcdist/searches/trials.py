@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hpcdist.errors import ConfigError, ExitCode, Problem
+from hpcdist.base.errors import ConfigError, ExitCode, Problem
 from hpcdist.runs import accounting, attempts, cancelling, elements
 from hpcdist.runs.attempts import Attempt, UsageOf
 from hpcdist.runs.rundir import Event, Run, RunDirectory

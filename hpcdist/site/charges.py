@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Walltime
 from hpcdist.site.fabric import Condition, JobFacts
-from hpcdist.units import Walltime
 
 # --- Accounts: whether jobs of a site require one, and what its name must look like, of which jobs
 

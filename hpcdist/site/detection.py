@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.site.model import Detect
 
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
-from hpcdist.words import VARIABLE_NAME
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.words import VARIABLE_NAME
 
 # --- Conditions: the jobs for which a value of a site file applies
 

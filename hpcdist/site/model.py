@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.site.charges import Account, Balance, Charge
 from hpcdist.site.fabric import NO_FRAMEWORK, Condition, ConditionalText, Fabric, Network, Scalar, Setting
 from hpcdist.site.nodes import Gpus, NodeType, Partition, Qos
 from hpcdist.site.published import Measured, Published
 from hpcdist.site.settings import Lsf, Pbs, Runtime, Sge
-from hpcdist.units import Memory, Walltime
 
 
 class Source(Model, frozen=True, kw_only=True):

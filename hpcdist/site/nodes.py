@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.site.charges import Charge
 from hpcdist.site.fabric import Library, Network
 from hpcdist.site.settings import Runtime
-from hpcdist.units import Memory, Walltime
 
 # --- Affinity: the CPUs next to each GPU of a node, as a site file lists them, and each GPU's share of them
 #

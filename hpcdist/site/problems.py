@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
-from hpcdist.documents import text_checks
-from hpcdist.errors import Path, Problem, unknown
+from hpcdist.base import text_checks
+from hpcdist.base.errors import Path, Problem, unknown
 from hpcdist.site import charges, fabric, published, settings
 from hpcdist.site.charges import AccountRule
 from hpcdist.site.fabric import ConditionalText, text_of

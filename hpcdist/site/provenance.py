@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
 from hpcdist.site.model import Site, Source
 from hpcdist.site.published import Published
 

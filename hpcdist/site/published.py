@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal, get_args
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
 
 # --- Measured bandwidths: what `hpcdist sites check --measured` writes into a site file
 

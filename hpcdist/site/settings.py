@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from hpcdist.documents import text_checks
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem
+from hpcdist.base import text_checks
+from hpcdist.base.errors import Path, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.words import VARIABLE_NAME
 from hpcdist.site.fabric import Condition, ConditionalText, text_of
-from hpcdist.words import VARIABLE_NAME
 
 # --- The container runtime of one site
 

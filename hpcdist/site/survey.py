@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from hpcdist.units import Walltime
+from hpcdist.base.units import Walltime
 
 _SAME_MEMORY: Final = 1.05
 """Factor: memory as nodes measure it differs slightly between equal nodes."""

@@ -8,9 +8,20 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean, errors_in, located, unknown
+from hpcdist.base import source
+from hpcdist.base.errors import (
+    ConfigError,
+    Key,
+    Path,
+    Place,
+    Problem,
+    did_you_mean,
+    errors_in,
+    located,
+    unknown,
+)
+from hpcdist.base.tree import Document, Map, Seq
+from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM, slug
 from hpcdist.importers import Step
 from hpcdist.loading import named_files, recognition
 from hpcdist.loading.planning import ExperimentOptions
@@ -24,7 +35,6 @@ from hpcdist.studies.pipeline_plan import (
     used_operations,
     used_params,
 )
-from hpcdist.words import RUN_NAME, RUN_NAME_FORM, slug
 
 # --- Pipelines of other tools, where they are data: Polyaxon's ``run.kind: dag``, documents of several jobs
 

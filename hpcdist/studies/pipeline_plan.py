@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from hpcdist.documents.tree import Document, Map, Seq, texts_in
-from hpcdist.errors import ConfigError, HpcdistError, Path, Place, PlanError, Problem
+from hpcdist.base.errors import ConfigError, HpcdistError, Path, Place, PlanError, Problem
+from hpcdist.base.tree import Document, Map, Seq, texts_in
 from hpcdist.experiment import writing
 from hpcdist.experiment.model import Experiment
 from hpcdist.loading import planning

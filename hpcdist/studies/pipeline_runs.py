@@ -12,7 +12,7 @@ import msgspec
 from msgspec import MsgspecError, Struct
 from msgspec.structs import astuple
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import endings, finding, removing, rundir, search_progress, states
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services

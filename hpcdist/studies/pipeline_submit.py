@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from hpcdist.errors import (
+from hpcdist.base import locks, ownership
+from hpcdist.base.errors import (
     ConfigError,
     OutputError,
     PlanError,
@@ -22,7 +23,6 @@ from hpcdist.errors import (
     SubmissionUnknown,
     comma_list,
 )
-from hpcdist.host import locks, ownership
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import awaited, control, requests, rundir, states, this_machine
 from hpcdist.runs.control import Output, SubmitRequest
@@ -52,7 +52,7 @@ from hpcdist.studies.pipeline_runs import (
 )
 
 if TYPE_CHECKING:
-    from hpcdist.remotes.machines import Target
+    from hpcdist.runs.remotes.machines import Target
 
 _BUSY: Final = "another `hpcdist submit` of the same pipeline is running; waiting for it to finish"
 
@@ -103,7 +103,7 @@ def submit_planned(
         ConfigError: if a program would not be found there, or as `submit`.
         SchedulerError: as `submit`.
     """
-    from hpcdist.remotes import machines as remotes  # with the user's config
+    from hpcdist.runs.remotes import machines as remotes  # with the user's config
 
     if request.remote:
         for step in planned:

@@ -10,7 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import ConfigError, PlanError, Problem
+from hpcdist.base.errors import ConfigError, PlanError, Problem
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Replicas
 from hpcdist.experiment.program import Restart
 from hpcdist.layers.frameworks import horovod, section_of
@@ -34,7 +35,6 @@ from hpcdist.studies.rehearsal_record import (
     read_steps,
     resumption,
 )
-from hpcdist.units import Walltime
 
 _RESERVE: Final = 120
 """Seconds that the job needs in addition to twice the notice, for its start and its end."""

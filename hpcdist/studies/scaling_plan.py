@@ -8,10 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from hpcdist.cost import worst_case
-from hpcdist.cost.worst_case import Cost, Sum
-from hpcdist.documents.tree import Document, value_at
-from hpcdist.errors import (
+from hpcdist.base.errors import (
     ConfigError,
     Path,
     Place,
@@ -22,12 +19,15 @@ from hpcdist.errors import (
     dotted,
     located,
 )
+from hpcdist.base.tree import Document, value_at
 from hpcdist.experiment.launch_line import user_launch
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.replicas import NODES, PER_NODE, blocks
 from hpcdist.experiment.shell_words import unquoted
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
+from hpcdist.planner import worst_case
+from hpcdist.planner.worst_case import Cost, Sum
 
 # --- Which param of a file is its number of nodes, where the counts of replicas or nodes follow from params
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem, comma_list
+from hpcdist.base.errors import ConfigError, Problem, comma_list
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState

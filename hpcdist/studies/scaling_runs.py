@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import ConfigError, HpcdistError, PlanError, Problem
-from hpcdist.host import locks, ownership
+from hpcdist.base import locks, ownership
+from hpcdist.base.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import finding, requests, rundir, states, this_machine
 from hpcdist.runs.control import Output, SubmitRequest

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 
 Rule = Sequence[str] | Callable[[Command], bool]
 Answer = str | Completed | Callable[[Command], Completed]

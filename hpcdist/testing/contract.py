@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import HpcdistError, PlanError, SchedulerError, SubmissionUnknown, dotted
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import ArraySpec, Dependency, Mail, SignalSpec, dependency_problems
-from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Identity, JobSpec, Launch, Plan
 from hpcdist.plan.placement import Group, Placement, Row
 from hpcdist.plan.values import Origin
@@ -25,7 +26,6 @@ from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.fabric import JobFacts
 from hpcdist.site.model import Site
 from hpcdist.testing import MISSING, TIMED_OUT
-from hpcdist.units import Walltime
 
 # --- Plans with one request each, to check that a scheduler writes or refuses it
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem, did_you_mean
+from hpcdist.base.errors import ConfigError, Problem, did_you_mean
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id

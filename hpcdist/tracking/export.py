@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from hpcdist import __version__
-from hpcdist.errors import ConfigError, Problem, warning
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem, warning
 from hpcdist.runs import attempt_files, attempts, copying, rundir
 from hpcdist.runs.copying import Masked
 from hpcdist.runs.rundir import Run

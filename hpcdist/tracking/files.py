@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from hpcdist.errors import ConfigError
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError
 from hpcdist.runs import attempt_files, rundir
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.events import JOB_ID

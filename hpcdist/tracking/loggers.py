@@ -22,7 +22,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from hpcdist.host import ownership
+from hpcdist.base import ownership
 from hpcdist.runs import attempt_files, events
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import files, traces

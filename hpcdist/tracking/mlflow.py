@@ -20,8 +20,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from hpcdist.errors import Problem, ServiceError, comma_list, warning
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import Problem, ServiceError, comma_list, warning
 from hpcdist.runs import code_record, copying
 from hpcdist.schedulers.job import JobState
 from hpcdist.tracking import export, outputs

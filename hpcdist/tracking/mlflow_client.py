@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from hpcdist.errors import ConfigError, Problem, ServiceError
+from hpcdist.base import alarm
+from hpcdist.base.errors import ConfigError, Problem, ServiceError
 from hpcdist.experiment.sources import without_credentials
-from hpcdist.host import alarm
 
 _DEFAULTS: Final = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",

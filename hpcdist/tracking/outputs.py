@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.host import ownership
+from hpcdist.base import ownership
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series

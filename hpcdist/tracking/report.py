@@ -13,8 +13,8 @@ import jinja2
 from markupsafe import Markup
 
 from hpcdist import __version__
-from hpcdist.errors import ConfigError, Problem, RenderError, bytes_text
-from hpcdist.host.resources import template_folders
+from hpcdist.base.errors import ConfigError, Problem, RenderError, bytes_text
+from hpcdist.base.resources import template_folders
 from hpcdist.runs import copying
 from hpcdist.runs.states import Report
 from hpcdist.schedulers import hostlist

@@ -15,7 +15,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 from markupsafe import Markup
 
-from hpcdist.errors import HpcdistError, bytes_text
+from hpcdist.base.errors import HpcdistError, bytes_text
+from hpcdist.base.units import Walltime
 from hpcdist.plan import folding
 from hpcdist.plan.folding import Gap, counted
 from hpcdist.plan.model import Plan
@@ -30,7 +31,6 @@ from hpcdist.script import explained
 from hpcdist.tracking import outputs
 from hpcdist.tracking.outputs import Output
 from hpcdist.tracking.series import Metrics
-from hpcdist.units import Walltime
 
 # --- How much a report shows of each run, so that its size stays bounded however many there are
 

@@ -12,8 +12,8 @@ from operator import le
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import alarm
+from hpcdist.base import alarm
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import attempt_files, events, logs
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import hpcdist
-from hpcdist import errors
+from hpcdist.base import errors
 
 
 def test_importing_it_imports_nothing_and_its_names_are_listed() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from hpcdist import __version__
+from hpcdist.base.errors import ConfigError
 from hpcdist.checks.bandwidth import (
     bandwidth_findings,
     best_of,
@@ -27,7 +28,6 @@ from hpcdist.checks.bandwidth import (
     usual_of,
 )
 from hpcdist.checks.finding import AllReduce, Connectivity, Finding, Launch, Pair, Task, read_record
-from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.published import Measured
 from tests.checks.hosts import GOOD

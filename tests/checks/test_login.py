@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.shell import Shell
 from hpcdist.checks.finding import Finding, Host, Port
 from hpcdist.checks.host import inspect_folder, limit_findings, network_findings
 from hpcdist.checks.login import (
@@ -21,8 +23,6 @@ from hpcdist.checks.login import (
     site_commands,
     site_findings,
 )
-from hpcdist.host.command import Command, Completed
-from hpcdist.host.shell import Shell
 from hpcdist.schedulers.base import LibraryStatus
 from hpcdist.schedulers.slurm.survey import MPI
 from hpcdist.schedulers.surveyors import Answers

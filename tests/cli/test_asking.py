@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from hpcdist.base.command import Command, Completed
 from hpcdist.cli import costs
 from hpcdist.cli.experiment import when
-from hpcdist.host.command import Command, Completed
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.base import Left

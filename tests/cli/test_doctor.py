@@ -11,12 +11,12 @@ from typing import Final
 import click
 import pytest
 
+from hpcdist.base.command import Command, Completed
 from hpcdist.checks.finding import Finding
 from hpcdist.checks.host import CHECK_NODES
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
 from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, sizes
-from hpcdist.host.command import Command, Completed
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import local
 from hpcdist.site.model import Site

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError
 from hpcdist.cli.site.doctor_job import CheckJobOptions, WantedNodes, settings, wanted_nodes
-from hpcdist.errors import ConfigError
-from hpcdist.host import resources
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.schedulers import schedulers
 from tests.plans import LOCAL, TESTBED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ExitCode
+from hpcdist.base.errors import ExitCode
 from tests.wording import Wording
 
 from .conftest import Hpcdist, argv, run_real

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 from tests.wording import Wording
 

@@ -13,9 +13,9 @@ import click
 import pytest
 
 from hpcdist import __version__
+from hpcdist.base.errors import PlanError, Problem, SchedulerError
 from hpcdist.cli import RENAMED, VERBS, main
 from hpcdist.cli.messages import error_boundary, one_line
-from hpcdist.errors import PlanError, Problem, SchedulerError
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
 from tests.docs.pages import CHECKOUT
@@ -178,7 +178,7 @@ STATUS_NEEDS_NONE_OF = {
         "yaml",
     ),
     *(
-        "hpcdist.documents.fields",
+        "hpcdist.base.fields",
         "hpcdist.loading.load",
         "hpcdist.experiment.model",
         "hpcdist.plan.model",
@@ -192,7 +192,7 @@ def test_status_imports_no_planner() -> None:
     modules = imported_by("status")
     assert "hpcdist.runs.rundir" in modules
     assert not {"json", "hpcdist.schedulers.local", *STATUS_NEEDS_NONE_OF} & modules
-    assert not {"subprocess", "hpcdist.runs.states", "hpcdist.host.shell"} & modules  # there is no job
+    assert not {"subprocess", "hpcdist.runs.states", "hpcdist.base.shell"} & modules  # there is no job
 
 
 @pytest.mark.parametrize("site", ["local", "slurm"])
@@ -210,7 +210,7 @@ def test_render_starts_no_process() -> None:
     modules = imported_by("render", "ranks.yml")
     assert "hpcdist.planner.make_plan" in modules
     assert (
-        not {"hpcdist.runs.control", "hpcdist.runs.rundir", "hpcdist.host.shell", "rich", "subprocess"}
+        not {"hpcdist.runs.control", "hpcdist.runs.rundir", "hpcdist.base.shell", "rich", "subprocess"}
         & modules
     )
     assert not {"dataclasses", "difflib", "email", "importlib.metadata", "socket", "traceback"} & modules

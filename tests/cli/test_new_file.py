@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.base.errors import ConfigError
 from hpcdist.cli.experiment import new_file
-from hpcdist.errors import ConfigError
 from tests.strangers import USER, given
 
 

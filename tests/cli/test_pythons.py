@@ -18,8 +18,8 @@ from typing import Final
 import pytest
 
 import hpcdist as package
-from hpcdist.documents import source
-from hpcdist.host.resources import shipped
+from hpcdist.base import source
+from hpcdist.base.resources import shipped
 from hpcdist.importers.mlrun import command
 from tests.chaos import slurm
 
@@ -30,9 +30,9 @@ PYTHON: Final = re.compile(r"(?:.*/)?python[\d.]*")
 IN_TEXT: Final = re.compile(r"\bpython[\d.]*[\"'}]*(?: -[A-Za-z]+)* -(?:[A-Za-z]*[cm])?(?= |$)", re.MULTILINE)
 ISOLATED: Final = re.compile(r" -[A-Za-z]*I")
 ALLOWED: Final = {
-    "hpcdist/host/command.py": "python -c",  # drops the folder before any import
+    "hpcdist/base/command.py": "python -c",  # drops the folder before any import
     "hpcdist/importers/launch_lines.py": "python -u -m",  # the module of the user's own line
-    "hpcdist/host/resources.py": "python -m",  # a line for the user to copy
+    "hpcdist/base/resources.py": "python -m",  # a line for the user to copy
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 from tests.wording import Wording
 
 from .conftest import Hpcdist

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
+from hpcdist.base.errors import ConfigError, Place, Problem
 from hpcdist.cli import main
 from hpcdist.cli.jobs import runs
-from hpcdist.errors import ConfigError, Place, Problem
 from tests.wording import Wording
 
 from .conftest import Hpcdist

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 from tests.wording import Wording
 
 from .conftest import TOY, Hpcdist

@@ -116,7 +116,7 @@ def test_removed_and_unsupported_names(hpcdist: Hpcdist, folder: Path, wording: 
 
 
 STRICT: Final = """\
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
 from hpcdist.schedulers.local import Local
 
 class Strict(Local):

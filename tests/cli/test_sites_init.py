@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from hpcdist.base import resources
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import SchedulerError
 from hpcdist.cli.site.sites_init import LoginNode, host_facts, init, run_survey, site_text
-from hpcdist.errors import SchedulerError
-from hpcdist.host import resources
-from hpcdist.host.command import Command, Completed
 from hpcdist.loading.sites import load_site
 from hpcdist.schedulers.sge import survey as sge
 from hpcdist.schedulers.slurm import survey as slurm

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcdist.base.command import Command
+from hpcdist.base.errors import WaitTimeout
 from hpcdist.cli.jobs.wait import wait
-from hpcdist.errors import WaitTimeout
-from hpcdist.host.command import Command
 from hpcdist.runs.services import Services
 from hpcdist.runs.waiting import with_time_limit
 from hpcdist.testing import FakeShell

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpcdist.code.prepare import Choice, Code, prepare
-from hpcdist.errors import ConfigError
-from hpcdist.host.shell import Shell
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.shell import Shell
+from hpcdist.runs.code_copy import Choice, Code, prepare
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell
 
 from .repositories import commit, git, repository, tree

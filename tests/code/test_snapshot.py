@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.code import prepare
-from hpcdist.code.prepare import Listing
-from hpcdist.errors import ConfigError
-from hpcdist.host.shell import Shell
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.shell import Shell
+from hpcdist.runs import code_copy
+from hpcdist.runs.code_copy import Listing
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 
 from .repositories import commit, git, repository, tree
@@ -25,12 +25,12 @@ def nothing(_: Path) -> bool:
 
 
 def listed(folder: Path) -> Listing:
-    return prepare.listing(folder, prepare.read_state(folder, REAL, nothing), REAL, nothing)
+    return code_copy.listing(folder, code_copy.read_state(folder, REAL, nothing), REAL, nothing)
 
 
 def copied(found: Listing, target: Path) -> list[str]:
     """Copy the files of a listing; return what is there."""
-    prepare.copy(found, prepare.contents(found, LIMIT).files, target, LIMIT)
+    code_copy.copy(found, code_copy.contents(found, LIMIT).files, target, LIMIT)
     return tree(target)
 
 
@@ -137,7 +137,7 @@ def test_special_files_are_left_out_and_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "sock"))
-    found = prepare.contents(listed(tmp_path), LIMIT)
+    found = code_copy.contents(listed(tmp_path), LIMIT)
     assert (sorted(found.left_out), found.files) == (["pipe", "sock"], ())
 
 
@@ -147,10 +147,10 @@ def test_what_disappears_meanwhile_is_left_out(tmp_path: Path) -> None:
     (top / "link").symlink_to("a")
     found = listed(top)
     (top / "a").unlink()
-    there = prepare.contents(found, LIMIT)
+    there = code_copy.contents(found, LIMIT)
     (top / "b").unlink()
     (top / "link").unlink()
-    prepare.copy(found, there.files, tmp_path / "code", LIMIT)
+    code_copy.copy(found, there.files, tmp_path / "code", LIMIT)
     assert tree(tmp_path / "code") == ["c"]
 
 
@@ -158,17 +158,17 @@ def test_a_file_that_becomes_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> Non
     top = tmp_path / "top"
     repository(top, a="1")
     found = listed(top)
-    there = prepare.contents(found, LIMIT)
+    there = code_copy.contents(found, LIMIT)
     (top / "a").unlink()
     os.mkfifo(top / "a")
     with pytest.raises(ConfigError, match="a cannot be read: it is a FIFO"):
-        prepare.copy(found, there.files, tmp_path / "code", LIMIT)
+        code_copy.copy(found, there.files, tmp_path / "code", LIMIT)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     found = Listing(Path("/proc/self"), "", ("mem",), by_git=False)  # for root, too
     with pytest.raises(ConfigError) as caught:
-        prepare.copy(found, prepare.contents(found, LIMIT).files, tmp_path / "code", LIMIT)
+        code_copy.copy(found, code_copy.contents(found, LIMIT).files, tmp_path / "code", LIMIT)
     assert str(caught.value) == (
         "batch.code: /proc/self/mem cannot be read: Input/output error; "
         "make it readable, or list it in .gitignore"
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 def test_the_limit_names_the_largest_files(tmp_path: Path) -> None:
     repository(tmp_path, small="x", data="x" * 900_000, more="x" * 300_000)
     with pytest.raises(ConfigError) as caught:
-        prepare.contents(listed(tmp_path), LIMIT)
+        code_copy.contents(listed(tmp_path), LIMIT)
     assert str(caught.value) == (
         f"batch.code: the code in {tmp_path} has 1.1 MiB, and the limit is 1.0 MiB: data (878.9 KiB), "
         "more (293.0 KiB), small (1 bytes); list what is no code in .gitignore, or write "
@@ -190,18 +190,18 @@ def test_a_file_that_grows_meanwhile_keeps_to_the_limit(tmp_path: Path) -> None:
     top = tmp_path / "top"
     repository(top, a="1")
     found = listed(top)
-    there = prepare.contents(found, LIMIT)
+    there = code_copy.contents(found, LIMIT)
     (top / "a").write_text("x" * (LIMIT + 1))
     with pytest.raises(ConfigError, match="grows while it is copied"):
-        prepare.copy(found, there.files, tmp_path / "code", LIMIT)
+        code_copy.copy(found, there.files, tmp_path / "code", LIMIT)
 
 
 @pytest.mark.extended
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
-    names = "".join(f"{number}\n" for number in range(prepare.MOST_FILES + 1))
+    names = "".join(f"{number}\n" for number in range(code_copy.MOST_FILES + 1))
     shell = FakeShell([(("git",), names)])
     with pytest.raises(ConfigError, match=r"has more than 100000 files; submit in a folder"):
-        prepare.listing(tmp_path, prepare.State(tmp_path, ""), shell, nothing)
+        code_copy.listing(tmp_path, code_copy.State(tmp_path, ""), shell, nothing)
 
 
 @pytest.mark.parametrize(
@@ -211,4 +211,4 @@ def test_too_many_files_are_refused(tmp_path: Path) -> None:
 def test_a_repository_that_cannot_be_listed_is_an_error(tmp_path: Path, answer: object, why: str) -> None:
     shell = FakeShell([(("git",), answer)])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match=why):
-        prepare.listing(tmp_path, prepare.State(tmp_path, ""), shell, nothing)
+        code_copy.listing(tmp_path, code_copy.State(tmp_path, ""), shell, nothing)

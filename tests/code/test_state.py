@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from hpcdist.code import git as commands
-from hpcdist.code import prepare
-from hpcdist.code.prepare import State
-from hpcdist.host.command import Command, Completed
-from hpcdist.host.shell import Shell
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.shell import Shell
+from hpcdist.runs import code_copy
+from hpcdist.runs import git as commands
+from hpcdist.runs.code_copy import State
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
 
 from .repositories import commit, git, repository
@@ -28,9 +28,9 @@ def test_a_clean_tree_has_commit_branch_and_remote(tmp_path: Path) -> None:
     first = repository(tmp_path, a="1\n")
     git(tmp_path, "remote", "add", "other", "https://example.org/other.git")
     git(tmp_path, "remote", "add", "origin", "https://me:secret@example.org/x.git?token=1")
-    found = prepare.read_state(tmp_path, REAL, nothing)
+    found = code_copy.read_state(tmp_path, REAL, nothing)
     assert found == State(tmp_path, "", first, "main", "https://example.org/x.git")
-    assert prepare.diff_of(found, REAL) == ("", True)
+    assert code_copy.diff_of(found, REAL) == ("", True)
 
 
 def test_changes_of_every_kind_are_named_from_the_top(tmp_path: Path) -> None:
@@ -45,17 +45,17 @@ def test_changes_of_every_kind_are_named_from_the_top(tmp_path: Path) -> None:
     git(tmp_path, "mv", "old", "re named")
     (tmp_path / "staged").write_text("other\n")
     git(tmp_path, "add", "staged")
-    found = prepare.read_state(sub, REAL, nothing)
+    found = code_copy.read_state(sub, REAL, nothing)
     changed = ("gone", "re named", "staged")
     assert found == State(tmp_path, "sub/", first, "main", None, changed, ("sub/",))
     assert found is not None
-    text, complete = prepare.diff_of(found, REAL)
+    text, complete = code_copy.diff_of(found, REAL)
     assert complete
     assert "--- a/gone\n+++ /dev/null\n" in text
     assert "+other\n" in text
     (sub / "tracked").write_text("")
     commit(tmp_path)
-    assert prepare.read_state(sub, REAL, nothing) == State(
+    assert code_copy.read_state(sub, REAL, nothing) == State(
         tmp_path, "sub/", git(tmp_path, "rev-parse", "HEAD"), "main"
     )
 
@@ -64,9 +64,9 @@ def test_the_diff_can_be_applied(tmp_path: Path) -> None:
     repository(tmp_path, a="1\n", b="2\n")
     git(tmp_path, "config", "diff.noprefix", "true")
     (tmp_path / "a").write_text("one\n")
-    found = prepare.read_state(tmp_path, REAL, nothing)
+    found = code_copy.read_state(tmp_path, REAL, nothing)
     assert found is not None
-    text, _ = prepare.diff_of(found, REAL)
+    text, _ = code_copy.diff_of(found, REAL)
     git(tmp_path, "checkout", "--quiet", "a")
     subprocess.run(["git", "apply"], input=text, text=True, cwd=tmp_path, check=True)
     assert (tmp_path / "a").read_text() == "one\n"
@@ -80,7 +80,7 @@ def test_a_conflict_is_a_change(tmp_path: Path) -> None:
     commit(tmp_path, a="3\n")
     with pytest.raises(subprocess.CalledProcessError):
         git(tmp_path, "merge", "b")
-    found = prepare.read_state(tmp_path, REAL, nothing)
+    found = code_copy.read_state(tmp_path, REAL, nothing)
     assert found is not None
     assert found.changed == ("a",)
 
@@ -88,19 +88,21 @@ def test_a_conflict_is_a_change(tmp_path: Path) -> None:
 def test_no_commit_yet_and_a_detached_head(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch=main", ".")
     (tmp_path / "a").write_text("1")
-    assert prepare.read_state(tmp_path, REAL, nothing) == State(tmp_path, "", None, "main", None, (), ("a",))
+    assert code_copy.read_state(tmp_path, REAL, nothing) == State(
+        tmp_path, "", None, "main", None, (), ("a",)
+    )
     first = commit(tmp_path)
     git(tmp_path, "checkout", "--quiet", "--detach")
-    assert prepare.read_state(tmp_path, REAL, nothing) == State(tmp_path, "", first, None)
+    assert code_copy.read_state(tmp_path, REAL, nothing) == State(tmp_path, "", first, None)
 
 
 def test_a_large_diff_ends_at_a_line(tmp_path: Path) -> None:
     repository(tmp_path, a="1\n")
     (tmp_path / "a").write_text("0123456789\u00fc\n" * 200_000)
-    found = prepare.read_state(tmp_path, REAL, nothing)
+    found = code_copy.read_state(tmp_path, REAL, nothing)
     assert found is not None
-    text, complete = prepare.diff_of(found, REAL)
-    assert (complete, len(text.encode()) <= prepare.MOST_DIFF, text[-13:]) == (
+    text, complete = code_copy.diff_of(found, REAL)
+    assert (complete, len(text.encode()) <= code_copy.MOST_DIFF, text[-13:]) == (
         False,
         True,
         "+0123456789\u00fc\n",
@@ -110,16 +112,16 @@ def test_a_large_diff_ends_at_a_line(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf_8_is_in_the_diff(tmp_path: Path) -> None:
     repository(tmp_path, a="1\n")
     (tmp_path / "a").write_bytes(b"\xe9t\xe9\n")
-    found = prepare.read_state(tmp_path, REAL, nothing)
+    found = code_copy.read_state(tmp_path, REAL, nothing)
     assert found is not None
-    assert "+\\xe9t\\xe9\n" in prepare.diff_of(found, REAL)[0]
+    assert "+\\xe9t\\xe9\n" in code_copy.diff_of(found, REAL)[0]
 
 
 def test_a_hook_that_submits_does_not_lead_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = repository(tmp_path / "here", a="1\n")
     repository(tmp_path / "other", b="1\n")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    found = prepare.read_state(tmp_path / "here", REAL, nothing)
+    found = code_copy.read_state(tmp_path / "here", REAL, nothing)
     assert found is not None
     assert found.commit == here
 
@@ -128,13 +130,13 @@ def test_a_hook_that_submits_does_not_lead_elsewhere(tmp_path: Path, monkeypatch
     "answer", [MISSING, TIMED_OUT, failed(128, "fatal: dubious ownership"), "", "/x\n\n"]
 )
 def test_without_an_answer_there_is_no_state(tmp_path: Path, answer: str | Completed) -> None:
-    assert prepare.read_state(tmp_path, FakeShell([(("sh",), answer)]), nothing) is None
+    assert code_copy.read_state(tmp_path, FakeShell([(("sh",), answer)]), nothing) is None
 
 
 def test_without_a_repository_there_is_no_state(tmp_path: Path) -> None:
-    assert prepare.read_state(tmp_path, REAL, nothing) is None
+    assert code_copy.read_state(tmp_path, REAL, nothing) is None
     git(tmp_path, "init", "--quiet", "--bare", "bare")
-    assert prepare.read_state(tmp_path / "bare", REAL, nothing) is None
+    assert code_copy.read_state(tmp_path / "bare", REAL, nothing) is None
 
 
 PROGRAMS: Final = {
@@ -175,9 +177,9 @@ def test_no_program_of_the_folders_own_configuration_is_run(tmp_path: Path, key:
     (place / ".gitattributes").write_text(f"* filter={name} diff={name}\n")
     (place / "a").write_text("2\n")
     dry = PROGRAMS[key] == "a dry run"
-    read = prepare.read_state(top, REAL, nothing, filters=not dry)
+    read = code_copy.read_state(top, REAL, nothing, filters=not dry)
     if read:
-        prepare.diff_of(read, REAL)
+        code_copy.diff_of(read, REAL)
     assert not mark.exists()
     assert (read is None) == ("=" in key and not inside)
     assert read is None or inside or "a" in read.changed

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.cost import worst_case
-from hpcdist.cost.worst_case import Cost, Rate
-from hpcdist.documents import fields
-from hpcdist.host.command import Command, Completed
+from hpcdist.base import fields
+from hpcdist.base.command import Command, Completed
+from hpcdist.planner import worst_case
+from hpcdist.planner.worst_case import Cost, Rate
 from hpcdist.schedulers.base import Left
 from hpcdist.schedulers.slurm import SLURM
 from hpcdist.site.charges import Balance, balance_problems

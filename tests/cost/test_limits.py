@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from tests.experiments import resources
 from tests.plans import TESTBED, planned
 from tests.sites import site

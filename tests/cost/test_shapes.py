@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist.cost.worst_case import shapes
+from hpcdist.planner.worst_case import shapes
 from hpcdist.site.model import Site
 from tests.experiments import environment, experiment, resources
 from tests.plans import planned

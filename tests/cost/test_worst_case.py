@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.cost.worst_case import Cost, Rate, Sum, number, worst_case
+from hpcdist.base.units import Walltime
+from hpcdist.planner.worst_case import Cost, Rate, Sum, number, worst_case
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources
 from tests.plans import planned
 from tests.sites import shipped_site, site

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
-from hpcdist.documents.fields import Model
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.loading.schema import meaning
-from hpcdist.units import Memory, Walltime
 
 Section = tuple[tuple[str, ...], type[Model]]
 """A place of a file, and what may stand there."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 
 CHECKOUT: Final = shipped("site_configs").parent
 README: Final = CHECKOUT / "README.md"

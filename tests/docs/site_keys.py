@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from hpcdist.documents import fields
-from hpcdist.errors import HpcdistError
+from hpcdist.base import fields
+from hpcdist.base.errors import HpcdistError
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.experiment.model import Experiment
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.script.renderer import render
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
-from hpcdist.units import Memory, Walltime
 from tests.docs.honours import OWN_WORDS, SCHEDULERS
 from tests.experiments import environment, experiment, resources, where
 

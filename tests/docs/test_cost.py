@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hpcdist.base import fields, source
 from hpcdist.cli import main
-from hpcdist.documents import fields, source
 from hpcdist.loading.preferences import Config
 from hpcdist.site.model import Site
 from tests.docs.pages import block, keeps_block

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from hpcdist.base import fields, source
+from hpcdist.base.fields import Model
 from hpcdist.cli import main
-from hpcdist.documents import fields, source
-from hpcdist.documents.fields import Model
 from hpcdist.importers import registry as importers
 from hpcdist.layers.containers import containers
 from hpcdist.layers.frameworks import frameworks

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import hpcdist
 from hpcdist import cli
-from hpcdist.errors import EXIT_CODES, ExitCode
+from hpcdist.base.errors import EXIT_CODES, ExitCode
 from hpcdist.layers.frameworks import frameworks
 from tests.docs.pages import CHECKOUT, DOCS, keeps_table, table
 

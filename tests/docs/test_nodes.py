@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcdist.documents import fields, source
+from hpcdist.base import fields, source
 from hpcdist.experiment.model import Experiment
 from tests.docs.pages import block
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from tests.docs.pages import block
 
 FIXED = ["run_clm.py", "--output_dir", "checkpoints", "--save_steps", "500"]

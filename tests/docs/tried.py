@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hpcdist.documents import source
-from hpcdist.errors import PlanError
+from hpcdist.base import source
+from hpcdist.base.errors import PlanError
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hpcdist.documents import source
-from hpcdist.documents.source import MAX_DEPTH, MAX_PROBLEMS, PARSER, Composer
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.source import MAX_DEPTH, MAX_PROBLEMS, PARSER, Composer
 from tests.wording import Wording
 
 PARSERS = dict.fromkeys([PARSER, yaml.SafeLoader])

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.documents import fields
-from hpcdist.documents.fields import Model
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Problem, did_you_mean
+from hpcdist.base import fields
+from hpcdist.base.errors import Problem, did_you_mean
+from hpcdist.base.fields import Model
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import Site
-from hpcdist.units import Memory, Walltime
 from tests.wording import Wording
 
 

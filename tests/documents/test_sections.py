@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents.tree import with_section
+from hpcdist.base.tree import with_section
 
 NEW = "b:\n- {x: 2}\n"
 

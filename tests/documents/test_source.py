@@ -14,10 +14,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.documents.source import PARSER
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Place, Problem
+from hpcdist.base.source import PARSER
+from hpcdist.base.tree import Document, Map, Seq
 from tests.wording import Wording
 
 
@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, wording: Wording) -> None:
 
 def test_standard_input() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from hpcdist.documents import source; print(source.load('-'))"],
+        [sys.executable, "-c", "from hpcdist.base import source; print(source.load('-'))"],
         input=b"a: 1",
         capture_output=True,
         check=True,

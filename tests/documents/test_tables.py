@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.errors import ConfigError, Place
+from hpcdist.base.errors import ConfigError, Place
 from hpcdist.loading.named_files import columns
 from tests.wording import Wording
 

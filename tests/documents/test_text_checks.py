@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import text_checks
+from hpcdist.base import text_checks
 from tests.wording import Wording
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document, Map, Seq, value_at
-from hpcdist.errors import Key, Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import Key, Place, Problem
+from hpcdist.base.tree import Document, Map, Seq, value_at
 
 
 def read(text: str) -> Any:

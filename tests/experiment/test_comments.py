@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 from tests.wording import Wording
 

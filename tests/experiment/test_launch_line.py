@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Place, Problem
 from hpcdist.experiment.launch_line import launch_problems, user_launch
 from hpcdist.loading import load
 from tests.experiments import experiment

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
+from hpcdist.base.units import Memory
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import Replica, blocks
-from hpcdist.units import Memory
 from tests.wording import Wording
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
 from hpcdist.experiment.model import Experiment, Tracking
 from hpcdist.experiment.problems import problems_of, search_problems, tracking_problems
 from hpcdist.experiment.search import Bayes, Count, Hyperband, Metric, Resource, Search, Space

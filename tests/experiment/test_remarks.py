@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
-from hpcdist.errors import Key, Problem
+from hpcdist.base import fields
+from hpcdist.base.errors import Key, Problem
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.remarks import remarks, section_for, with_section
 from tests.wording import Wording

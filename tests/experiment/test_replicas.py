@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.experiment.replicas import NODES, PER_NODE, NodeCounts

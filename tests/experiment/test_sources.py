@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
+from hpcdist.base.units import Memory
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Build, Experiment
 from hpcdist.experiment.problems import repository_problems
 from hpcdist.experiment.program import Run
 from hpcdist.experiment.sources import Image, image_of, is_ref, url_error, without_credentials
-from hpcdist.units import Memory
 from tests.wording import Wording
 
 

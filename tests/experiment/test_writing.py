@@ -11,8 +11,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.documents.source import PARSER
+from hpcdist.base import source
+from hpcdist.base.source import PARSER
 from hpcdist.experiment.writing import printable, write
 from hpcdist.loading import load
 

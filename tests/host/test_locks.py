@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import SchedulerError
-from hpcdist.host import locks
+from hpcdist.base import locks
+from hpcdist.base.errors import SchedulerError
 
 MINE = "0123456789abcdef"
 OTHER = "fedcba9876543210"
 HOLD = """
 import sys, time
 from pathlib import Path
-from hpcdist.host.locks import exclusive
+from hpcdist.base.locks import exclusive
 with exclusive(Path(sys.argv[1]), sys.argv[2], time.sleep, print):
     print("held", flush=True)
     time.sleep(60)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError
 from tests.strangers import USER, given
 from tests.wording import Wording
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
-from hpcdist.host import resources
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError
 from tests.wording import Wording
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.host.shell import Shell, environment_of, signals_left
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.shell import Shell, environment_of, signals_left
 from tests.slurm.process import until
 
 
@@ -43,7 +43,7 @@ def test_a_signal_to_us_reaches_the_command_and_ctrl_c_is_its_own(tmp_path: Path
         f"trap 'echo told >{tmp_path}/told; exit 7' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
     )
     program = (
-        "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command; "
+        "import sys; from hpcdist.base.shell import Shell; from hpcdist.base.command import Command; "
         "sys.exit(Shell().attach(Command(('bash', '-c', sys.argv[1]))))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, script])
@@ -104,7 +104,7 @@ def test_commands_die_with_a_killed_hpcdist(tmp_path: Path, number: int) -> None
     script = (
         'bash -c \'echo $$ >"$1"; sleep 60; echo late >"$1"\' bash "$1/inner" & echo $$ >"$1/outer"; wait'
     )
-    program = "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command\n"
+    program = "import sys; from hpcdist.base.shell import Shell; from hpcdist.base.command import Command\n"
     program += "Shell().run(Command(('bash', '-c', *sys.argv[1:])))"
     words = (sys.executable, "-c", program, script, "bash", str(tmp_path))
     with subprocess.Popen(words, start_new_session=True) as process:
@@ -176,7 +176,7 @@ def test_nothing_is_dropped_unless_named() -> None:
 def test_a_command_of_ours_ends_with_us_however_we_end(tmp_path: Path) -> None:
     script = f"trap 'echo told >{tmp_path}/told; exit' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
     program = (
-        "import sys; from hpcdist.host.shell import Shell; from hpcdist.host.command import Command; "
+        "import sys; from hpcdist.base.shell import Shell; from hpcdist.base.command import Command; "
         "sys.exit(Shell().attach(Command(('bash', '-c', sys.argv[1]))))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, script])

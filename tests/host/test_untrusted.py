@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host import ownership
+from hpcdist.base import ownership
 
 
 def a_fifo(path: Path) -> None:

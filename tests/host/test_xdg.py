@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
-from hpcdist.host import resources
-from hpcdist.host.ownership import expanded, user_folder
+from hpcdist.base import resources
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.ownership import expanded, user_folder
 from hpcdist.loading import preferences
 from tests.cli.conftest import Result, run_real
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 
 LONGEST: Final = 90
 """A name of a case that is longer is cut."""

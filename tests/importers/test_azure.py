@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.experiment.model import Environment, GpuAmount, ReplicaEntry, Replicas, Resources
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
 from hpcdist.importers.container import as_word
 from hpcdist.loading.load import load_experiment

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document, Map
-from hpcdist.errors import HpcdistError, Path, Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import HpcdistError, Path, Place, Problem
+from hpcdist.base.tree import Document, Map
 from hpcdist.importers.reading import placed
 from hpcdist.loading.load import load_experiment
 from tests.tiers import examples

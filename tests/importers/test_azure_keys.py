@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.cli.experiment.import_ import origins
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading import load
 from tests.wording import Wording

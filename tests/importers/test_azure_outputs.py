@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 
 from .remarks import remarks_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.importers.azure import IMPORTER
 from hpcdist.loading.load import load_experiment
 from tests.importers.remarks import cases

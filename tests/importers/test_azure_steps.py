@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
+from hpcdist.base import source
 from hpcdist.cli.experiment.import_ import origins
-from hpcdist.documents import source
 from hpcdist.loading.load import Native, to_native
 from tests.wording import Wording
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents.source import parse
-from hpcdist.errors import ConfigError, errors_in
+from hpcdist.base.errors import ConfigError, errors_in
+from hpcdist.base.source import parse
 from hpcdist.importers import choose
 from tests.importers.remarks import cases
 from tests.wording import Wording

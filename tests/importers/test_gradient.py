@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading.load import load_experiment
 
 FILES = Path(__file__).parent / "gradient"

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from hpcdist import importers
-from hpcdist.errors import ConfigError, Place
+from hpcdist.base.errors import ConfigError, Place
 from hpcdist.importers.gradient import parse
 from tests.wording import Wording
 

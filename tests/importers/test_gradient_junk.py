@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, HpcdistError
+from hpcdist.base.errors import ConfigError, HpcdistError
+from hpcdist.base.tree import Document, Map, Seq
 from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.gradient import IMPORTER, parse
 from hpcdist.importers.gradient.options import KNOWN

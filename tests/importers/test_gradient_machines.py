@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.importers.gradient.replicas import machine
 from hpcdist.importers.job import Machine
 from tests.importers.remarks import remarks_of

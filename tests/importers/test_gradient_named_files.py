@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents.tree import Document
+from hpcdist.base.tree import Document
 from hpcdist.loading.load import to_native
 
 OPTIONS = "name: own\nmachineType: C7\ncommand: python x.py\nexperimentEnv: {A: 1}\n"

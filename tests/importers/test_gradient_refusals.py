@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from tests.importers.remarks import cases, errors_of
 from tests.wording import Wording
 

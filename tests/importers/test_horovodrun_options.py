@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, errors_in
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, errors_in
 from hpcdist.experiment.launch_options import HOROVOD, ONCE
 from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_native

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.importers.job import ForeignJob, Machine, Role, Sourced, on_machine, put_name, take_image
 from hpcdist.importers.launch_lines import RankCount, parse_launch_line, ranks_of
 from hpcdist.importers.reading import Reading

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading.load import Loaded, load_experiment
 from tests.importers.remarks import cases
 from tests.wording import Wording

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Path
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Path
 
 HERE = pathlib.Path(__file__).parent
 FILES = [

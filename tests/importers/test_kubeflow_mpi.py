@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading.load import load_experiment
 
 FOLDER = Path(__file__).parent / "kubeflow"

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.errors import HpcdistError, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import HpcdistError, Problem
 from hpcdist.importers.kubeflow import IMPORTER
 from tests.tiers import examples
 

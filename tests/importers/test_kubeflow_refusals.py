@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.importers.kubeflow import IMPORTER
 from tests.importers.remarks import cases, errors_of
 from tests.wording import Wording

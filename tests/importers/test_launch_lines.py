@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcdist.base.words import quote
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
-from hpcdist.words import quote
 from tests.wording import Wording
 
 

@@ -9,9 +9,9 @@ import pathlib
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, Path
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Path
+from hpcdist.base.tree import Document
 from hpcdist.importers.mlrun import IMPORTER
 from hpcdist.importers.mlrun.command import start_line
 from hpcdist.loading.load import load_experiment

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.host.resources import shipped
+from hpcdist.base import source
+from hpcdist.base.resources import shipped
 from hpcdist.importers.mlrun import IMPORTER, command
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.experiment.search import EarlyStopping
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.named_files import with_named_file

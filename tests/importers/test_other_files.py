@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import Place, Problem
 from hpcdist.importers import other_files
 from tests.importers.job_files import FILES
 

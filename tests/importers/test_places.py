@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading.load import load_experiment
 from hpcdist.loading.planning import located_once, origins
 from hpcdist.planner.make_plan import make_plan

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document
-from hpcdist.errors import Place
+from hpcdist.base import source
+from hpcdist.base.errors import Place
+from hpcdist.base.tree import Document
 
 G0 = """
 version: 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.base import source
+from hpcdist.base.tree import Map, Seq
 from hpcdist.importers.polyaxon import as_native
 from hpcdist.importers.polyaxon.normalise import joined
 from hpcdist.loading.sandbox import render

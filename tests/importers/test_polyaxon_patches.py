@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.importers import polyaxon_v1
 from hpcdist.importers.polyaxon_v1 import merged
 from tests.importers.remarks import remarks_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import Place
+from hpcdist.base import source
+from hpcdist.base.errors import Place
 
 PAIRS = "[[A, b], [N, 1.10], {name: C, value: 2}]"
 SPELT = {"A": "b", "N": 1.1, "C": 2}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 
 
 def read(text: str) -> tuple[dict[str, Any], list[str]]:

@@ -9,8 +9,8 @@ import shlex
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.importers.polyaxon_v1 import IMPORTER
 from hpcdist.loading.load import load_experiment
 from tests.importers.remarks import cases, remarks_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from tests.importers.remarks import cases
 from tests.wording import Wording
 

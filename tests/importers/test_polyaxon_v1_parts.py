@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.documents.tree import Map
+from hpcdist.base import source
+from hpcdist.base.tree import Map
+from hpcdist.base.units import Walltime
 from hpcdist.importers import polyaxon_v1
 from hpcdist.importers.container import as_word
 from hpcdist.loading.load import load_experiment
-from hpcdist.units import Walltime
 from tests.importers.remarks import remarks_of
 
 FILES = """\

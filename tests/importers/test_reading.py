@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hpcdist.documents.source import parse
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.source import parse
 from hpcdist.importers.reading import Reading, one_of
 
 TEXT = """\

@@ -6,9 +6,9 @@ from pathlib import Path as File
 
 import pytest
 
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Path, errors_in
 from hpcdist.cli.experiment.import_ import origins
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Path, errors_in
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.writing import write
 from hpcdist.importers.polyaxon import as_native

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdist import importers
-from hpcdist.documents import source
+from hpcdist.base import source
 from tests.importers.test_katib import written
 from tests.importers.test_polyaxon_v1_matrix import read
 from tests.wording import Wording

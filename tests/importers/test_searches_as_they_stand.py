@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 
 GROUP: Final = r"""---

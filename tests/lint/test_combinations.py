@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import findings
-from hpcdist.lint.finding import LintContext, summarized, versions_of
 from hpcdist.plan.values import Origin, Variable, Word
+from hpcdist.planner.lint import findings
+from hpcdist.planner.lint.finding import LintContext, summarized, versions_of
 
 OFF = Word(text="--network=disable_rdzv_get", origin=Origin("site", "x", "fabric.together.0"))
 OTHER = Word(text="--network=single_node_vni", origin=Origin("key", "batch.directives"))

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from hpcdist.lint import findings
-from hpcdist.lint.finding import PREFIXES, Entry, LintContext, versions_of
-from hpcdist.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.values import Origin, Variable, Word
+from hpcdist.planner.lint import findings
+from hpcdist.planner.lint.finding import PREFIXES, Entry, LintContext, versions_of
+from hpcdist.planner.lint.knowledge import DEBUGGING, KNOWN, SYSTEM, TABLES, family_of
 from hpcdist.site.fabric import JobFacts, active_groups, resolve_settings
 from tests.sites import SHIPPED, shipped_site
 from tests.tiers import sweep

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.lint import findings
-from hpcdist.lint.finding import LintContext, SiteValue, constant_site_values, site_values_of
 from hpcdist.plan.values import Origin, Variable
+from hpcdist.planner.lint import findings
+from hpcdist.planner.lint.finding import LintContext, SiteValue, constant_site_values, site_values_of
 from hpcdist.site.fabric import JobFacts
 from tests.sites import shipped_site
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.lint import findings
-from hpcdist.lint.finding import Integer, LintContext, read
 from hpcdist.plan.values import Origin, Variable
+from hpcdist.planner.lint import findings
+from hpcdist.planner.lint.finding import Integer, LintContext, read
 from hpcdist.site.fabric import Library
 from tests.wording import Wording
 

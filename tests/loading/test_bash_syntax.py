@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcdist.host.shell import Shell
+from hpcdist.base.shell import Shell
 from hpcdist.loading.bash_syntax import problems_of
 from hpcdist.testing import MISSING, FakeShell
 from tests.experiments import experiment

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.documents.source import parse
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.source import parse
 from hpcdist.loading import load, preferences
 from tests.importers.job_files import FILES
 from tests.wording import Wording

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents.tree import Map, Seq
+from hpcdist.base.tree import Map, Seq
 from hpcdist.loading import inputs
 from tests.wording import Wording
 

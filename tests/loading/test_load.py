@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.documents.fields import Model
-from hpcdist.errors import ConfigError, Place, Problem
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Place, Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Build, Environment, Experiment
 from hpcdist.experiment.program import Run
 from hpcdist.loading import load
-from hpcdist.units import Walltime
 from tests.wording import Wording
 
 Settings = Sequence[tuple[str, str]]

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hpcdist.errors import ConfigError, Place, Problem
-from hpcdist.host.resources import shipped
+from hpcdist.base.errors import ConfigError, Place, Problem
+from hpcdist.base.resources import shipped
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.machine import Machine, Search
 from hpcdist.schedulers import INSTALLATIONS

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading.load import load_experiment
 from tests.wording import Wording
 

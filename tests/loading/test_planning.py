@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError, PlanError
-from hpcdist.host.resources import shipped
+from hpcdist.base.errors import ConfigError, PlanError
+from hpcdist.base.resources import shipped
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 
 TASK = """\
@@ -77,4 +77,4 @@ def test_planning_does_not_import_the_command_line(tmp_path: Path, environment: 
     assert names == set()
     others = ("slurm", "pbs", "lsf", "flux", "sge")
     assert not {f"hpcdist.schedulers.{name}" for name in others} & set(modules.split())
-    assert not {"subprocess", "hpcdist.host.shell", "importlib.metadata"} & set(modules.split())
+    assert not {"subprocess", "hpcdist.base.shell", "importlib.metadata"} & set(modules.split())

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Place
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Place
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Batch, Mail
 from hpcdist.loading import load, preferences
 from hpcdist.loading.preferences import NONE, BatchDefaults, Config
-from hpcdist.units import Walltime
 from tests.plug_in import plugged_in
 from tests.sites import site
 from tests.wording import Wording

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading import load, recognition
 from tests.wording import Wording
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from hpcdist.documents import fields, source
+from hpcdist.base import fields, source
+from hpcdist.base.resources import shipped
+from hpcdist.base.units import Memory, Walltime
 from hpcdist.experiment.model import Experiment, Logging
-from hpcdist.host.resources import shipped
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.schema import MODELS, meaning, schema
-from hpcdist.units import Memory, Walltime
 from tests.tiers import sweep
 
 Kind = Literal["site", "experiment", "config"]

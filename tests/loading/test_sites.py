@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
-from hpcdist.host.resources import shipped
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.resources import shipped
 from hpcdist.loading.sites import load_detect, load_site, read_all
 from hpcdist.site.detection import Candidate
 from tests.sites import SHIPPED, shipped_site

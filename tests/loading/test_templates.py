@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading import load
 from tests.wording import Wording
 
@@ -173,7 +173,7 @@ def test_source_spelling_of_numbers_counts_for_the_budget() -> None:
 def test_jinja_is_imported_for_templates_only() -> None:
     program = """
 import sys
-from hpcdist.documents import source
+from hpcdist.base import source
 from hpcdist.loading import load
 for text in ("run: {cmd: 'echo ${x}'}", "run: {cmd: '{{ 1 }}'}"):
     load.load_experiment(source.parse(text, "e.yml"))

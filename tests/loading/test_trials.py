@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading import load
 from hpcdist.plan.trials import TrialTexts
 from tests.wording import Wording

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from hpcdist.words import join
+from hpcdist.base.words import join
 from tests.layers.launchers.jsrun_checker import Step, check
 from tests.layers.launchers.jsrun_erf import Machine, Placed, RefusedError
 from tests.lsf import state

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.site.charges import Account, AccountRule
 from hpcdist.site.problems import problems_of
 from tests.experiments import environment, resources

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
 from hpcdist.planner.launcher_choice import launch_request

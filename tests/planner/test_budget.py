@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.cost.worst_case import worst_case
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
+from hpcdist.planner.worst_case import worst_case
 from tests.experiments import environment, experiment, resources
 from tests.plans import planned
 from tests.sites import site

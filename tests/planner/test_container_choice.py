@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
-from hpcdist.errors import PlanError
+from hpcdist.base import fields
+from hpcdist.base.errors import PlanError
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.values import Origin
 from hpcdist.site.model import Site

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.replicas import Block, Replica
 from hpcdist.layers.protocols import Topology
 from hpcdist.planner.feasibility import (
@@ -18,7 +19,6 @@ from hpcdist.planner.feasibility import (
     try_placement,
 )
 from hpcdist.planner.pools import Shortfall, pools
-from hpcdist.units import Walltime
 from tests.experiments import where
 from tests.sites import site
 from tests.wording import Wording

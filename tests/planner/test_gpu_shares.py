@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from tests.experiments import environment, resources
 from tests.plans import planned, warnings_of
 from tests.sites import site

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import (
     ArraySpec,
     AwaitedJob,
@@ -19,7 +20,6 @@ from hpcdist.plan.model import Plan
 from hpcdist.plan.trials import Sweep
 from hpcdist.plan.values import DEFAULT, Origin, Variable, Word
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 from tests.experiments import environment, resources, where
 from tests.plans import COMMAND, LOCAL, TESTBED, changed, planned, warnings_of, words
 from tests.plug_in import plugged_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.planner.pools import pools
 from tests.experiments import environment, resources

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.experiment.replicas import NodeCounts
 from hpcdist.planner.placement import NodeRun, node_sizes, place
 from hpcdist.planner.pools import Need

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from tests.plans import planned
 from tests.sites import site_named
 from tests.wording import Wording

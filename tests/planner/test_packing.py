@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpcdist.documents import fields
-from hpcdist.errors import PlanError
+from hpcdist.base import fields
+from hpcdist.base.errors import PlanError
 from hpcdist.experiment.batch import ArraySpec, IndexRange
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.resources import template_folders
 from hpcdist.experiment.launch_line import user_launch
-from hpcdist.host.resources import template_folders
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.model import Gpus
 from hpcdist.planner import advice
@@ -22,7 +22,7 @@ from tests.plug_in import plugged_in
 from tests.sites import site
 
 LAUNCHER: Final = """\
-from hpcdist.errors import warning
+from hpcdist.base.errors import warning
 from hpcdist.layers.launchers.mpi import Processes
 
 class Starter(Processes):
@@ -36,7 +36,7 @@ class Starter(Processes):
 STARTER = Starter()
 """
 SCHEDULER: Final = """\
-from hpcdist.errors import warning
+from hpcdist.base.errors import warning
 from hpcdist.schedulers.local import Local
 
 class Queue(Local):

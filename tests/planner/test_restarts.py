@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan, Restarts
 from tests.plans import changed, planned, warnings_of
 from tests.sites import site_named

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.model import Experiment
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin
 from hpcdist.planner.launcher_choice import launch_request
 from hpcdist.planner.selection import select
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 from tests.experiments import environment, experiment, resources, where
 from tests.sites import shipped_site, site
 from tests.wording import Wording

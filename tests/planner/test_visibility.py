@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.folding import devices
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Origin

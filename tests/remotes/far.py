@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.remotes.channel import Channel, RemoteRunner
-from hpcdist.remotes.connection import Connection
+from hpcdist.base.command import Command, Completed
 from hpcdist.runs import rundir
+from hpcdist.runs.remotes.channel import Channel, RemoteRunner
+from hpcdist.runs.remotes.connection import Connection
 from hpcdist.runs.rundir import Phase, Record, Run
 
 At = tuple[str, bytes]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import HpcdistError
-from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import fetching, mirror, program
-from hpcdist.remotes.channel import Channel, RemoteRunner
-from hpcdist.remotes.fetching import Version
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import HpcdistError
+from hpcdist.runs.remotes import fetching, mirror, program
+from hpcdist.runs.remotes.channel import Channel, RemoteRunner
+from hpcdist.runs.remotes.fetching import Version
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services, Unanswered
 from hpcdist.testing import FakeShell

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from hpcdist.host.shell import Shell
-from hpcdist.remotes.connection import Connection
+from hpcdist.base.shell import Shell
+from hpcdist.runs.remotes.connection import Connection
 
 CONFIG: Final = """\
 Host login

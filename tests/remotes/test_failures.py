@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.remotes import connection
+from hpcdist.runs.remotes import connection
 from tests.wording import Wording
 
 SAID = (

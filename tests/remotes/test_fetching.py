@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import ConfigError
-from hpcdist.remotes import fetching
-from hpcdist.remotes.fetching import Version
+from hpcdist.base.errors import ConfigError
 from hpcdist.runs import rundir
+from hpcdist.runs.remotes import fetching
+from hpcdist.runs.remotes.fetching import Version
 from hpcdist.runs.rundir import Record, Run
 
 THERE = dict.fromkeys(("1/model", "2/model", "2/plots/a", "12/model", "log"), Version(1, 2))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.remotes import mirror
-from hpcdist.remotes.mirror import Seen
 from hpcdist.runs import rundir
+from hpcdist.runs.remotes import mirror
+from hpcdist.runs.remotes.mirror import Seen
 from hpcdist.runs.rundir import Record, Run, RunDirectory
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from hpcdist.remotes import fetching
-from hpcdist.remotes.fetching import Version
-from hpcdist.remotes.program import PART
 from hpcdist.runs.address import Address
+from hpcdist.runs.remotes import fetching
+from hpcdist.runs.remotes.fetching import Version
+from hpcdist.runs.remotes.program import PART
 from tests.remotes.server import Laptop
 
 pytestmark = pytest.mark.real

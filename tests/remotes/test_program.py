@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import channel, program
-from hpcdist.remotes.channel import Answers, Incomplete, Section
+from hpcdist.base.command import Command, Completed
+from hpcdist.runs.remotes import channel, program
+from hpcdist.runs.remotes.channel import Answers, Incomplete, Section
 from hpcdist.testing import FakeShell
 from tests.tiers import examples
 

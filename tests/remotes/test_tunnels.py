@@ -15,12 +15,12 @@ from typing import IO, Final
 import pytest
 from msgspec.structs import asdict, replace
 
-from hpcdist.host.command import Command, Completed
-from hpcdist.remotes import tunnels
-from hpcdist.remotes.connection import Connection
-from hpcdist.remotes.tunnels import Tunnel, Way
+from hpcdist.base.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.address import Address
+from hpcdist.runs.remotes import tunnels
+from hpcdist.runs.remotes.connection import Connection
+from hpcdist.runs.remotes.tunnels import Tunnel, Way
 from hpcdist.runs.rundir import Phase, Record, Run
 from tests.remotes.server import Laptop
 from tests.slurm.process import until

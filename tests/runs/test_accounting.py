@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.runs import accounting, attempts
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services

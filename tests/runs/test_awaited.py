@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, Problem
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.model import Experiment
 from hpcdist.runs import awaited, cancelling, control

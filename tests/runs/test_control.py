@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.code.prepare import Code
-from hpcdist.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.runs import control, finding, rundir, states
+from hpcdist.runs.code_copy import Code
 from hpcdist.runs.control import Output, Services, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.code.prepare import Code
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.runs import copying
+from hpcdist.runs.code_copy import Code
 from hpcdist.runs.rundir import RunDirectory
 from tests.wording import Wording
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.runs.services import run_parallel, with_deadline
 
 

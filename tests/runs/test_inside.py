@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.runs import inside, rundir
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.states import Report

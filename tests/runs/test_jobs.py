@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import SchedulerError, SubmissionUnknown
 from hpcdist.runs import attempts, cancelling, control, elements, finding, rundir, states
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Phase, Run, RunDirectory

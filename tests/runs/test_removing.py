@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, HpcdistError
+from hpcdist.base.errors import ConfigError, HpcdistError
 from hpcdist.runs import control, finding, removing, rundir
 from hpcdist.runs.rundir import Event, Phase, Run
 from hpcdist.runs.states import GRACE

@@ -10,9 +10,9 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError
 from hpcdist.experiment.batch import ArraySpec
-from hpcdist.host import ownership
 from hpcdist.runs import finding, rundir
 from hpcdist.runs.rundir import Event, Phase, Record, Run, RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan

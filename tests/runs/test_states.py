@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import SchedulerError, SubmissionUnknown
 from hpcdist.runs import control, finding, states
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import QueryResults

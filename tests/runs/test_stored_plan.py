@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import ArraySpec
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import Nodes, Ranks, StoredPlan, decode
-from hpcdist.units import Walltime
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, planned
 

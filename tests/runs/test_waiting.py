@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, Run
 from hpcdist.runs.services import Services

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 
 PLACE: Final = Path(__file__).parents[1] / "transcripts" / "flux"
 _RECORD: Final = re.compile(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.host.command import Completed
+from hpcdist.base.command import Completed
 from hpcdist.plan.model import Identity, Launch, Plan
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.site.fabric import JobFacts

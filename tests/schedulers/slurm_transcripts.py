@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers.job import Job, Status, fold
 
 PLACE = Path(__file__).parents[1] / "transcripts" / "slurm"

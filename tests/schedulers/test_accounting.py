@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import Job, JobState, Usage, count, moment, seconds, size
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.shell import Shell
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Mail, dependency_problems
-from hpcdist.host.command import Command, Completed
-from hpcdist.host.shell import Shell
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Group
 from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
@@ -24,7 +25,6 @@ from hpcdist.schedulers.flux.directives import HEADER
 from hpcdist.schedulers.job import Job, JobState, Status
 from hpcdist.site.model import Directives, Site
 from hpcdist.testing import MISSING, contract, failed
-from hpcdist.units import Walltime
 from tests.flux.rfc36 import directives, split
 from tests.schedulers import plans
 from tests.schedulers.flux_transcripts import recorded, refused

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.units import Walltime
 from hpcdist.schedulers.flux.survey import CONFIG, RESOURCES, SURVEYOR, VERSION
 from hpcdist.schedulers.surveyors import Answers
 from hpcdist.site.survey import PartitionInfo, Survey
-from hpcdist.units import Walltime
 
 _R: Final = {
     "version": 1,

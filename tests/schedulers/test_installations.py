@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hpcdist.host.command import Completed
+from hpcdist.base.command import Completed
 from hpcdist.schedulers import INSTALLATIONS, schedulers
 from hpcdist.testing import MISSING, failed
 

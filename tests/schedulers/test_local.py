@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.command import Completed
+from hpcdist.base.errors import PlanError
+from hpcdist.base.shell import Shell
 from hpcdist.experiment.batch import Mail
-from hpcdist.host.command import Completed
-from hpcdist.host.shell import Shell
 from hpcdist.plan.values import Origin
 from hpcdist.runs import control
 from hpcdist.runs.control import Services, SubmitRequest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import SchedulerError, SubmissionUnknown
 from hpcdist.schedulers.base import Submission
 from hpcdist.schedulers.job import Job, JobState, Status, fold_array
 from hpcdist.schedulers.pbs import PBS, PbsQstat, status

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
@@ -15,7 +16,6 @@ from hpcdist.schedulers.directives import directive_text, mail_points
 from hpcdist.schedulers.pbs import PBS
 from hpcdist.schedulers.pbs.directives import HEADER, array, dependency
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
 from tests.experiments import experiment, where
 from tests.sites import site, site_named
 from tests.wording import Wording

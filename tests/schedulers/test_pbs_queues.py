@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcdist.base.units import Walltime
 from hpcdist.schedulers.pbs.survey import parts_of
 from hpcdist.site.survey import Node, PartitionInfo, SkippedPartition, kinds_of
-from hpcdist.units import Walltime
 
 OPEN = {"queue_type": "Execution", "enabled": "True", "started": "True"}
 ROUTE = {**OPEN, "queue_type": "Route"}

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Mail
-from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin, Variable, Word
 from hpcdist.schedulers.base import Submission
@@ -24,7 +25,6 @@ from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import NodeType
 from hpcdist.site.settings import Sge
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
-from hpcdist.units import Walltime
 from tests.wording import Wording
 
 from .plans import answer_id, group, plan, site

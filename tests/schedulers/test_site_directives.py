@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import Directive, Origin, Word
 from hpcdist.schedulers import schedulers

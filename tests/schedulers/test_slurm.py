@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from hpcdist.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import PlanError, SchedulerError, SubmissionUnknown
+from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import Mail
-from hpcdist.host.command import Command, Completed
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Directive, Origin
 from hpcdist.schedulers.base import Submission
@@ -20,7 +21,6 @@ from hpcdist.schedulers.slurm.queries import STATES, Sacct, Scontrol, Squeue, st
 from hpcdist.site.model import Directives, Site
 from hpcdist.site.nodes import Gpus
 from hpcdist.testing import MISSING, TIMED_OUT, contract, failed
-from hpcdist.units import Walltime
 from tests.wording import Wording
 
 from .plans import PLAN, SITE, answer_id, group, plan, site

@@ -15,18 +15,18 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from hpcdist.base.command import Command, Completed, Runner
+from hpcdist.base.errors import ConfigError
+from hpcdist.base.shell import Shell
+from hpcdist.base.units import Walltime
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.site.sites_init import LoginNode, host_facts, run_survey, site_text
-from hpcdist.errors import ConfigError
-from hpcdist.host.command import Command, Completed, Runner
-from hpcdist.host.shell import Shell
 from hpcdist.schedulers.job import Status
 from hpcdist.schedulers.slurm import SLURM, pyslurm_answers, reader, survey
 from hpcdist.schedulers.slurm.pyslurm_answers import User
 from hpcdist.schedulers.slurm.reader import Probe, Reader
 from hpcdist.site.survey import PartitionInfo
 from hpcdist.testing import MISSING, Answer, FakeShell, failed
-from hpcdist.units import Walltime
 from tests.standins import pyslurm as standin
 
 from .slurm_transcripts import PLACE, answers, by_token, jobs

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcdist.errors import SchedulerError, SubmissionUnknown
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.errors import SchedulerError, SubmissionUnknown
 from hpcdist.schedulers.base import Query
 from hpcdist.schedulers.job import Job, Status
 from hpcdist.schedulers.slurm import SLURM

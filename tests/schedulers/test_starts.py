@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from hpcdist.host.command import Completed
+from hpcdist.base.command import Completed
 from hpcdist.schedulers.base import Estimate
 from hpcdist.schedulers.job import Job
 from hpcdist.schedulers.pbs import PBS

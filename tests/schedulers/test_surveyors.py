@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.host.command import Completed
+from hpcdist.base.command import Completed
 from hpcdist.schedulers.surveyors import Answers, surveyors
 
 RUBBISH = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hpcdist.host.resources import template_folders
+from hpcdist.base.resources import template_folders
 from hpcdist.script.renderer import render
 from tests.experiments import environment
 from tests.plans import planned

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.host.resources import template_folders
+from hpcdist.base.resources import template_folders
 from hpcdist.site.model import Site
 from tests.plans import changed
 from tests.script.jobs import NO_CHANGE, ONE_PROCESS, started

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcdist.base.resources import template_folders
 from hpcdist.experiment.shell_words import with_start
-from hpcdist.host.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task
 from hpcdist.plan.values import DEFAULT, Variable, Word

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.errors import RenderError
-from hpcdist.host.resources import template_folders
+from hpcdist.base.errors import RenderError
+from hpcdist.base.resources import template_folders
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import DEFAULT, Variable
 from hpcdist.planner.placement import ReplicaGroup, by_node, place

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.plan.trials import Pack, Sweep
 from hpcdist.plan.values import Origin
 from hpcdist.runs import accounting

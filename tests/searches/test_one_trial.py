@@ -9,8 +9,8 @@ from typing import Final, cast
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, SchedulerError
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.runs import cancelling, endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Elsewhere, Services

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hpcdist.base.command import Command, Completed
 from hpcdist.cli.jobs import sweep
-from hpcdist.host.command import Command, Completed
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services

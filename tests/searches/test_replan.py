@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hpcdist.base.errors import ConfigError
 from hpcdist.checks import nodes
-from hpcdist.errors import ConfigError
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.searches import replan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, SchedulerError
+from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.runs.rundir import Phase
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status

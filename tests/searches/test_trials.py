@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.state import Attempt

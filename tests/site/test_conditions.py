@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
 from hpcdist.loading.sites import problems_in
 from hpcdist.site.fabric import Condition, ConditionalText, JobFacts, applying
 from hpcdist.site.model import Site

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.site.detection import Candidate, Clue, Detection, detect
 from hpcdist.site.model import Detect
 from tests.sites import SHIPPED, shipped_site

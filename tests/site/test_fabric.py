@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.script.renderer import render
 from hpcdist.site.fabric import (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
-from hpcdist.host.resources import shipped, site_files
+from hpcdist.base import fields
+from hpcdist.base.resources import shipped, site_files
+from hpcdist.base.units import Walltime
 from hpcdist.layers.launchers import launchers
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import LauncherOptions, Site
 from hpcdist.site.problems import problems_of
-from hpcdist.units import Walltime
 from tests.sites import SHIPPED, shipped_site, site
 from tests.tiers import sweep
 from tests.wording import Wording

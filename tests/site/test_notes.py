@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 import yaml
 
-from hpcdist.documents import fields, source
+from hpcdist.base import fields, source
+from hpcdist.base.resources import shipped
 from hpcdist.experiment.model import Experiment
-from hpcdist.host.resources import shipped
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.planner.make_plan import make_plan
 from hpcdist.site.model import Site

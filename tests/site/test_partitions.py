@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hpcdist.base.errors import PlanError
 from hpcdist.cli.site.sites_init import HostFacts, site_text
-from hpcdist.errors import PlanError
 from hpcdist.plan.values import Directive, Origin
 from hpcdist.site.model import Site
 from hpcdist.site.survey import PartitionInfo, Survey

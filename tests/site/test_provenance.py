@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.host.resources import shipped
+from hpcdist.base import source
+from hpcdist.base.resources import shipped
 from hpcdist.site.provenance import (
     as_of,
     keys,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import fields
+from hpcdist.base import fields
 from hpcdist.site.model import Site
 from hpcdist.site.problems import problems_of
 from tests.published import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 from tests.slurm.cluster import CHECKOUT, Cluster
 from tests.slurm.users import ENVIRONMENT, PYTHON, User
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.studies import pipeline_file, pipeline_plan

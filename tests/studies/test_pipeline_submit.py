@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, PlanError, Problem, SchedulerError, SubmissionUnknown, warning
-from hpcdist.host.command import Command, Completed
+from hpcdist.base import source
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import ConfigError, PlanError, Problem, SchedulerError, SubmissionUnknown, warning
+from hpcdist.base.tree import Document
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import control, finding

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, PlanError
+from hpcdist.base.errors import ConfigError, PlanError
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.plan.model import ENDS, Rehearsal
 from hpcdist.runs.rundir import RunDirectory

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from hpcdist.cost.worst_case import Cost
-from hpcdist.errors import HpcdistError, PlanError
+from hpcdist.base.errors import HpcdistError, PlanError
 from hpcdist.loading.planning import ExperimentOptions, plan_experiment
 from hpcdist.plan.model import Plan
+from hpcdist.planner.worst_case import Cost
 from hpcdist.studies import scaling_plan
 from hpcdist.studies.scaling_plan import SizeCost
 from tests.wording import Wording

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.runs.states import Report
 from hpcdist.studies import scaling_report, scaling_runs
 from hpcdist.studies.scaling_results import (

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import ConfigError, SchedulerError
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Phase, Run, save

@@ -18,7 +18,7 @@ from supervisor.batch import System
 from supervisor.job import read
 from supervisor.start import Failed, Start
 
-from hpcdist.host.resources import template_folders
+from hpcdist.base.resources import template_folders
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.script.trial_table import table

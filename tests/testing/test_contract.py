@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive
 from hpcdist.schedulers import INSTALLATIONS, schedulers

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import ConfigError
+from hpcdist.base.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Record, Run, RunDirectory
 from hpcdist.script.trial_table import table

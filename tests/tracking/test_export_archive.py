@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import Problem, warning
+from hpcdist.base.errors import Problem, warning
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.tracking import export

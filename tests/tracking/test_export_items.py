@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import warning
+from hpcdist.base.errors import warning
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report

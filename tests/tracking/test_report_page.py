@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from hpcdist.base.errors import ConfigError
 from hpcdist.cli.jobs.report import content as report_content
-from hpcdist.errors import ConfigError
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs.state import Attempt
 from hpcdist.runs.states import Report

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 
 STYLE: Final = (Path(shipped("templates")) / "report" / "report.css").read_text()
 BACKGROUNDS: Final = re.findall(r"--surface: (#[0-9a-f]{6})", STYLE)

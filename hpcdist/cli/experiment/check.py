@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 import click
 
+from hpcdist.base.tree import Document
 from hpcdist.cli import costs, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import experiment_options, json_option, on_option
 from hpcdist.cli.session import pipeline_of, planned_as_submitted, print_unparsed, runs_here
-from hpcdist.documents.tree import Document
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.script.renderer import render
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from hpcdist.base.errors import ConfigError, Path, Place, Problem, dotted, errors_in
+from hpcdist.base.tree import Document, Map, Seq
 from hpcdist.cli import completion, show
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import print_problems
 from hpcdist.cli.options import check_form, foreign_options, json_option, override_options
-from hpcdist.documents.tree import Document, Map, Seq
-from hpcdist.errors import ConfigError, Path, Place, Problem, dotted, errors_in
 from hpcdist.experiment.writing import Comment, printable, write
 from hpcdist.importers.polyaxon import as_native
 from hpcdist.loading import command_lines, inputs, load, recognition, trials

@@ -11,13 +11,15 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError, Path, Place, Problem, located
+from hpcdist.base.units import Walltime
+from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 from hpcdist.cli import completion
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.experiment.check import check
 from hpcdist.cli.options import site_option, site_path_option
 from hpcdist.cli.session import machine_of
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError, Path, Place, Problem, located
 from hpcdist.experiment.batch import Batch
 from hpcdist.experiment.writing import printable, write
 from hpcdist.layers.frameworks import frameworks
@@ -26,8 +28,6 @@ from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.schedulers import schedulers
 from hpcdist.site.model import Site
-from hpcdist.units import Walltime
-from hpcdist.words import RUN_NAME, RUN_NAME_FORM, quote, slug
 
 # --- The text of a first experiment: YAML with a comment beside every value
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem
 
 
 def chosen(output: str | None) -> Path | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hpcdist.base.errors import HpcdistError
+from hpcdist.base.units import Walltime
 from hpcdist.cli.messages import one_line
-from hpcdist.cost.worst_case import Shape, number, shapes
-from hpcdist.errors import HpcdistError
 from hpcdist.loading.planning import Planned, replanned
+from hpcdist.planner.worst_case import Shape, number, shapes
 from hpcdist.runs.rundir import timestamp
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Estimate, Scheduler
 from hpcdist.script.renderer import render
-from hpcdist.units import Walltime
 
 HEADS = ("shape", "partition", "nodes", "walltime", "GPU-hours", "start", "in")
 

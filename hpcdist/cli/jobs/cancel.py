@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpcdist.base.errors import comma_list
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import job_options
-from hpcdist.errors import comma_list
 from hpcdist.runs import control
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from hpcdist.base.errors import warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import warning
 from hpcdist.runs import finding
 from hpcdist.runs.rundir import Run
 from hpcdist.tracking import comparison, trial_params

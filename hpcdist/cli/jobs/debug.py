@@ -10,11 +10,11 @@ from typing import Final
 
 import click
 
+from hpcdist.base.errors import ConfigError, Problem, comma_list, warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import print_problems, printable
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem, comma_list, warning
 from hpcdist.runs import elements, finding, inside, states
 from hpcdist.runs.inside import RankedJob, StackAnswers
 from hpcdist.runs.services import Services

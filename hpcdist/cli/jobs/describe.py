@@ -16,9 +16,9 @@ from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import one_line
 from hpcdist.cli.options import job_options
-from hpcdist.remotes import here
 from hpcdist.runs import accounting, attempts, code_record, finding, logs, rundir, states
 from hpcdist.runs.attempt_files import Numbered
+from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.state import Attempt

@@ -10,8 +10,8 @@ import click
 from hpcdist.cli import completion
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.remotes import here
 from hpcdist.runs import finding, inside, states
+from hpcdist.runs.remotes import here
 from hpcdist.schedulers import schedulers
 
 

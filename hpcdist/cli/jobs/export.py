@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from hpcdist.base.errors import ConfigError, Problem, ServiceError
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem, ServiceError
 from hpcdist.runs import accounting
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services

@@ -10,9 +10,9 @@ import click
 
 from hpcdist.cli.jobs.runs import explain
 from hpcdist.cli.messages import note
-from hpcdist.remotes import here
 from hpcdist.runs import logs
 from hpcdist.runs.logs import Watch
+from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report, status

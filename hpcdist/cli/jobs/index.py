@@ -8,10 +8,10 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hpcdist.base.errors import warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans, used
 from hpcdist.cli.messages import print_problems
-from hpcdist.errors import warning
 from hpcdist.runs import state
 from hpcdist.runs.rundir import Event, Run
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import click
 
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem, did_you_mean, warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import operations, runs
 from hpcdist.cli.jobs.follow import follow
 from hpcdist.cli.messages import note, one_line, print_problems, printable
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, Problem, did_you_mean, warning
-from hpcdist.host import ownership
 from hpcdist.runs import logs
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpcdist.base.errors import ConfigError, ExitCode, Problem, warning
 from hpcdist.cli import show
 from hpcdist.cli.jobs import compare, operations, runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, ExitCode, Problem, warning
 from hpcdist.runs.services import Outdated
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.comparison import Tracked
 
 if TYPE_CHECKING:
-    from hpcdist.remotes.channel import Channel
-    from hpcdist.remotes.fetching import Version
+    from hpcdist.runs.remotes.channel import Channel
+    from hpcdist.runs.remotes.fetching import Version
     from hpcdist.runs.rundir import Run
 
 
@@ -149,8 +149,8 @@ def _only_remote(run: Run, patterns: Sequence[str], element: str) -> dict[str, i
             message = f"{run.name} is on this machine: its outputs are in {run.directory.outputs}"
             raise ConfigError(Problem(message, hint="omit --get"))
         return {}
-    from hpcdist.remotes import fetching, machines  # with the user's config, and what ssh needs
-    from hpcdist.remotes.connection import Unreachable
+    from hpcdist.runs.remotes import fetching, machines  # with the user's config, and what ssh needs
+    from hpcdist.runs.remotes.connection import Unreachable
 
     channel = machines.of_runs([run]).runner.channel
     try:
@@ -173,7 +173,7 @@ def _fetch(channel: Channel, run: Run, names: Mapping[str, Version]) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from hpcdist.remotes import fetching
+    from hpcdist.runs.remotes import fetching
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(file=sys.stderr), disable=not sys.stderr.isatty()) as bar:

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import click
 
+from hpcdist.base.tree import Document
 from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.wait import exit_code, wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.session import planned, remote_or_here
-from hpcdist.cost.worst_case import number
-from hpcdist.documents.tree import Document
 from hpcdist.loading import machine
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
+from hpcdist.planner.worst_case import number
 from hpcdist.runs import control
 from hpcdist.runs.control import Output
 from hpcdist.runs.rundir import Run

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import click
 
+from hpcdist.base.errors import ExitCode
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.jobs.submit import explains_interruption
 from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import file_options, json_option, runs_dir_option
-from hpcdist.errors import ExitCode
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import finding
 from hpcdist.runs.control import Output

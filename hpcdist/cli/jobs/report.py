@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base import ownership
+from hpcdist.base.errors import ConfigError, Problem, bytes_text
 from hpcdist.checks import usage
 from hpcdist.checks.failures import first_failure
 from hpcdist.checks.usage import Used
@@ -16,8 +18,6 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.compare import runs_named
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import runs_dir_option
-from hpcdist.errors import ConfigError, Problem, bytes_text
-from hpcdist.host import ownership
 from hpcdist.runs import accounting, states
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import Run

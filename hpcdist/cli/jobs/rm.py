@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from hpcdist.base.errors import ConfigError, HpcdistError, Problem
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, HpcdistError, Problem
 from hpcdist.runs import finding, removing
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import status

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from hpcdist.base.errors import ConfigError, ExitCode, Problem, SchedulerError, comma_list
 from hpcdist.cli import show
 from hpcdist.cli.messages import note, one_line, print_problems
-from hpcdist.errors import ConfigError, ExitCode, Problem, SchedulerError, comma_list
-from hpcdist.remotes import here
 from hpcdist.runs import finding, this_machine
+from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run
 from hpcdist.schedulers.job import JobState, Status
 

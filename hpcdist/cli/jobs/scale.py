@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.units import Walltime
 from hpcdist.checks.nodes import all_without_suspects
 from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs, submit
@@ -21,7 +23,6 @@ from hpcdist.cli.jobs.wait import wait
 from hpcdist.cli.messages import note, one_line, print_problems
 from hpcdist.cli.options import file_options, given, json_option, runs_dir_option
 from hpcdist.cli.session import awaiting_in, pipeline_of
-from hpcdist.errors import ConfigError, Problem
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs import states
@@ -31,7 +32,6 @@ from hpcdist.studies import scaling_plan, scaling_report, scaling_runs
 from hpcdist.studies.scaling_plan import SizeCost
 from hpcdist.studies.scaling_results import StudyResult, study_result
 from hpcdist.studies.scaling_runs import MOST, Ranks, Sizes, StudyRequest, StudyRun
-from hpcdist.units import Walltime
 
 # --- The options, and what can be known before anything is submitted
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base.shell import Shell
+from hpcdist.base.words import quote
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note
 from hpcdist.cli.options import experiment_and_command, runs_dir_option
 from hpcdist.cli.session import planned
-from hpcdist.host.shell import Shell
 from hpcdist.loading import planning as plans
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import requests, shells
 from hpcdist.schedulers.base import ShellRequest, Submission
-from hpcdist.words import quote
 
 
 @click.command("shell")

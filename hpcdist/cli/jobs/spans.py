@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import click
 
-from hpcdist.errors import bytes_text, span_text
+from hpcdist.base.errors import bytes_text, span_text
 
 
 def moment(text: str, now: Callable[[], float] = time.time) -> float:
@@ -20,7 +20,7 @@ def moment(text: str, now: Callable[[], float] = time.time) -> float:
     Raises:
         BadParameter: if it is neither.
     """
-    from hpcdist.units import Walltime  # imports msgspec, which `list` needs for nothing else
+    from hpcdist.base.units import Walltime  # imports msgspec, which `list` needs for nothing else
 
     try:
         return now() - Walltime.parse(text).seconds
@@ -41,7 +41,7 @@ def span(seconds: float) -> str:
 @lru_cache(4096)  # trials of a search take times of the same few seconds
 def clock(seconds: float) -> str:
     """Return a duration as Slurm writes it: ``00:01:30``, ``2-00:00:00``."""
-    from hpcdist.units import Walltime  # as in `moment`
+    from hpcdist.base.units import Walltime  # as in `moment`
 
     return str(Walltime(round(seconds)))
 

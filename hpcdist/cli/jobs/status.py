@@ -114,7 +114,7 @@ def _note_none(shown: int, there: int, runs_dir: Path, *, json: bool) -> None:
 
 def _note_servers(running: Sequence[Run]) -> None:
     """Print how a browser reaches the notebooks and TensorBoards among these runs."""
-    from hpcdist.remotes import here
+    from hpcdist.runs.remotes import here
 
     for run in running:
         if serves := here.address_of(run):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base.words import quote
 from hpcdist.cli import costs, show
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.jobs.follow import follow
@@ -26,7 +27,6 @@ from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Submission
 from hpcdist.script import runtime
-from hpcdist.words import quote
 
 
 @click.command("submit")

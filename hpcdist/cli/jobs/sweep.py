@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
+from hpcdist.base.command import python
+from hpcdist.base.errors import ConfigError, HpcdistError, Problem, comma_list
+from hpcdist.base.words import quote
 from hpcdist.checks.usage import hours, hours_text
 from hpcdist.cli import show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line, printable
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ConfigError, HpcdistError, Problem, comma_list
-from hpcdist.host.command import python
 from hpcdist.runs import cancelling, elements, finding, search_progress, states
 from hpcdist.runs.finding import elements_of
 from hpcdist.runs.rundir import Run
@@ -26,7 +27,6 @@ from hpcdist.searches import progress, trials
 from hpcdist.searches.progress import Look
 from hpcdist.searches.trials import Params, Trial
 from hpcdist.tracking import trial_params
-from hpcdist.words import quote
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -285,9 +285,9 @@ def _submit_advancing_job(
     Raises:
         HpcdistError: as ``submit`` does.
     """
+    from hpcdist.base import source
     from hpcdist.cli.jobs.submit import submit_run
     from hpcdist.cli.session import planned
-    from hpcdist.documents import source
     from hpcdist.loading.planning import ExperimentOptions
     from hpcdist.runs import requests
 

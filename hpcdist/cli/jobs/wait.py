@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base.errors import ExitCode, HpcdistError, WaitTimeout
 from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
-from hpcdist.errors import ExitCode, HpcdistError, WaitTimeout
-from hpcdist.remotes import here
 from hpcdist.runs import logs, search_progress
 from hpcdist.runs.control import Output
+from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from hpcdist import lint
+from hpcdist.base.errors import ExitCode, comma_list
 from hpcdist.checks.bandwidth import grid
 from hpcdist.checks.finding import Finding
 from hpcdist.checks.host import CHECK_NODES, FILE_SYSTEM
@@ -35,8 +35,8 @@ from hpcdist.cli.site import doctor_env
 from hpcdist.cli.site.doctor_env import lint_variables, site_of_env
 from hpcdist.cli.site.doctor_job import CheckJobOptions, run_check_job, wanted_nodes
 from hpcdist.cli.site.sites_init import LoginNode, run_survey
-from hpcdist.errors import ExitCode, comma_list
 from hpcdist.loading import preferences
+from hpcdist.planner import lint
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.surveyors import surveyors
 

@@ -10,15 +10,14 @@ from itertools import product
 
 import click
 
-from hpcdist import lint
+from hpcdist.base import resources, source
 from hpcdist.cli import show
 from hpcdist.cli.messages import print_problems
-from hpcdist.documents import source
-from hpcdist.host import resources
-from hpcdist.lint.finding import Finding, LintContext, versions_of
 from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Origin, Variable
+from hpcdist.planner import lint
+from hpcdist.planner.lint.finding import Finding, LintContext, versions_of
 from hpcdist.site.fabric import JobFacts, text_of, variable_names
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import libraries_of

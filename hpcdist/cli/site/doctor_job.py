@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hpcdist.base import resources, text_checks
+from hpcdist.base.errors import ConfigError, HpcdistError, Place, Problem, WaitTimeout, comma_list, errors_in
 from hpcdist.checks.bandwidth import (
     Candidate,
     bandwidth_findings,
@@ -24,14 +26,11 @@ from hpcdist.cli.jobs.runs import sentence
 from hpcdist.cli.jobs.submit import submit_run
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.session import planned
-from hpcdist.code.prepare import Code
-from hpcdist.documents import text_checks
-from hpcdist.errors import ConfigError, HpcdistError, Place, Problem, WaitTimeout, comma_list, errors_in
-from hpcdist.host import resources
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs, requests
+from hpcdist.runs.code_copy import Code
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services

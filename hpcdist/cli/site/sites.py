@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
+from hpcdist.base import resources, source
+from hpcdist.base.errors import Place
 from hpcdist.cli import completion, show
 from hpcdist.cli.messages import collect, print_problems
 from hpcdist.cli.options import json_option, runs_dir_option, site_path_option
-from hpcdist.documents import source
-from hpcdist.errors import Place
-from hpcdist.host import resources
 from hpcdist.loading import machine
 from hpcdist.loading.sites import load_site, read_all
 from hpcdist.site import provenance

@@ -9,19 +9,18 @@ from datetime import datetime, timedelta, timezone
 from itertools import groupby, product
 from typing import Final
 
-from hpcdist import lint
+from hpcdist.base import fields, resources, source
+from hpcdist.base.command import Command, Runner
+from hpcdist.base.errors import ConfigError, Path, Problem, comma_list, errors_in
+from hpcdist.base.shell import Shell
+from hpcdist.base.tree import Map
 from hpcdist.cli.messages import print_problems
-from hpcdist.documents import fields, source
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Path, Problem, comma_list, errors_in
-from hpcdist.host import resources
-from hpcdist.host.command import Command, Runner
-from hpcdist.host.shell import Shell
 from hpcdist.layers.launchers import launchers
 from hpcdist.loading import load
 from hpcdist.loading.sites import problems_in
 from hpcdist.plan.fabric_variables import of_fabric
 from hpcdist.plan.values import Origin, Word
+from hpcdist.planner import lint
 from hpcdist.schedulers import schedulers
 from hpcdist.site import provenance
 from hpcdist.site.fabric import ConditionalText, JobFacts, active_groups, applying, text_of

@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 import click
 import yaml
 
+from hpcdist.base import ownership, resources
+from hpcdist.base.command import Runner
+from hpcdist.base.errors import ConfigError, Problem, SchedulerError, did_you_mean
+from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import note, one_line
-from hpcdist.errors import ConfigError, Problem, SchedulerError, did_you_mean
-from hpcdist.host import ownership, resources
-from hpcdist.host.command import Runner
 from hpcdist.loading import machine
 from hpcdist.schedulers.surveyors import Answers, surveyors
 from hpcdist.site.survey import Fact, NodeKind, PartitionInfo, Survey
-from hpcdist.words import RUN_NAME, RUN_NAME_FORM
 
 # --- A survey as the text of a site file: known values, and comments on how to find the others
 

@@ -11,12 +11,11 @@ from typing import Final
 import msgspec
 import yaml
 
+from hpcdist.base import fields, ownership, resources, source, tree
+from hpcdist.base.errors import ConfigError, Problem
+from hpcdist.base.tree import Document
 from hpcdist.checks.bandwidth import site_entries
 from hpcdist.cli.messages import note
-from hpcdist.documents import fields, source, tree
-from hpcdist.documents.tree import Document
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host import ownership, resources
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.model import Site
 from hpcdist.site.published import Measured, measured_problems

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Path, Problem, warning
+from hpcdist.base.errors import ConfigError, Path, Problem, warning
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.words import quote
 from hpcdist.importers import Form, Imported, Step
 from hpcdist.importers.azure.command import Code, Translation, one_line, read_outputs
 from hpcdist.importers.azure.inputs import Inputs, put_search
@@ -38,7 +39,6 @@ from hpcdist.importers.container import escape_templates, export_hint, finish_wi
 from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.polyaxon.normalise import joined
 from hpcdist.importers.reading import Reading, one_of
-from hpcdist.words import quote
 
 # --- Variables that Azure sets for a command, and their equivalents here
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path, did_you_mean
+from hpcdist.base.errors import Path, did_you_mean
+from hpcdist.base.words import quote
 from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word, escape_templates
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 SUBMITTED_IN: Final = "submitted_in"
 """The variable of the command that holds the folder in which the job was submitted."""

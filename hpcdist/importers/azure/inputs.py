@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents import tree
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path, did_you_mean
+from hpcdist.base import tree
+from hpcdist.base.errors import Path, did_you_mean
+from hpcdist.base.tree import Map, Seq
 from hpcdist.importers.azure.command import FILES, HIDDEN, TYPES, Param
 from hpcdist.importers.job import ForeignSearch, param_name
 from hpcdist.importers.reading import Reading, placed

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hpcdist.errors import Path, did_you_mean, dotted
+from hpcdist.base.errors import Path, did_you_mean, dotted
 from hpcdist.importers.container import escape_templates, export_hint
 from hpcdist.importers.job import ForeignJob, Machine, Role, Sourced, on_machine
 from hpcdist.importers.reading import Reading

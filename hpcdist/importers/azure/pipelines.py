@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq, texts_in
-from hpcdist.errors import ConfigError, Path, Place, Problem, did_you_mean
+from hpcdist.base.errors import ConfigError, Path, Place, Problem, did_you_mean
+from hpcdist.base.tree import Map, Seq, texts_in
 from hpcdist.importers import Step
 from hpcdist.importers.azure.command import TYPES, own_name
 from hpcdist.importers.reading import Reading, one_of, with_texts

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
+from hpcdist.base.errors import ConfigError, Key, Path, Place, Problem, did_you_mean
+from hpcdist.base.tree import Map, Seq
 from hpcdist.importers import Form, Imported
 from hpcdist.importers.gradient.options import (
     BUILDS,

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import Key, Path, Problem
+from hpcdist.base.errors import Key, Path, Problem
+from hpcdist.base.tree import Map
+from hpcdist.base.words import quote
 from hpcdist.importers import Imported
 from hpcdist.importers.container import escape_templates, export_hint, skip_empty
 from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 # --- The options of ``gradient experiments create|run`` and ``jobs create``, the keys of their options files
 #

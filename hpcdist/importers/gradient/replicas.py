@@ -11,7 +11,8 @@ import re
 import shlex
 from typing import Final
 
-from hpcdist.errors import Key, did_you_mean
+from hpcdist.base.errors import Key, did_you_mean
+from hpcdist.base.words import quote
 from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.container import escape_templates
 from hpcdist.importers.gradient.options import put_command
@@ -26,7 +27,6 @@ from hpcdist.importers.launch_lines import (
     report_line,
 )
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 # --- Machine types of Gradient: the GPUs of each and their type, or the CPUs and memory of those without
 #

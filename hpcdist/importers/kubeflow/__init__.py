@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import ConfigError, Key, Path, Problem, did_you_mean, errors_in
+from hpcdist.base.errors import ConfigError, Key, Path, Problem, did_you_mean, errors_in
+from hpcdist.base.tree import Map
+from hpcdist.base.units import Walltime
 from hpcdist.importers import Imported, container
 from hpcdist.importers.job import ForeignJob, Sourced, put_name
 from hpcdist.importers.kubeflow import katib
@@ -38,7 +39,6 @@ from hpcdist.importers.kubeflow.replicas import (
 )
 from hpcdist.importers.launch_lines import Line, UnsupportedLaunch, parse_launch_line
 from hpcdist.importers.reading import Reading
-from hpcdist.units import Walltime
 
 # --- PyTorchJob of Kubeflow's training operator, and of the operator before it
 

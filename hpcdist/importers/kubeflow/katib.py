@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from hpcdist.documents import source, tree
-from hpcdist.documents.tree import Map, texts_in
-from hpcdist.errors import ConfigError, Path, Problem, did_you_mean
+from hpcdist.base import source, tree
+from hpcdist.base.errors import ConfigError, Path, Problem, did_you_mean
+from hpcdist.base.tree import Map, texts_in
 from hpcdist.experiment.trials import brackets, has_brackets
 from hpcdist.importers import Imported
 from hpcdist.importers.job import ForeignSearch, Sourced, param_name

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
 from hpcdist.importers import container
 from hpcdist.importers.job import Role
 from hpcdist.importers.reading import Reading

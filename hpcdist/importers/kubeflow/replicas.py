@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Key, Path, did_you_mean
+from hpcdist.base.errors import Key, Path, did_you_mean
+from hpcdist.base.words import in_double_quotes, join_commands, quote
 from hpcdist.experiment.program import by_role
 from hpcdist.importers.job import ForeignJob, Sourced, take_image
 from hpcdist.importers.kubeflow.pod import Pod, place_of_variable, pod, restart
@@ -25,7 +26,6 @@ from hpcdist.importers.launch_lines import (
 )
 from hpcdist.importers.reading import Reading
 from hpcdist.layers.frameworks.horovod import KNOBS
-from hpcdist.words import in_double_quotes, join_commands, quote
 
 _OF_PODS: Final = re.compile(
     r"(?:NCCL|GLOO|TP|BYTEPS|DMLC)_(?:SOCKET_IFNAME|INTERFACE)|OMPI_MCA_btl_tcp_if_include|UCX_NET_DEVICES"

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from hpcdist.documents.tree import Map
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.tree import Map
+from hpcdist.base.words import join, quote
 from hpcdist.importers import Form, Imported, container
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.job import ForeignJob, Role, Sourced, put_name
@@ -26,7 +27,6 @@ from hpcdist.importers.launch_lines import (
 )
 from hpcdist.importers.mlrun import command
 from hpcdist.importers.reading import Reading, one_of, with_value
-from hpcdist.words import join, quote
 
 # --- Projects of MLRun: their only function of kind ``mpijob`` is run, else their only job
 

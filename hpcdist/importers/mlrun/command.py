@@ -19,13 +19,13 @@ from sys import version_info
 from types import NoneType
 from typing import Final, NamedTuple
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path, comma_list
+from hpcdist.base.errors import Path, comma_list
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.words import quote
 from hpcdist.experiment.trials import MOST_TRIALS
 from hpcdist.importers.container import as_word, escape_templates, ignore_set_keys, words
 from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.reading import Reading, placed
-from hpcdist.words import quote
 
 # --- Code inside a function of MLRun, in base64: each process writes it to a file and runs that
 #

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq, texts_in
-from hpcdist.errors import ConfigError, Key, Problem, did_you_mean
+from hpcdist.base.errors import ConfigError, Key, Problem, did_you_mean
+from hpcdist.base.tree import Map, Seq, texts_in
 from hpcdist.importers import Form, Imported
 from hpcdist.importers.polyaxon import contexts, normalise
 from hpcdist.importers.polyaxon.normalise import Remarks

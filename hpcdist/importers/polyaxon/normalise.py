@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Key, Path, Place, Problem
+from hpcdist.base.errors import Key, Path, Place, Problem
+from hpcdist.base.tree import Map, Seq
 
 
 class Remarks(list[Problem]):

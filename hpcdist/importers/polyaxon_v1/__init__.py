@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, Seq
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.tree import Map, Seq
+from hpcdist.base.words import quote
 from hpcdist.importers import Form, Imported
 from hpcdist.importers.container import finish_with_command, ignore_set_keys, skip_empty
 from hpcdist.importers.job import ForeignJob, put_name
@@ -19,7 +20,6 @@ from hpcdist.importers.polyaxon_v1.inputs import inputs_of, put_search
 from hpcdist.importers.polyaxon_v1.runs import read_run, repository
 from hpcdist.importers.polyaxon_v1.text import Texts
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 # --- ``runPatch`` of an operation: what it adds to the run of its component, by its ``patchStrategy``
 #

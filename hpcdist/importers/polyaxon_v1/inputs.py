@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hpcdist.documents.tree import Map, texts_in
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.tree import Map, texts_in
 from hpcdist.importers.container import ignore_set_keys
 from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.polyaxon import contexts

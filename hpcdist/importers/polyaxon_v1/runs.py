@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from hpcdist.errors import Path, did_you_mean
+from hpcdist.base.errors import Path, did_you_mean
+from hpcdist.base.words import quote
 from hpcdist.importers import container
 from hpcdist.importers.container import escape_templates
 from hpcdist.importers.job import ForeignJob, Role, Sourced, take_image
@@ -27,7 +28,6 @@ from hpcdist.importers.polyaxon import PIPELINES, contexts
 from hpcdist.importers.polyaxon.contexts import ARTIFACTS
 from hpcdist.importers.polyaxon_v1.text import TemplateMask, Texts, only_in_job
 from hpcdist.importers.reading import Reading
-from hpcdist.words import quote
 
 # --- Init steps of Polyaxon 1 and 2 (``V1Init``): files are written in front of the command, others reported
 

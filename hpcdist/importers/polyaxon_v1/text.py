@@ -12,11 +12,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path
+from hpcdist.base.errors import Path
+from hpcdist.base.words import VARIABLE_NAME
 from hpcdist.importers.container import NOT_EXPANDED, PLAIN_LINES, Quoting, as_word
 from hpcdist.importers.polyaxon import contexts
 from hpcdist.importers.reading import Reading
-from hpcdist.words import VARIABLE_NAME
 
 _BLOCK: Final = re.compile(r"(\{\{.*?\}\}|\{%.*?%\})", re.DOTALL)
 _AS_ARG: Final = re.compile(r"\{\{-?\s*params\.(\w+)\.as_arg\s*-?\}\}")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from hpcdist.base.registry import Registry
 from hpcdist.layers.protocols import ContainerRuntime, Layer
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Word
-from hpcdist.registry import Registry
 from hpcdist.site.fabric import applying
 from hpcdist.site.settings import Runtime
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from hpcdist.base.words import in_double_quotes, quote
 from hpcdist.experiment.sources import Image, image_error, image_of
 from hpcdist.layers.containers import RUN_FOLDER, PlainRuntime, site_args
 from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import ConditionalText, text_of
 from hpcdist.site.settings import Runtime
-from hpcdist.words import in_double_quotes, quote
 
 # --- Enroot: the names that it has for images, for the runtimes on top of it
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hpcdist.documents import fields
-from hpcdist.documents.fields import M, Model
-from hpcdist.errors import Path, Problem, did_you_mean, dotted
+from hpcdist.base import fields
+from hpcdist.base.errors import Path, Problem, did_you_mean, dotted
+from hpcdist.base.fields import M, Model
+from hpcdist.base.registry import Registry
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.experiment.remarks import section_for
 from hpcdist.experiment.replicas import Replica, blocks, foreign_commands
@@ -20,7 +21,6 @@ from hpcdist.layers.protocols import Framework, Layer, Topology
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import Template
 from hpcdist.plan.values import Origin, Variable, Word
-from hpcdist.registry import Registry
 from hpcdist.site.model import Site
 
 frameworks: Registry[Framework] = Registry(

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, PlanError, Problem, did_you_mean, warning
+from hpcdist.base.errors import Path, PlanError, Problem, did_you_mean, warning
+from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import PlainFramework, section_of, threads
 from hpcdist.layers.protocols import Topology

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.fields import Model
+from hpcdist.base.units import Memory
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import MOST_COUNT
 from hpcdist.layers.frameworks import PlainFramework, filled, section_of
@@ -16,7 +17,6 @@ from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placeholders import ADDRESS, GPUS, HEAD_ADDRESS, INDEX, PORT, RANK, SIZE, template
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import Site
-from hpcdist.units import Memory
 
 # --- JAX: where process 0 is, how many there are and which this is, for ``jax.distributed.initialize()``
 #

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment, Replicas
 from hpcdist.layers.frameworks import PlainFramework, section_of
 from hpcdist.layers.protocols import Topology

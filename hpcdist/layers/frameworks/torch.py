@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Path, Problem, warning
+from hpcdist.base.errors import Path, Problem, warning
+from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import MOST_COUNT
 from hpcdist.layers.frameworks import PlainFramework, filled, section_of, threads

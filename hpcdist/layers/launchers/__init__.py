@@ -13,12 +13,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
+from hpcdist.base.registry import Registry
 from hpcdist.layers.protocols import Launcher, Layer, words_of
 from hpcdist.plan.model import JobSpec, RemoteShell
 from hpcdist.plan.placement import Group, Placement
 from hpcdist.plan.values import Origin, Word
-from hpcdist.registry import Registry
 from hpcdist.site.model import LauncherOptions
 
 launchers: Registry[Launcher] = Registry(

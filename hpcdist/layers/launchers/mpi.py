@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
 from hpcdist.layers.launchers import (
     PlainLauncher,
     binding_of,

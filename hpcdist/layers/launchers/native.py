@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.errors import PlanError, Problem, warning
+from hpcdist.base.errors import PlanError, Problem, warning
 from hpcdist.layers.launchers import PlainLauncher, cpus_of_tasks, options_of, origin_of_cpus, with_reports
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement, Row

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers import INSTALLATIONS, common, hostlist
 from hpcdist.schedulers.base import (
     Accounting,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
 from hpcdist.experiment.batch import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.units import Walltime
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, partition_fact
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
-from hpcdist.units import Walltime
 
 RESOURCES: Final = Command(("flux", "resource", "R"))
 CONFIG: Final = Command(("flux", "config", "get"))

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hpcdist.errors import SchedulerError
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
+from hpcdist.base.errors import SchedulerError
 from hpcdist.plan.values import Origin
 from hpcdist.schedulers import INSTALLATIONS, common
 from hpcdist.schedulers.base import (

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.units import Walltime
 from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime_fact
 from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
-from hpcdist.units import Walltime
 
 HOSTS: Final = Command(("lshosts", "-w"))
 GPUS: Final = Command(("lshosts", "-gpu", "-w"))

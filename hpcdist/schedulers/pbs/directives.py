@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hpcdist.errors import Path, PlanError, Problem
+from hpcdist.base.errors import Path, PlanError, Problem
 from hpcdist.experiment.batch import ArraySpec, Dependency
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group, Placement

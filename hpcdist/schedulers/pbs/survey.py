@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
+from hpcdist.base.units import Walltime
 from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, memory, partition_fact, walltime_fact
 from hpcdist.site.survey import (
     Fact,
@@ -22,7 +23,6 @@ from hpcdist.site.survey import (
     counts,
     kinds_of,
 )
-from hpcdist.units import Walltime
 
 # --- Queues as partitions: which take jobs of a user, which nodes serve them, and why others are left out
 #

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # a parser of the standard library, on what qstat itself wrote
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers import INSTALLATIONS, common
 from hpcdist.schedulers.base import (
     Accounting,
@@ -38,7 +38,7 @@ from hpcdist.schedulers.job import (
 )
 
 if TYPE_CHECKING:
-    from hpcdist.errors import Problem
+    from hpcdist.base.errors import Problem
     from hpcdist.plan.model import PreparedJob
     from hpcdist.site.model import Site
 

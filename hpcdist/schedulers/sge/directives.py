@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from hpcdist.errors import PlanError, Problem, warning
+from hpcdist.base.errors import PlanError, Problem, warning
 from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
 from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime, walltime_fact
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 

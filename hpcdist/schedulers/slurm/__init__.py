@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hpcdist.errors import SchedulerError
-from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.base.command import Command, Completed, Runner
+from hpcdist.base.errors import SchedulerError
 from hpcdist.schedulers import INSTALLATIONS, common, hostlist
 from hpcdist.schedulers.base import ArrayLimit, BatchSystem, LibraryStatus, NodeRequest, Query, Submission
 from hpcdist.schedulers.job import Job

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
 from hpcdist.experiment.batch import Dependency, WaitCondition
 from hpcdist.plan.model import JobSpec, PreparedJob
 from hpcdist.plan.placement import Group

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from hpcdist.host.command import Command, Completed
+from hpcdist.base.command import Command, Completed
 from hpcdist.schedulers import common, hostlist
 from hpcdist.schedulers.base import Estimate, Left, Nodes, Query, ShellRequest
 from hpcdist.schedulers.job import (

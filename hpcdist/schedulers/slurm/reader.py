@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-from hpcdist.errors import ConfigError, Problem
-from hpcdist.host.command import Command, Completed, Runner
+from hpcdist.base.command import Command, Completed, Runner
+from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.schedulers import common
 from hpcdist.schedulers.slurm import pyslurm_answers
 from hpcdist.schedulers.slurm.queries import command

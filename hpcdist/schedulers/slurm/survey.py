@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpcdist.host.command import Command
+from hpcdist.base.command import Command
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.slurm.queries import command
 from hpcdist.schedulers.surveyors import Answers, Surveyor, partition_fact, walltime

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.script.renderer import render
 from tests.layers.containers.sites import IMAGE, boxed, two_tasks

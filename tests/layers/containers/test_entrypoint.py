@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.values import PROGRAM
 from hpcdist.script.renderer import render

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from tests.layers.containers.sites import IMAGE, boxed, inside, two_tasks
 
 HOST = ["--net=host", "--ipc=host", "--pid=host"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hpcdist.documents import source
-from hpcdist.errors import ConfigError
+from hpcdist.base import source
+from hpcdist.base.errors import ConfigError
 from hpcdist.layers.frameworks import PLAIN, framework_of, other_programs, problems_of, unequal_gpus
 from hpcdist.layers.frameworks.others import JAX
 from hpcdist.loading import load

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.layers import frameworks
 from hpcdist.layers.frameworks.horovod import HOROVOD, KNOBS
 from hpcdist.plan.model import Plan

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from hpcdist.documents.fields import Model
-from hpcdist.errors import Problem
+from hpcdist.base.errors import Problem
+from hpcdist.base.fields import Model
 from hpcdist.layers.frameworks import PLAIN, PlainFramework, problem_in_section, section_of
 from hpcdist.layers.protocols import Topology
 from tests.experiments import environment, experiment, resources

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.host.resources import shipped
+from hpcdist.base.resources import shipped
 from hpcdist.layers import frameworks
 from hpcdist.plan.model import Plan
 from tests.experiments import environment, experiment, resources

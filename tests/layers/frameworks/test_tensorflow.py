@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcdist.documents import source
-from hpcdist.host.resources import shipped
+from hpcdist.base import source
+from hpcdist.base.resources import shipped
 from hpcdist.layers import frameworks
 from hpcdist.layers.frameworks import section_of
 from hpcdist.layers.frameworks.tensorflow import TENSORFLOW, TensorFlowSection

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcdist.words import join
+from hpcdist.base.words import join
 
 
 def resource_file(script: str, hosts: Sequence[str], folder: Path) -> str:

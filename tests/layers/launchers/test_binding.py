@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hpcdist.base import fields
 from hpcdist.cli.experiment.plan import records
-from hpcdist.documents import fields
 from hpcdist.plan.model import Plan
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import parse_cpu_list

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError, Problem
+from hpcdist.base.errors import PlanError, Problem
 from hpcdist.layers.launchers import tasks_on_each_node
 from hpcdist.plan.values import DEFAULT
 from hpcdist.planner.placement import ReplicaGroup, place

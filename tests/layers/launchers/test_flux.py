@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.values import Origin, Word
 from hpcdist.site.model import RankVariables, Site
 from tests.experiments import environment, resources

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.schedulers.directives import directive_text
 from hpcdist.schedulers.slurm.directives import HEADER
 from tests.experiments import environment, resources

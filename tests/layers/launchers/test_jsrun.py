@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Task
 from hpcdist.plan.values import Origin, Word

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcdist.base.errors import PlanError
 from hpcdist.cli.experiment.plan import records
-from hpcdist.errors import PlanError
 from hpcdist.layers.launchers import launchers
 from hpcdist.plan.model import Plan
 from hpcdist.plan.placement import Placement

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.values import Origin
 from hpcdist.site.model import RankVariables
 from tests.experiments import environment, resources

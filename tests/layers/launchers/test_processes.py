@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from tests.experiments import environment
 from tests.plans import LOCAL, WRAPPED, changed, planned, words
 from tests.script.jobs import started

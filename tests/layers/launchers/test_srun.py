@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from hpcdist.errors import PlanError
+from hpcdist.base.errors import PlanError
 from hpcdist.plan.values import Origin, Word
 from tests.experiments import environment, resources
 from tests.plans import TESTBED, WRAPPED, planned

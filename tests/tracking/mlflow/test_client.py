@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import ConfigError, ServiceError
+from hpcdist.base.errors import ConfigError, ServiceError
 from hpcdist.tracking import mlflow as mlflow_server
 from hpcdist.tracking import mlflow_client
 from hpcdist.tracking.mlflow_client import Bounded, NoAnswer

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.errors import ExitCode, ServiceError
+from hpcdist.base.errors import ExitCode, ServiceError
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
 from hpcdist.tracking import export

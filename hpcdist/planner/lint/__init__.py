@@ -1,0 +1,86 @@
+"""The lint: checks a job's variables for NCCL, RCCL, oneCCL, libfabric, UCX, Open MPI and Horovod.
+
+Its tables are imported only where such a variable is set, so that other renders stay fast.
+
+    entry kinds    a known variable, and its allowed values
+    nccl nccl_debugging nccl_others libfabric others horovod    tables of known variables
+    prefixes    how their names begin
+    knowledge    all tables, by name
+    finding values combinations openmpi site_values rules    the checks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hpcdist.plan.fabric_variables import text_of
+from hpcdist.plan.model import PreparedJob
+from hpcdist.plan.values import Directive, Origin, Variable, Word
+from hpcdist.planner.lint.finding import (
+    PREFIXES,
+    Finding,
+    LintContext,
+    constant_site_values,
+    misspelt_prefix,
+    site_values_of,
+    summarized,
+    versions_of,
+)
+from hpcdist.site.model import Site
+
+__all__ = [
+    "PREFIXES",
+    "Finding",
+    "LintContext",
+    "constant_site_values",
+    "findings",
+    "of_job",
+    "summarized",
+    "versions_of",
+]
+
+
+def findings(variables: Iterable[Variable], context: LintContext) -> tuple[Finding, ...]:
+    """Return the findings on variables, without those that the site's file declares as known."""
+    checked = [item for item in variables if _is_checked(item, context)]
+    if not checked and not any("rdzv_get" in word.text for word in context.words or ()):
+        return ()
+    from hpcdist.planner.lint.rules import all_findings  # with all that is known
+
+    found = all_findings(checked, context)
+    return tuple(item for item in found if not (item.origin.kind == "site" and item.name in context.known))
+
+
+def _is_checked(variable: Variable, context: LintContext) -> bool:
+    overrides = variable.name in context.site_values and variable.origin.kind != "site"
+    return overrides or variable.name.upper().startswith(PREFIXES) or bool(misspelt_prefix(variable.name))
+
+
+def of_job(
+    job: PreparedJob, words: Iterable[Word], directives: Iterable[Directive], site: Site
+) -> tuple[Finding, ...]:
+    """Return the findings on the variables of a job, and on the ``--mca`` parameters of mpirun."""
+    context = LintContext(
+        network=site.network_of(job.facts.node_types),
+        library=job.facts.library,
+        nodes=job.facts.nodes,
+        words=(*_directives(job, directives), *job.request.site_directives, *words),
+        versions=versions_of(job.environment.modules),
+        known=site.fabric.known,
+        site_values=site_values_of(site, job.facts),
+    )
+    return tuple(summarized(findings((*job.environment.variables, *_parameters(job, site)), context)))
+
+
+def _directives(job: PreparedJob, directives: Iterable[Directive]) -> Iterator[Word]:
+    for item in directives:
+        yield Word(text=item.flag if item.value is None else f"{item.flag}={item.value}", origin=item.origin)
+    for text in job.request.extra_directives:
+        yield Word(text=text, origin=Origin("key", "batch.directives"))
+
+
+def _parameters(job: PreparedJob, site: Site) -> Iterator[Variable]:
+    launcher = job.launch.launcher
+    for name, value in site.options(launcher).mca.items():
+        origin = Origin("site", site.name, f"launchers.{launcher}.mca.{name}")
+        yield Variable(name=f"OMPI_MCA_{name}", value=text_of(value), origin=origin)

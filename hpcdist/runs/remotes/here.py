@@ -1,0 +1,78 @@
+"""The services of this machine with the user's remotes, which are read only for runs that are there."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hpcdist.runs import address, this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from hpcdist.base.command import Command
+    from hpcdist.runs.address import Address
+    from hpcdist.runs.remotes.machines import Remote
+    from hpcdist.runs.rundir import Run
+    from hpcdist.runs.services import Services
+
+
+def services(*, voids: bool = False) -> Services:
+    """Return the services of this machine; those of a remote's runs are found by `Services.at`.
+
+    ``voids`` as of `machines.Remote`: for whoever submits the jobs of a run, and lets nobody else do so.
+    """
+    return this_machine.services()._replace(remote=partial(_of_runs, voids=voids))
+
+
+def address_of(run: Run) -> Address | None:
+    """Return the address of the server of a run, of one on a remote as its host of the config reaches it."""
+    found = address.read(run.directory)
+    if not found or not run.record.remote:
+        return found
+    from hpcdist.runs.remotes import machines  # reads the config
+
+    remote = machines.connection_of(run)
+    return found.through(remote.host, run.directory) if remote else found
+
+
+def is_trusted(run: Run) -> bool:
+    """Return whether results of calls of this run may be read: all of this machine, else as its remote."""
+    if not run.record.remote:
+        return True
+    from hpcdist.runs.remotes import machines  # reads the config
+
+    return machines.of_runs([run]).runner.trusted
+
+
+def attach(run: Run, command: Command, *, terminal: bool) -> int:
+    """Run a command on the run's machine with this process's own input and output; return its exit code.
+
+    Raises:
+        ConfigError: if the config does not have its remote any more.
+        SchedulerError: if the remote cannot be reached.
+    """
+    if run.record.remote:
+        return _of_runs([run]).runner.attach(command, terminal=terminal)
+    from hpcdist.base.shell import Shell
+
+    return Shell().attach(command)
+
+
+def with_tunnels(
+    runs: Sequence[Run], services: Services, note: Callable[[str], object]
+) -> AbstractContextManager[Services]:
+    """Return services in whose pauses what runs on remotes serve is made reachable here."""
+    if not any(run.record.remote for run in runs):
+        return nullcontext(services)
+    from hpcdist.runs.remotes import tunnels  # with ssh and the config
+
+    return tunnels.kept(runs, services, note)
+
+
+def _of_runs(runs: Sequence[Run], *, voids: bool = False) -> Remote:
+    from hpcdist.runs.remotes import machines  # reads the config
+
+    return machines.of_runs(runs, voids=voids)
