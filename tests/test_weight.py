@@ -7,22 +7,22 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 78_360,
-    "files of the package": 470,
-    "import lines, % of those that are not blank": 8.6,
-    "modules that one other imports": 82,
-    "class names defined more than once": 65,
+    "lines of the package": 74_360,
+    "files of the package": 320,
+    "import lines, % of those that are not blank": 7.7,
+    "modules that one other imports": 50,
+    "class names defined more than once": 40,
     "longest line": 141,
-    "rooms": 34,
-    "arrows between rooms": 243,
-    "floors": 16,
+    "rooms": 18,
+    "arrows between rooms": 104,
+    "floors": 10,
     "lines of templates: job templates": 1_170,
     "lines of templates: supervisor": 5_510,
     "lines of templates: modules for programs": 1_510,
-    "lines of templates: report": 889,
-    "words of docs": 108_900,
-    "verbs": 36,
-    "options of verbs": 259,
+    "lines of templates: report": 877,
+    "words of docs": 107_200,
+    "verbs": 27,
+    "options of verbs": 225,
 }
 """What each came to when an issue last ended. One is raised only where the decisions in the docs say why."""
 
