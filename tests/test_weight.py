@@ -7,11 +7,11 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 74_360,
+    "lines of the package": 74_430,
     "files of the package": 320,
     "import lines, % of those that are not blank": 7.7,
     "modules that one other imports": 50,
-    "class names defined more than once": 40,
+    "class names defined more than once": 6,
     "longest line": 141,
     "rooms": 18,
     "arrows between rooms": 104,

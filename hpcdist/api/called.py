@@ -28,7 +28,7 @@ class RemoteTraceback(Exception):  # noqa: N818 - as of concurrent.futures: the 
         return f'\n"""\n{self.args[0]}"""'
 
 
-class End(NamedTuple):
+class CallEnd(NamedTuple):
     """How a call ended: ``trial`` is its number in a run of `hpcdist.call_each`, ``state`` its own then."""
 
     state: str
@@ -36,17 +36,17 @@ class End(NamedTuple):
     trial: int | None = None
 
 
-def ends(run: Run) -> dict[int, End]:
+def ends(run: Run) -> dict[int, CallEnd]:
     """Return how each call of a run of `hpcdist.call_each` ended, by its number, with one query for all.
 
     Raises:
         ConfigError: if it is a run of one call.
     """
     found = progress.look(renewed(run), elsewhere.services()).trials
-    return {trial.number: End(trial.state, trial=trial.number) for trial in found}
+    return {trial.number: CallEnd(trial.state, trial=trial.number) for trial in found}
 
 
-def result(run: Run, end: End) -> Any:
+def result(run: Run, end: CallEnd) -> Any:
     """Return what rank 0 returned, or raise what the lowest rank that failed raised.
 
     Of a call that completed, an exception is of an earlier attempt, which may have had more ranks.

@@ -88,7 +88,7 @@ class _Outcome(NamedTuple):
     error: Exception | None = None
 
 
-def _outcome(run: Run, end: called.End) -> _Outcome:
+def _outcome(run: Run, end: called.CallEnd) -> _Outcome:
     try:
         return _Outcome(called.result(run._run, end))  # noqa: SLF001 - of this room
     except Exception as error:  # noqa: BLE001 - the function's own, whatever it is

@@ -11,7 +11,7 @@ from hpcdist.checks.nodes import without_suspects
 from hpcdist.loading import planning
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import awaited, this_machine
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
 from hpcdist.searches import replan
@@ -40,7 +40,7 @@ def resubmitted(run: Run, runs_dir: Path, new: replan.NewRun) -> Made:
         return without_suspects(made, runs_dir, remote)
 
     request, made, services = replan.resubmission(run, runs_dir, new, services, plan)
-    submitted = this_machine.submit(request, runs_dir, services, Output(note=notes.append))
+    submitted = this_machine.submit(request, runs_dir, services, SubmitOutput(note=notes.append))
     return Made(submitted, (*map(str, made.problems), *notes))
 
 
@@ -51,5 +51,5 @@ def resumed(run: Run, changes: replan.Changes) -> Made:
         HpcdistError: as `hpcdist.Run.resume`.
     """
     services, notes = elsewhere.services(voids=True), list[str]()
-    now = resuming.resume(renewed(run), services, Output(note=notes.append), changes)
+    now = resuming.resume(renewed(run), services, SubmitOutput(note=notes.append), changes)
     return Made(now, tuple(notes))

@@ -26,7 +26,7 @@ from hpcdist.loading import planning as loading
 from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import cancelling
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.remotes import machines as remotes
 from hpcdist.schedulers.job import Status
 from hpcdist.studies import pipeline_file, pipeline_runs, pipeline_submit
@@ -77,7 +77,7 @@ class PipelineRun:
         """
         from hpcdist.searches.resume import run_again  # it plans
 
-        found = pipeline_submit.resume(self._stored, elsewhere.services(), Output(), run_again)
+        found = pipeline_submit.resume(self._stored, elsewhere.services(), SubmitOutput(), run_again)
         return tuple(map(Run, found))
 
 
@@ -124,7 +124,7 @@ class Pipeline:
             SubmissionUnknown: if there was no answer; the next submission of the same file resumes it.
         """
         notes = list[str]()
-        request, output = self._request(runs_directory(runs_dir), on), Output(note=notes.append)
+        request, output = self._request(runs_directory(runs_dir), on), SubmitOutput(note=notes.append)
         planned = pipeline_submit.plan(request)
         stored, _ = pipeline_submit.submit_planned(
             request, planned, elsewhere.services(), output, again=again

@@ -13,7 +13,7 @@ from hpcdist.api.runs import Run
 from hpcdist.base.errors import Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import requests, this_machine
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.script.renderer import render
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Plan:
         request = requests.of(self._made, self._options, services.runner)
         own = request.files
         request = request._replace(files=lambda directory: {**own(directory), **self._beside})
-        folder, output = runs_directory(runs_dir), Output(note=notes.append)
+        folder, output = runs_directory(runs_dir), SubmitOutput(note=notes.append)
         if self._remote:
             request, services = self._remote.prepare(request, self._made, folder, services)
         run = this_machine.submit(request, folder, services, output, again=again)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hpcdist.base.errors import ConfigError, Problem, did_you_mean
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import series
-from hpcdist.tracking.series import Key, Points
+from hpcdist.tracking.series import Points, SeriesKey
 
 
 class Series(NamedTuple):
@@ -53,13 +53,13 @@ class Metrics:
         return {one.name: one.values[-1] for one in reversed(self.series)}
 
 
-def metrics_of(found: series.Metrics) -> Metrics:
+def metrics_of(found: series.RecordedMetrics) -> Metrics:
     """Return what was read from a run, in the order of trials, names and ranks."""
     every = [_series(key, points) for key, points in found.series.items()]
     return Metrics(tuple(sorted(every, key=lambda one: (one.trial or 0, one.name, one.rank))), found.warnings)
 
 
-def _series(key: Key, points: Points) -> Series:
+def _series(key: SeriesKey, points: Points) -> Series:
     element = split_id(key.job)[1]
     return Series(key.name, int(element) if element else None, key.rank, *points)
 

@@ -93,7 +93,7 @@ class Run:
         """
         status = self.wait(timeout)
         if trial is None:
-            return called.result(self._run, called.End(status.state.value, status.reason))
+            return called.result(self._run, called.CallEnd(status.state.value, status.reason))
         end = called.ends(self._run).get(trial)
         if end is None:
             raise ConfigError(Problem(f"{self.name} has no trial {trial}", hint="the first one is 1"))

@@ -11,7 +11,7 @@ from hpcdist.api import elsewhere
 from hpcdist.api.values import number
 from hpcdist.base.errors import HpcdistError
 from hpcdist.runs import waiting
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import renewed
 from hpcdist.schedulers.job import Status
@@ -36,7 +36,7 @@ def wait(runs: Sequence[Run], timeout: float | None, sleep: Sleep | None = None)
     if timeout is not None:
         services = waiting.with_time_limit(services, number(timeout, "timeout"))
     stuck: list[HpcdistError] = []
-    reports = progress.wait([*map(renewed, runs)], services, Output(), stuck.append)
+    reports = progress.wait([*map(renewed, runs)], services, SubmitOutput(), stuck.append)
     for error in stuck:
         raise error
     return [report.status for report in reports]

@@ -36,7 +36,7 @@ _NO_KEY: Final = ("a list or section cannot be a key", "write a word")
 _CORE: Final = "tag:yaml.org,2002:"
 
 
-class Node(NamedTuple):
+class YamlNode(NamedTuple):
     """A value, and its size and depth with all aliases expanded; ``text`` is that of a scalar."""
 
     value: Any
@@ -67,10 +67,10 @@ class Composer:
         self._file = file
         self._text = text
         self._parser = parser(text)
-        self._anchors: dict[str, Node | None] = {}  # None while the anchored node is still open
+        self._anchors: dict[str, YamlNode | None] = {}  # None while the anchored node is still open
         self._size = 0
 
-    def document(self) -> Node:
+    def document(self) -> YamlNode:
         """Return the root of the only document, null where there is none.
 
         Raises:
@@ -78,14 +78,14 @@ class Composer:
         """
         return self.documents(1)[0]
 
-    def documents(self, most: float = math.inf) -> list[Node]:
+    def documents(self, most: float = math.inf) -> list[YamlNode]:
         """Return the roots of all documents, one null where there is none.
 
         Raises:
             ConfigError: as ``document`` does, and for more documents than ``most``.
         """
         self._next()
-        roots: list[Node] = []
+        roots: list[YamlNode] = []
         while isinstance(start := self._next(), yaml.DocumentStartEvent):
             if len(roots) == most:
                 self._fail(start, "a second document begins here", "keep one document in a file")
@@ -94,7 +94,7 @@ class Composer:
             self._next()
         if self._problems:
             raise ConfigError(*self._problems)
-        return roots or [Node(None, self._place(start))]
+        return roots or [YamlNode(None, self._place(start))]
 
     def _next(self) -> Any:
         try:
@@ -119,7 +119,7 @@ class Composer:
         if len(self._problems) == MAX_PROBLEMS:
             raise ConfigError(*self._problems)
 
-    def _node(self, depth: int) -> Node:
+    def _node(self, depth: int) -> YamlNode:
         event = self._next()
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
@@ -132,7 +132,7 @@ class Composer:
             self._anchors[anchor] = node
         return node
 
-    def _compose(self, event: Any, depth: int) -> Node:
+    def _compose(self, event: Any, depth: int) -> YamlNode:
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(event, depth)
         return (
@@ -155,7 +155,7 @@ class Composer:
                 event, f"lists and sections are nested more than {MAX_DEPTH} levels deep", "use fewer levels"
             )
 
-    def _alias(self, event: Any, depth: int) -> Node:
+    def _alias(self, event: Any, depth: int) -> YamlNode:
         node = self._anchors.get(event.anchor)
         if node is None:
             inside = event.anchor in self._anchors
@@ -169,9 +169,9 @@ class Composer:
             )
             self._fail(event, f"the alias *{event.anchor} {what}", hint)
         self._count(event, node.size, depth + node.depth - 1)
-        return Node(node.value, self._place(event), node.size, node.depth, node.text, node.plain)
+        return YamlNode(node.value, self._place(event), node.size, node.depth, node.text, node.plain)
 
-    def _scalar(self, event: Any) -> Node:
+    def _scalar(self, event: Any) -> YamlNode:
         place = self._place(event)
         text = _joined_surrogates(event.value)
         value: tree.Plain = text
@@ -186,7 +186,7 @@ class Composer:
             self._add_problem(
                 place, "a NUL byte or an unpaired surrogate cannot be passed to a program", "remove it"
             )
-        return Node(value, place, text=text, plain=not event.style)
+        return YamlNode(value, place, text=text, plain=not event.style)
 
     def _tag(self, event: Any, allowed: tuple[str, ...]) -> str:
         """Return the short name of a core tag; any other is a problem, and is read as the first allowed."""
@@ -201,7 +201,7 @@ class Composer:
         )
         return allowed[0]
 
-    def _sequence(self, event: Any, depth: int) -> Node:
+    def _sequence(self, event: Any, depth: int) -> YamlNode:
         if event.tag is not None:
             self._tag(event, ("seq",))
         seq, size, deepest = Seq(place=self._place(event)), 1, 0
@@ -209,14 +209,14 @@ class Composer:
             item = self._node(depth + 1)
             seq.add(item.value, item.place, item.spelt)
             size, deepest = size + item.size, max(deepest, item.depth)
-        return Node(seq, self._place(event), size, deepest + 1)
+        return YamlNode(seq, self._place(event), size, deepest + 1)
 
-    def _mapping(self, event: Any, depth: int) -> Node:
+    def _mapping(self, event: Any, depth: int) -> YamlNode:
         if event.tag is not None:
             self._tag(event, ("map",))
         result, size, deepest = Map(place=self._place(event)), 1, 0
-        merged: list[Node] = []
-        before: Node | None = None
+        merged: list[YamlNode] = []
+        before: YamlNode | None = None
         while not self._ends(yaml.MappingEndEvent):
             key, value = self._node(depth + 1), self._node(depth + 1)
             before = self._unsplit(before, key, value) if event.flow_style else None
@@ -229,9 +229,9 @@ class Composer:
             for name in source:
                 if name not in result:
                     result.copy_from(source, name)
-        return Node(result, self._place(event), size, deepest + 1)
+        return YamlNode(result, self._place(event), size, deepest + 1)
 
-    def _unsplit(self, before: Node | None, key: Node, value: Node) -> Node | None:
+    def _unsplit(self, before: YamlNode | None, key: YamlNode, value: YamlNode) -> YamlNode | None:
         """Return the plain value of an entry in { }; report it if the next key is really the rest of it."""
         if value.text or not (before and key.plain and key.text and value.place.line == key.place.line):
             return value if value.plain and value.text else None
@@ -250,7 +250,7 @@ class Composer:
             self._next()
         return ended
 
-    def _entry(self, result: Map, key: Node, value: Node) -> None:
+    def _entry(self, result: Map, key: YamlNode, value: YamlNode) -> None:
         if key.text is None:
             template = template_at(self._text, key.place) if isinstance(key.value, Map) else ""
             what = "a template at the start of a value must be quoted"
@@ -266,7 +266,7 @@ class Composer:
             if value.spelt is not None:
                 result.texts[key.text] = value.spelt
 
-    def _merge_sources(self, merged: list[Node]) -> Iterator[Map]:
+    def _merge_sources(self, merged: list[YamlNode]) -> Iterator[Map]:
         """Yield the sections that ``<<`` merges; the first one wins (yaml.org/type/merge)."""
         for node in merged:
             for item in node.value if isinstance(node.value, Seq) else [node.value]:
@@ -397,7 +397,7 @@ def parse(text: str, file: str, parser: Any = None, *, several: bool = False) ->
     return Document(sections[0], file, text, tuple(sections[1:]))
 
 
-def _section(root: Node, *, several: bool) -> Map:
+def _section(root: YamlNode, *, several: bool) -> Map:
     if isinstance(root.value, Map):
         return root.value
     kind = "a list" if isinstance(root.value, Seq) else "text" if isinstance(root.value, str) else "one value"

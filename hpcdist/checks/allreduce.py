@@ -44,7 +44,7 @@ class Match(NamedTuple):
     right: int
 
 
-class Mpi:
+class MpiTransfers:
     """Transfers by mpi4py, of memory of the host."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Torch:
         self.distributed.destroy_process_group()
 
 
-class Horovod(Torch):
+class HorovodTransfers(Torch):
     """All-reduces by Horovod: by NCCL where it was built with it and has a GPU, else by MPI or gloo."""
 
     def __init__(self) -> None:
@@ -379,9 +379,9 @@ def driver() -> dict[str, str]:
 
 def available(built: dict[str, str]) -> list[tuple[str, Callable[[], Any]]]:
     """Return the libraries of this Python; Horovod only with MPI: else only horovodrun can start it."""
-    libraries: dict[str, Callable[[], Any]] = {"torch": Torch, "mpi4py": Mpi}
+    libraries: dict[str, Callable[[], Any]] = {"torch": Torch, "mpi4py": MpiTransfers}
     if {"mpi", "pytorch"} <= {*built}:
-        libraries["horovod"] = Horovod
+        libraries["horovod"] = HorovodTransfers
     return [(name, library) for name, library in libraries.items() if find_spec(name)]
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from hpcdist import __version__
 from hpcdist.base import resources
 from hpcdist.base.errors import ConfigError, Place, Problem
-from hpcdist.checks.finding import MAX_BYTES, AllReduce, Finding, Launch, Task, read_file
+from hpcdist.checks.finding import MAX_BYTES, AllReduce, CheckFinding, LaunchRecord, TaskRecord, read_file
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.published import Measured
 
@@ -28,7 +28,7 @@ _COMPARABLE: Final = 3
 """So many nodes show which of them is slow."""
 
 
-def measured_by(task: Task | None) -> list[AllReduce]:
+def measured_by(task: TaskRecord | None) -> list[AllReduce]:
     """Return what rank 0 measured between nodes, by each library; damaged records are left out."""
     if task is None:
         return []
@@ -73,14 +73,16 @@ def slow_links(one: AllReduce) -> list[tuple[int, int, float]]:
     ]  # fmt: skip
 
 
-def bandwidth_findings(task: Task | None, before: Iterable[Measured]) -> Iterator[Finding]:
+def bandwidth_findings(task: TaskRecord | None, before: Iterable[Measured]) -> Iterator[CheckFinding]:
     """Yield the findings of what rank 0 measured; ``before``: the bandwidths of the site file."""
     found = [one for one in measured_by(task) if one.network]
     if task and task.connectivity and not found:
         detail = (
             "the job's Python has neither mpi4py nor PyTorch, or they see one task, so it was not measured"
         )
-        yield Finding("bandwidth", "bandwidth", "note", detail, "install mpi4py, built with the site's MPI")
+        yield CheckFinding(
+            "bandwidth", "bandwidth", "note", detail, "install mpi4py, built with the site's MPI"
+        )
     known = {one.library: one for one in before}
     for one in found:
         nodes = task.nodes if task else []
@@ -89,48 +91,48 @@ def bandwidth_findings(task: Task | None, before: Iterable[Measured]) -> Iterato
 
 def _of_library(
     group: str, one: AllReduce, nodes: Sequence[str], before: Measured | None
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     if one.wrong:
         links = ", ".join(f"{nodes[start]} to {nodes[end]}" for start, end in one.wrong)
         hint = "do not train here before this is fixed: report it to the centre, with the names of the nodes"
-        yield Finding(group, "data", "error", f"what arrived is not what was sent: {links}", hint)
+        yield CheckFinding(group, "data", "error", f"what arrived is not what was sent: {links}", hint)
     if one.pairs:
         best, usual = best_of(one), usual_of(one)
         for node in sorted(best, key=best.__getitem__):
             partners = sum(node in pair[:2] for pair in one.pairs)
             detail = f"best {best[node]:.3g} GB/s of {partners} pair{'s' * (partners != 1)}"
-            yield Finding(group, nodes[node], "ok", detail, numbers=(("best", best[node]),))
+            yield CheckFinding(group, nodes[node], "ok", detail, numbers=(("best", best[node]),))
         yield from _slow(group, one, nodes)
         if before and usual:
             yield _compared(group, usual, before)
 
 
-def _slow(group: str, one: AllReduce, nodes: Sequence[str]) -> Iterator[Finding]:
+def _slow(group: str, one: AllReduce, nodes: Sequence[str]) -> Iterator[CheckFinding]:
     best, usual, slow, links = best_of(one), usual_of(one), slow_nodes(one), slow_links(one)
     for node in slow:
         share = (
             f"{best[node]:.3g} GB/s at best, {best[node] / usual:.2g} of the {usual:.3g} that is usual here"
         )
-        yield Finding(group, "slow node", "warning", f"{nodes[node]} is slow: {share}", _REPORT)
+        yield CheckFinding(group, "slow node", "warning", f"{nodes[node]} is slow: {share}", _REPORT)
     for left, right, speed in links:
         names, others = f"{nodes[left]} and {nodes[right]}", f"{best[left]:.3g} and {best[right]:.3g}"
         detail = f"the link between {names} is slow: {speed:.3g} GB/s; with other nodes they reach {others}"
-        yield Finding(group, "slow link", "warning", detail, _REPORT)
+        yield CheckFinding(group, "slow link", "warning", detail, _REPORT)
     if len(best) < _COMPARABLE:
         detail = f"{usual:.3g} GB/s each way; with only two nodes, a slow one cannot be identified"
-        yield Finding(group, "nodes", "ok", detail)
+        yield CheckFinding(group, "nodes", "ok", detail)
     elif not slow and not links:
         detail = f"none of {len(best)} is slow: {usual:.3g} GB/s each way"
-        yield Finding(group, "nodes", "ok", detail)
+        yield CheckFinding(group, "nodes", "ok", detail)
 
 
-def _compared(group: str, usual: float, before: Measured) -> Finding:
+def _compared(group: str, usual: float, before: Measured) -> CheckFinding:
     share = usual / before.pair
     detail = f"{usual:.3g} GB/s, {share:.0%} of the {before.pair:.3g} measured on {before.date}"
     if share >= _BEFORE:
-        return Finding(group, "measured", "ok", detail)
+        return CheckFinding(group, "measured", "ok", detail)
     hint = "compare versions and variables with `measured` of the site file, and try again at another time"
-    return Finding(group, "measured", "warning", detail, hint)
+    return CheckFinding(group, "measured", "warning", detail, hint)
 
 
 def site_entries(directory: RunDirectory, day: str) -> list[Measured]:
@@ -138,7 +140,7 @@ def site_entries(directory: RunDirectory, day: str) -> list[Measured]:
 
     What did not end, or has wrong data, is left out; so is the all-reduce where a node or link is slow.
     """
-    task = read_file(directory, "outputs/task.0.json", Task)
+    task = read_file(directory, "outputs/task.0.json", TaskRecord)
     return [
         Measured(
             library=one.network,
@@ -197,11 +199,11 @@ def tool_result(directory: RunDirectory, ranks: int) -> ToolResult | None:
     return ToolResult("tool", "", error=" ".join(last.split())[:_LONGEST])
 
 
-def tool_findings(directory: RunDirectory, ranks: int) -> Iterator[Finding]:
+def tool_findings(directory: RunDirectory, ranks: int) -> Iterator[CheckFinding]:
     """Yield the finding of nccl-tests or of the OSU benchmarks, where they are installed."""
     if one := tool_result(directory, ranks):
         detail = f"{one.title}: on the bus {one.bandwidth:.3g} GB/s over all tasks"
-        finding = Finding(f"bandwidth: {one.network}", "all-reduce", "ok", detail)
+        finding = CheckFinding(f"bandwidth: {one.network}", "all-reduce", "ok", detail)
         hint = "build nccl-tests or the OSU benchmarks with the MPI of the site's launcher"
         detail = f"the benchmark that is installed did not measure it: {one.error}"
         yield finding._replace(status="note", detail=detail, hint=hint) if one.error else finding
@@ -270,7 +272,7 @@ def setting_findings(
     candidates: Sequence[Candidate],
     speeds: Mapping[str, Mapping[int, Sequence[float]]],
     others: Mapping[int, str] = {},
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Yield each candidate's bandwidths and the best one.
 
     ``speeds``: by library and number of candidate; ``others``: what tasks had instead of a candidate.
@@ -278,7 +280,7 @@ def setting_findings(
     for number, what in others.items():
         hint = "the site's `task_setup`, a module or the user's shell sets it: change it there"
         detail = f"it was not measured: in the tasks {what}"
-        yield Finding("settings", shown(candidates[number]), "warning", detail, hint)
+        yield CheckFinding("settings", shown(candidates[number]), "warning", detail, hint)
     for library, measured in speeds.items():
         group = f"settings: {library}"
         for number, candidate in enumerate(candidates):
@@ -288,7 +290,7 @@ def setting_findings(
             speeds_text = ", ".join(f"{speed:.3g}" for speed in found)
             detail = f"all-reduce on the bus {speeds_text} GB/s" if found else "no launch of it ended well"
             numbers = (("median", median(found)),) if found else ()
-            yield Finding(group, shown(candidate), "ok" if found else "note", detail, numbers=numbers)
+            yield CheckFinding(group, shown(candidate), "ok" if found else "note", detail, numbers=numbers)
         yield _best(group, candidates, measured)
 
 
@@ -297,17 +299,19 @@ def shown(candidate: Candidate) -> str:
     return " ".join(f"{name}={value}" for name, value in candidate) or "as it is"
 
 
-def _best(group: str, candidates: Sequence[Candidate], measured: Mapping[int, Sequence[float]]) -> Finding:
+def _best(
+    group: str, candidates: Sequence[Candidate], measured: Mapping[int, Sequence[float]]
+) -> CheckFinding:
     """Return the best candidate, if it gains more than twice the spread of its launches and of the others."""
     base = [*measured.get(0, ())]
     complete = {number: found for number, found in measured.items() if len(found) >= REPEATS}
     if 0 not in complete or len(complete) == 1:
-        return Finding(group, "best", "unknown", "there are too few measurements to compare them")
+        return CheckFinding(group, "best", "unknown", "there are too few measurements to compare them")
     best = max(complete, key=lambda number: median(complete[number]))
     gain = median(complete[best]) - median(base)
     noise = max(max(found) - min(found) for found in (base, complete[best]))
     if gain <= 2 * noise:
-        return Finding(
+        return CheckFinding(
             group, "best", "ok", f"nothing is better by more than twice the noise ({noise:.2g} GB/s)"
         )
     share = f"{gain / median(base):.0%} faster than as it is; the noise is {noise:.2g} GB/s"
@@ -315,7 +319,7 @@ def _best(group: str, candidates: Sequence[Candidate], measured: Mapping[int, Se
     hint = (
         f"write `fabric: {{env: {{{lines}}}}}` into the site file, or these into `env_vars` of an experiment"
     )
-    return Finding(group, "best", "note", f"{shown(candidates[best])}: {share}", hint)
+    return CheckFinding(group, "best", "note", f"{shown(candidates[best])}: {share}", hint)
 
 
 # --- The launches of the tasks for these settings
@@ -347,12 +351,12 @@ def walltime(tried: Sequence[Candidate]) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:00"
 
 
-def launch_findings(directory: RunDirectory, tried: Sequence[Candidate]) -> Iterator[Finding]:
+def launch_findings(directory: RunDirectory, tried: Sequence[Candidate]) -> Iterator[CheckFinding]:
     """Yield the findings of the launches that compare settings."""
     speeds: dict[str, dict[int, list[float]]] = {}
     others: dict[int, str] = {}
     for place, number in enumerate(order(len(tried)), 1):
-        launch = read_file(directory, f"outputs/launch-{place}.json", Launch)
+        launch = read_file(directory, f"outputs/launch-{place}.json", LaunchRecord)
         for one in launch.allreduces if launch else ():
             if one.error or not one.seconds:
                 continue

@@ -32,7 +32,7 @@ ROUNDS, PINGS = 3, 10
 _NUMBERS = ("RANK", "SIZE", "NODE", "PORT")
 
 
-class Task(NamedTuple):
+class TaskPlace(NamedTuple):
     """This task's place in its job."""
 
     rank: int
@@ -44,7 +44,7 @@ class Task(NamedTuple):
     secret: bytes
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Task:
+    def from_environment(cls, environment: Mapping[str, str]) -> TaskPlace:
         """Read the variables that hpcdist sets for each task."""
         rank, size, node, port = (int(environment[f"HPCDIST_{name}"]) for name in _NUMBERS)
         nodes = Path(environment["HPCDIST_JOB_DIR"], "nodes").read_text().split()
@@ -117,7 +117,7 @@ def resolve(names: list[str]) -> dict[str, list[str]]:
     return dict(found)
 
 
-def own_addresses(task: Task, names: dict[str, list[str]]) -> list[str]:
+def own_addresses(task: TaskPlace, names: dict[str, list[str]]) -> list[str]:
     """Return this node's addresses on the routes to the head node, then to all nodes, this one included.
 
     The head's address may have another name than its node: `head_node.suffix` of the site file.
@@ -165,7 +165,7 @@ def accept(listeners: list[socket.socket], secret: bytes, handle: Callable[[Link
 class Head:
     """Rank 0's side: which ranks have connected, and where each listens for its neighbour in the ring."""
 
-    def __init__(self, task: Task, listeners: list[socket.socket], own: list[Any]) -> None:
+    def __init__(self, task: TaskPlace, listeners: list[socket.socket], own: list[Any]) -> None:
         self.addresses: dict[int, list[Any]] = {0: own}
         self.size = task.size
         self.changed = threading.Condition()
@@ -227,7 +227,7 @@ def pattern(factor: int, count: int) -> bytes:
     return (seven * (count // 7 + 1))[: count * 8]
 
 
-def ring(task: Task, addresses: list[Any], listener: socket.socket) -> tuple[Link, Link]:
+def ring(task: TaskPlace, addresses: list[Any], listener: socket.socket) -> tuple[Link, Link]:
     """Return the links to the right and the left neighbour."""
     lefts: queue.Queue[Link] = queue.Queue()
     accept([listener], task.secret, lefts.put)
@@ -238,7 +238,7 @@ def ring(task: Task, addresses: list[Any], listener: socket.socket) -> tuple[Lin
     raise ConnectionError(f"rank {(task.rank - 1) % task.size} did not connect to this one")
 
 
-def measured_sum(task: Task, right: Link, left: Link) -> dict[str, Any]:
+def measured_sum(task: TaskPlace, right: Link, left: Link) -> dict[str, Any]:
     """Sum around the ring, and return the result; the first round only warms up."""
     count, length = COUNT // task.size, COUNT // task.size * 8
     own = pattern(task.rank + 1, count * task.size)
@@ -253,7 +253,7 @@ def measured_sum(task: Task, right: Link, left: Link) -> dict[str, Any]:
     return {"library": "sockets", **sizes, "correct": is_correct, "seconds": seconds}
 
 
-def check(task: Task) -> dict[str, Any]:
+def check(task: TaskPlace) -> dict[str, Any]:
     """Run all checks and return their record; ``error`` is the first that failed."""
     names, node = resolve([*task.nodes, task.head]), task.nodes[task.node]
     known = {name: names[name] for name in task.nodes}
@@ -288,7 +288,7 @@ def main() -> None:
     """Check, and add the record to the file."""
     file = Path(sys.argv[1])
     known = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps({**known, "connectivity": check(Task.from_environment(os.environ))}))
+    file.write_text(json.dumps({**known, "connectivity": check(TaskPlace.from_environment(os.environ))}))
 
 
 if __name__ == "__main__":

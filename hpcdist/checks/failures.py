@@ -52,7 +52,7 @@ _COUNTS: Final = {
 }
 
 
-class End(NamedTuple):
+class TaskEnd(NamedTuple):
     """The end of a task that failed by itself; ``at`` is in seconds since 1970 by the clock of its node."""
 
     at: float
@@ -73,7 +73,7 @@ class NodeFaults(NamedTuple):
     """What a node showed: its name as itself knows it, the ends of its tasks by their times, the signs."""
 
     host: str
-    ends: tuple[End, ...]
+    ends: tuple[TaskEnd, ...]
     signs: tuple[Sign, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ def faults_in(text: str) -> NodeFaults | None:
     lines = text.split("\n")[:-1]
     host = next((match[1] for line in lines if (match := _HOST.fullmatch(line))), "")
     ends = sorted(
-        End(float(end[1]), int(end[2]), int(end[3]), int(end[4]), host)
+        TaskEnd(float(end[1]), int(end[2]), int(end[3]), int(end[4]), host)
         for end in map(_END.fullmatch, lines)
         if end
     )
@@ -170,7 +170,7 @@ class Failure(NamedTuple):
     """What its wrapper knows of the cause, mostly nothing."""
     at: float | None = None
     """When it failed, by the clock of its node."""
-    others: tuple[End, ...] = ()
+    others: tuple[TaskEnd, ...] = ()
     """The tasks that failed by themselves after it."""
     nodes: tuple[NodeFaults, ...] = ()
     """The nodes that showed anything."""

@@ -11,7 +11,7 @@ from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import comma_list
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers import common
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import SurveyAnswers
 
 Status = Literal["ok", "note", "warning", "error", "unknown"]
 
@@ -19,7 +19,7 @@ Which = Callable[[str], str | None]
 """Returns the path of a program on PATH, None if there is none: ``shutil.which``."""
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """The result of one check; ``hint`` is what to do about it, empty where nothing needs to be done.
 
     ``note``: worth knowing; ``warning``: jobs may fail or be slow; ``error``: jobs will fail.
@@ -44,7 +44,7 @@ def run_it_yourself(command: Command | str) -> str:
     return f"run `{command}` yourself; if it fails too, ask the centre"
 
 
-def result_of(answers: Answers, command: Command) -> Completed:
+def result_of(answers: SurveyAnswers, command: Command) -> Completed:
     """Return the result of a command; one that was not run counts as missing."""
     results = (done for done in answers.completed if done.command == command)
     return next(results, Completed(command, 127, missing=True))
@@ -59,9 +59,9 @@ def failure(done: Completed) -> str:
     return f"{program} failed: {common.why(done, next(lines, None))}"
 
 
-def merged_hosts(found: Iterable[tuple[str, Finding]]) -> Iterator[Finding]:
+def merged_hosts(found: Iterable[tuple[str, CheckFinding]]) -> Iterator[CheckFinding]:
     """Yield the findings of several hosts; equal ones once, with the names of the hosts in front."""
-    hosts_of: dict[Finding, dict[str, None]] = {}
+    hosts_of: dict[CheckFinding, dict[str, None]] = {}
     for host, finding in found:
         hosts_of.setdefault(finding, {})[host] = None
     for finding, hosts in hosts_of.items():
@@ -74,7 +74,7 @@ MAX_BYTES: Final = 1 << 22
 _GB: Final = 1e9
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostRecord(msgspec.Struct, frozen=True):
     """What one Python sees of one host (host_info.py)."""
 
     host: str
@@ -178,10 +178,10 @@ class Connectivity(msgspec.Struct, frozen=True):
     allreduces: tuple[AllReduce, ...] = ()
 
 
-class Task(msgspec.Struct, frozen=True):
+class TaskRecord(msgspec.Struct, frozen=True):
     """The record of one task in the first launch."""
 
-    host: Host
+    host: HostRecord
     connectivity: Connectivity | None = None
     allreduces: tuple[AllReduce, ...] = ()
 
@@ -191,13 +191,13 @@ class Task(msgspec.Struct, frozen=True):
         return [*self.connectivity.names] if self.connectivity else []
 
 
-class Launch(msgspec.Struct, frozen=True):
+class LaunchRecord(msgspec.Struct, frozen=True):
     """The record of rank 0 in a further launch."""
 
     allreduces: tuple[AllReduce, ...] = ()
 
 
-Record = TypeVar("Record", Task, Launch)
+Record = TypeVar("Record", TaskRecord, LaunchRecord)
 
 
 def read_record(text: str | bytes, kind: type[Record]) -> Record | None:

@@ -9,8 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from hpcdist.base.command import Command
 from hpcdist.base.errors import comma_list
-from hpcdist.checks.finding import Finding, Host, Which, failure, result_of, run_it_yourself
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.checks.finding import CheckFinding, HostRecord, Which, failure, result_of, run_it_yourself
+from hpcdist.schedulers.surveyors import SurveyAnswers
 from hpcdist.site.fabric import Fabric, Network, Setting
 
 # --- Python, and the packages that jobs import
@@ -20,21 +20,21 @@ _BY_HOROVOD: Final = {"pytorch": "torch", "tensorflow": "tensorflow", "mxnet": "
 """The packages that Horovod is built for, by Horovod's names of them."""
 
 
-def software_findings(host: Host, *, gpus: bool) -> Iterator[Finding]:
+def software_findings(host: HostRecord, *, gpus: bool) -> Iterator[CheckFinding]:
     """Yield the findings; ``gpus``: whether the machine has GPUs."""
-    yield Finding("python", "python", "ok", f"{host.python}, {host.executable}")
+    yield CheckFinding("python", "python", "ok", f"{host.python}, {host.executable}")
     if not any(name in host.packages for name in _FRAMEWORKS):
         detail = f"{host.executable} has none of {', '.join(_FRAMEWORKS)}"
         hint = "load the module, or activate the environment, with which the job is to run"
-        yield Finding("python", "packages", "note", detail, hint)
+        yield CheckFinding("python", "packages", "note", detail, hint)
     for name, version in host.packages.items():
         if name == "horovod":
             yield _horovod(host, gpus=gpus)
         else:
-            yield Finding("python", name, "ok", version or "it is installed, without version metadata")
+            yield CheckFinding("python", name, "ok", version or "it is installed, without version metadata")
 
 
-def _horovod(host: Host, *, gpus: bool) -> Finding:
+def _horovod(host: HostRecord, *, gpus: bool) -> CheckFinding:
     operations = [name for name in ("mpi", "gloo", "nccl") if name in host.built]
     frameworks = {name: text for name, text in host.built.items() if text}
     what = [f"{name} {text}" for name, text in frameworks.items()] + operations
@@ -44,13 +44,13 @@ def _horovod(host: Host, *, gpus: bool) -> Finding:
         if installed and installed != version:
             detail += f"; installed is {name} {installed}"
             hint = "build Horovod again: `pip install --no-cache-dir --force-reinstall --no-deps horovod`"
-            return Finding("python", "horovod", "warning", detail, hint)
+            return CheckFinding("python", "horovod", "warning", detail, hint)
     if gpus and "nccl" not in operations:
         hint = (
             "its all-reduces of GPU data pass through host memory; build it with HOROVOD_GPU_OPERATIONS=NCCL"
         )
-        return Finding("python", "horovod", "note", detail, hint)
-    return Finding("python", "horovod", "ok", detail)
+        return CheckFinding("python", "horovod", "note", detail, hint)
+    return CheckFinding("python", "horovod", "ok", detail)
 
 
 # --- Limits of a process: shared memory, pinned memory, open files, stack, processes
@@ -83,7 +83,7 @@ _MINIMUMS: Final = {
 """Each task raises open files and pinned memory to the hard limit, and leaves the others unchanged."""
 
 
-def limit_findings(host: Host, network: Network | None) -> Iterator[Finding]:
+def limit_findings(host: HostRecord, network: Network | None) -> Iterator[CheckFinding]:
     """Yield the findings; ``network`` is the site's, None where its file does not set it."""
     yield _shm(host)
     yield _memlock(host, network)
@@ -91,47 +91,47 @@ def limit_findings(host: Host, network: Network | None) -> Iterator[Finding]:
         yield _limit(host, name, minimum)
 
 
-def _shm(host: Host) -> Finding:
+def _shm(host: HostRecord) -> CheckFinding:
     if host.shm is None:
-        return Finding(
+        return CheckFinding(
             "limits", "shared memory", "error", "there is no /dev/shm", "ask the centre: NCCL needs it"
         )
     size, free = host.shm
     detail = f"{human_bytes(size)}, {human_bytes(free)} free"
     if free >= _MIN_SHM:
-        return Finding("limits", "shared memory", "ok", detail)
+        return CheckFinding("limits", "shared memory", "ok", detail)
     hint = (
         "NCCL and PyTorch's DataLoader pass data through it and end with a bus error where it is full: "
         "remove old files there, or start the container with a larger one (`--shm-size`)"
     )
-    return Finding("limits", "shared memory", "warning", detail, hint)
+    return CheckFinding("limits", "shared memory", "warning", detail, hint)
 
 
-def _memlock(host: Host, network: Network | None) -> Finding:
+def _memlock(host: HostRecord, network: Network | None) -> CheckFinding:
     soft, hard = host.limits["memlock"]
     detail = f"{_size(soft)}, may be raised to {_size(hard)}" if soft != hard else _size(hard)
     if hard is None:
-        return Finding("limits", "memlock", "ok", detail)
+        return CheckFinding("limits", "memlock", "ok", detail)
     hint = _LIMITS_CONF.format(name="unlimited memlock", unit="LimitMEMLOCK")
     if network in _PINNING:
         why = f"{network} needs pinned memory, which NCCL and MPI then fail to register"
-        return Finding("limits", "memlock", "warning", f"{detail}: {why}", hint)
+        return CheckFinding("limits", "memlock", "warning", f"{detail}: {why}", hint)
     if network is not None:
-        return Finding("limits", "memlock", "ok", f"{detail}; {network} does not need more")
+        return CheckFinding("limits", "memlock", "ok", f"{detail}; {network} does not need more")
     hint = (
         "write `fabric.network` into the site file: the limit is too low for InfiniBand and similar networks"
     )
-    return Finding("limits", "memlock", "note", detail, hint)
+    return CheckFinding("limits", "memlock", "note", detail, hint)
 
 
-def _limit(host: Host, name: str, minimum: _Minimum) -> Finding:
+def _limit(host: HostRecord, name: str, minimum: _Minimum) -> CheckFinding:
     soft, hard = host.limits[name]
     value = hard if minimum.hard else soft
     shown = _size if minimum.is_bytes else _count
     if value is None or value >= minimum.number:
-        return Finding("limits", name, "ok", shown(value))
+        return CheckFinding("limits", name, "ok", shown(value))
     detail = f"{shown(value)}, less than {shown(minimum.number)}: {minimum.purpose}"
-    return Finding(
+    return CheckFinding(
         "limits", name, "warning", detail, _LIMITS_CONF.format(name=f"a larger {name}", unit=minimum.unit)
     )
 
@@ -175,20 +175,20 @@ def gpu_commands(which: Which) -> Iterator[Command]:
     return (tool for tool in _TOOLS if which(tool.argv[0]))
 
 
-def login_gpus(which: Which, answers: Answers) -> Finding:
+def login_gpus(which: Which, answers: SurveyAnswers) -> CheckFinding:
     """Return how many GPUs the tools of the drivers list."""
     tool = next(gpu_commands(which), None)
     if tool is None:
         detail = "neither nvidia-smi nor rocm-smi is installed here, as on most login nodes"
-        return Finding("gpus", "gpus", "note", detail, CHECK_NODES)
+        return CheckFinding("gpus", "gpus", "note", detail, CHECK_NODES)
     done = result_of(answers, tool)
     if not done.ok:
-        return Finding("gpus", "gpus", "note", failure(done), CHECK_NODES)
+        return CheckFinding("gpus", "gpus", "note", failure(done), CHECK_NODES)
     count = len(_A_GPU.findall(done.stdout))
-    return Finding("gpus", "gpus", "ok", f"{count} on this host, according to {tool.argv[0]}")
+    return CheckFinding("gpus", "gpus", "ok", f"{count} on this host, according to {tool.argv[0]}")
 
 
-def network_findings(host: Host, fabric: Fabric, kind: HostKind) -> Iterator[Finding]:
+def network_findings(host: HostRecord, fabric: Fabric, kind: HostKind) -> Iterator[CheckFinding]:
     """Yield whether the interfaces and cards that the site file names exist, and are up."""
     named = _named(fabric)
     for source, names in named.items():
@@ -199,12 +199,12 @@ def network_findings(host: Host, fabric: Fabric, kind: HostKind) -> Iterator[Fin
         others = [name for name in host.interfaces if name != "lo"]
         detail = f"the site file names none; this host has {comma_list(others) or 'none'}"
         hint = "where jobs choose the wrong one, write the right one as `fabric.interface` into the site file"
-        yield Finding("fabric", "interface", "note", detail, hint)
+        yield CheckFinding("fabric", "interface", "note", detail, hint)
     if host.ports or fabric.network == "infiniband":
         yield _ports(host, kind)
 
 
-def _up(host: Host) -> dict[str, bool]:
+def _up(host: HostRecord) -> dict[str, bool]:
     """Return whether each interface is up; for some, such as lo, the kernel reports unknown."""
     return {name: state in ("up", "unknown") for name, state in host.interfaces.items()}
 
@@ -220,16 +220,16 @@ def _named(fabric: Fabric) -> Mapping[str, str]:
     return found
 
 
-def _check(source: str, names: str, devices: Mapping[str, bool], kind: HostKind) -> Iterator[Finding]:
+def _check(source: str, names: str, devices: Mapping[str, bool], kind: HostKind) -> Iterator[CheckFinding]:
     if names.startswith("^"):
-        yield Finding("fabric", source, "ok", f"all but {names[1:]}")
+        yield CheckFinding("fabric", source, "ok", f"all but {names[1:]}")
         return
     by_prefix = source.endswith(("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA")) and not names.startswith("=")
     for name in names.lstrip("=").split(","):
         matching = [key for key in devices if _matches(key, name, by_prefix=by_prefix)]
         up = [key for key in matching if devices[key]]
         if up:
-            yield Finding("fabric", source, "ok", comma_list(up))
+            yield CheckFinding("fabric", source, "ok", comma_list(up))
         else:
             yield _missing_device(source, name, devices, kind, is_down=bool(matching))
 
@@ -241,30 +241,30 @@ def _matches(device: str, name: str, *, by_prefix: bool) -> bool:
 
 def _missing_device(
     source: str, name: str, devices: Mapping[str, bool], kind: HostKind, *, is_down: bool
-) -> Finding:
+) -> CheckFinding:
     detail = f"{name} is {'down' if is_down else 'not there'}; there is {comma_list(devices) or 'none'}"
     if kind == "login":
-        return Finding("fabric", source, "note", f"{detail}; the nodes may have it", CHECK_NODES)
+        return CheckFinding("fabric", source, "note", f"{detail}; the nodes may have it", CHECK_NODES)
     hint = (
         f"correct `{source}` in the site file, or report to the centre that {name} is missing on these nodes"
     )
-    return Finding("fabric", source, "error", detail, hint)
+    return CheckFinding("fabric", source, "error", detail, hint)
 
 
-def _ports(host: Host, kind: HostKind) -> Finding:
+def _ports(host: HostRecord, kind: HostKind) -> CheckFinding:
     active = [f"{port.name} {port.rate}" for port in host.ports if port.state == "ACTIVE"]
     idle = [f"{port.name} {port.state}" for port in host.ports if port.state != "ACTIVE"]
     detail = comma_list((*active, *idle)) or "there are none"
     if active and not idle:
-        return Finding("fabric", "ports", "ok", detail)
+        return CheckFinding("fabric", "ports", "ok", detail)
     if kind == "login":
-        return Finding("fabric", "ports", "note", detail, CHECK_NODES)
+        return CheckFinding("fabric", "ports", "note", detail, CHECK_NODES)
     if active:
-        return Finding(
+        return CheckFinding(
             "fabric", "ports", "note", detail, "report it to the centre, if jobs are to use all of them"
         )
     hint = "report it to the centre: NCCL and MPI fall back to TCP, or fail"
-    return Finding("fabric", "ports", "error", detail, hint)
+    return CheckFinding("fabric", "ports", "error", detail, hint)
 
 
 # --- The runs directory, and the clock
@@ -308,49 +308,51 @@ def folder_commands(folder: Path) -> Iterator[Command]:
     yield _CLOCK
 
 
-def folder_findings(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]:
+def folder_findings(folder: Path, answers: SurveyAnswers, *, alone: bool) -> Iterator[CheckFinding]:
     """Yield the findings; ``alone``: jobs run on this host only."""
     yield from _folder(folder, answers, alone=alone)
     yield _clock(answers)
 
 
-def _folder(folder: Path, answers: Answers, *, alone: bool) -> Iterator[Finding]:
+def _folder(folder: Path, answers: SurveyAnswers, *, alone: bool) -> Iterator[CheckFinding]:
     done = result_of(answers, inspect_folder(folder))
     lines = done.stdout.splitlines()
     if not done.ok or len(lines) != 3:  # noqa: PLR2004 - what _INSPECT prints
         hint = "check whether its file system responds, or choose another directory with --runs-dir"
-        yield Finding("runs", "folder", "error", f"{folder}: {failure(done)}", hint)
+        yield CheckFinding("runs", "folder", "error", f"{folder}: {failure(done)}", hint)
         return
     state, there, system = lines
     if state == "writable":
-        yield Finding("runs", "folder", "ok", f"{folder}")
+        yield CheckFinding("runs", "folder", "ok", f"{folder}")
     elif state == "shared":
         hint = f"`chmod go-w {folder}` if it is yours, or choose another directory with --runs-dir"
-        yield Finding(
+        yield CheckFinding(
             "runs", "folder", "warning", f"{folder} is writable by others, so submit refuses it", hint
         )
     else:
         hint = "choose another directory with --runs-dir, or by $HPCDIST_RUNS_DIR"
-        yield Finding("runs", "folder", "error", f"{there} is not writable", hint)
+        yield CheckFinding("runs", "folder", "error", f"{there} is not writable", hint)
     if alone or system in _SHARED_SYSTEMS:
-        yield Finding("runs", FILE_SYSTEM, "ok", f"{system}; jobs run on this host only" if alone else system)
+        yield CheckFinding(
+            "runs", FILE_SYSTEM, "ok", f"{system}; jobs run on this host only" if alone else system
+        )
         return
     hint = "choose a folder on a file system that all nodes share; `hpcdist doctor --job` tests this one"
     if system.startswith(_UNCERTAIN):
         detail = f"{system}, which may or may not be shared; nodes must reach {folder} too"
-        yield Finding("runs", FILE_SYSTEM, "unknown", detail, hint)
+        yield CheckFinding("runs", FILE_SYSTEM, "unknown", detail, hint)
     else:
         detail = f"{system}, which is usually local to one host; nodes must reach {folder} too"
-        yield Finding("runs", FILE_SYSTEM, "warning", detail, hint)
+        yield CheckFinding("runs", FILE_SYSTEM, "warning", detail, hint)
 
 
-def _clock(answers: Answers) -> Finding:
+def _clock(answers: SurveyAnswers) -> CheckFinding:
     done = result_of(answers, _CLOCK)
     word = done.stdout.strip()
     if done.ok and word == "yes":
-        return Finding("clock", "clock", "ok", "it is synchronized by NTP")
+        return CheckFinding("clock", "clock", "ok", "it is synchronized by NTP")
     if done.ok and word == "no":
         hint = "report it to the centre: tickets of munge and Kerberos are refused where clocks differ"
-        return Finding("clock", "clock", "warning", "it is not synchronized by NTP", hint)
+        return CheckFinding("clock", "clock", "warning", "it is not synchronized by NTP", hint)
     detail = "timedatectl does not report it" if done.ok else failure(done)
-    return Finding("clock", "clock", "unknown", detail, run_it_yourself(_CLOCK))
+    return CheckFinding("clock", "clock", "unknown", detail, run_it_yourself(_CLOCK))

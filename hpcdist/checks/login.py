@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from hpcdist.base.command import Command, Completed, Runner, python
 from hpcdist.checks.finding import (
-    Finding,
-    Host,
-    Task,
+    CheckFinding,
+    HostRecord,
+    TaskRecord,
     Which,
     failure,
     read_record,
@@ -36,7 +36,7 @@ from hpcdist.layers.protocols import Launcher
 from hpcdist.schedulers import common as scheduler_answers
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import LibraryStatus, Scheduler
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import SurveyAnswers
 from hpcdist.site.model import Site
 from hpcdist.site.survey import Survey
 
@@ -72,13 +72,19 @@ def site_commands(site: Site, which: Which) -> Iterator[Command]:
 
 
 def site_findings(
-    chosen: ChosenSite, survey: Survey | None, library: LibraryStatus | None, which: Which, answers: Answers
-) -> Iterator[Finding]:
+    chosen: ChosenSite,
+    survey: Survey | None,
+    library: LibraryStatus | None,
+    which: Which,
+    answers: SurveyAnswers,
+) -> Iterator[CheckFinding]:
     """Yield the findings."""
     yield _site(chosen)
     yield from _scheduler(chosen.site, survey)
     if library:
-        yield Finding("site", library.name, "note" if library.hint else "ok", library.detail, library.hint)
+        yield CheckFinding(
+            "site", library.name, "note" if library.hint else "ok", library.detail, library.hint
+        )
     yield from _launchers(chosen.site, which, answers)
     if command := _lists_pmi_types(chosen.site, which):
         yield _pmi(chosen.site, command, answers)
@@ -86,31 +92,31 @@ def site_findings(
         yield _container(name, which)
 
 
-def _site(chosen: ChosenSite) -> Finding:
+def _site(chosen: ChosenSite) -> CheckFinding:
     site = chosen.site
     detail = f"{site.name} ({chosen.origin}), {chosen.file}"
     if site.partitions or not schedulers.get(site.scheduler).is_batch_system:
-        return Finding("site", "site", "ok", detail)
+        return CheckFinding("site", "site", "ok", detail)
     hint = "write a site file of this machine: `hpcdist sites init NAME` creates one here"
-    return Finding("site", "site", "note", f"{detail}: it describes no nodes", hint)
+    return CheckFinding("site", "site", "note", f"{detail}: it describes no nodes", hint)
 
 
-def _scheduler(site: Site, survey: Survey | None) -> Iterator[Finding]:
+def _scheduler(site: Site, survey: Survey | None) -> Iterator[CheckFinding]:
     if not schedulers.get(site.scheduler).is_batch_system:
-        yield Finding("site", "scheduler", "ok", "none: jobs are processes of this machine")
+        yield CheckFinding("site", "scheduler", "ok", "none: jobs are processes of this machine")
         return
     if survey is None:
         detail = f"{site.scheduler}: its plug-in has no survey, so it was not checked"
-        yield Finding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
+        yield CheckFinding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
         return
     if not (survey.kinds or survey.partitions):
         why = "; ".join(dict.fromkeys(item.why for item in survey.failures)) or "it listed no nodes"
         hint = "load its module, or ask the centre whether this host may submit jobs"
-        yield Finding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", hint)
+        yield CheckFinding("site", "scheduler", "error", f"{survey.scheduler} does not answer: {why}", hint)
         return
-    yield Finding("site", "scheduler", "ok", survey.title)
+    yield CheckFinding("site", "scheduler", "ok", survey.title)
     for item in survey.failures:
-        yield Finding("site", item.command, "unknown", item.why, run_it_yourself(item.command))
+        yield CheckFinding("site", item.command, "unknown", item.why, run_it_yourself(item.command))
 
 
 def _candidates(site: Site) -> Iterator[Launcher]:
@@ -123,7 +129,7 @@ def _candidates(site: Site) -> Iterator[Launcher]:
             yield launcher
 
 
-def _launchers(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
+def _launchers(site: Site, which: Which, answers: SurveyAnswers) -> Iterator[CheckFinding]:
     for launcher in _candidates(site):
         path = which(launcher.program)
         if path:
@@ -132,19 +138,19 @@ def _launchers(site: Site, which: Which, answers: Answers) -> Iterator[Finding]:
             yield _missing(site, launcher.program)
 
 
-def _installed(site: Site, launcher: Launcher, path: str, answers: Answers) -> Finding:
+def _installed(site: Site, launcher: Launcher, path: str, answers: SurveyAnswers) -> CheckFinding:
     program = launcher.program
     if not launcher.version_words:
-        return Finding("launchers", program, "ok", path)
+        return CheckFinding("launchers", program, "ok", path)
     done = result_of(answers, version(launcher))
     if not done.ok:
         detail = f"{path}; {failure(done)}"
-        return Finding("launchers", program, "unknown", detail, run_it_yourself(done.command))
+        return CheckFinding("launchers", program, "unknown", detail, run_it_yourself(done.command))
     first = next(iter(done.stdout.strip().splitlines()), "it does not print its version")
-    return _checked_mpi(site, Finding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
+    return _checked_mpi(site, CheckFinding("launchers", program, "ok", f"{path}: {first}"), done.stdout)
 
 
-def _checked_mpi(site: Site, finding: Finding, text: str) -> Finding:
+def _checked_mpi(site: Site, finding: CheckFinding, text: str) -> CheckFinding:
     """Return the finding; an error where the program is of another MPI than the site's launcher requires."""
     own = launchers.get(site.launcher)
     fitting = own.mpi_flavours
@@ -160,12 +166,14 @@ def _checked_mpi(site: Site, finding: Finding, text: str) -> Finding:
     return finding._replace(status="error", hint=f"{hint} `launcher: {other}` in the site file")
 
 
-def _missing(site: Site, program: str) -> Finding:
+def _missing(site: Site, program: str) -> CheckFinding:
     detail = f"there is no {program} on PATH, though it is the site's launcher"
     if site.modules or site.source or site.setup:
-        return Finding("launchers", program, "note", f"{detail}; the job's setup may provide it", CHECK_NODES)
+        return CheckFinding(
+            "launchers", program, "note", f"{detail}; the job's setup may provide it", CHECK_NODES
+        )
     hint = "load its module here and name it in `modules` of the site file, or choose another launcher"
-    return Finding("launchers", program, "error", detail, hint)
+    return CheckFinding("launchers", program, "error", detail, hint)
 
 
 def _lists_pmi_types(site: Site, which: Which) -> Command | None:
@@ -178,7 +186,7 @@ def _lists_pmi_types(site: Site, which: Which) -> Command | None:
     return scheduler.list_pmi_types() if may_ask else None
 
 
-def _pmi(site: Site, command: Command, answers: Answers) -> Finding:
+def _pmi(site: Site, command: Command, answers: SurveyAnswers) -> CheckFinding:
     """Compare the site's type of PMI with those that the batch system has."""
     scheduler = schedulers.get(site.scheduler)
     launcher = scheduler.pmi_launcher
@@ -186,25 +194,25 @@ def _pmi(site: Site, command: Command, answers: Answers) -> Finding:
     types = scheduler.read_pmi_types(done)
     if not done.ok or not types:
         why = failure(done) if not done.ok else f"{command} listed no types"
-        return Finding("launchers", name, "unknown", why, run_it_yourself(command))
+        return CheckFinding("launchers", name, "unknown", why, run_it_yourself(command))
     listed = ", ".join(sorted(types))
     if configured in (None, *types):
-        return Finding("launchers", name, "ok", f"{configured or 'not set'}, of {listed}")
+        return CheckFinding("launchers", name, "ok", f"{configured or 'not set'}, of {listed}")
     detail = f"the site sets {configured}, but {launcher} has {listed}"
     hint = f"write one of those as `launchers: {{{launcher}: {{mpi: {types[0]}}}}}` in the site file"
-    return Finding("launchers", name, "error", detail, hint)
+    return CheckFinding("launchers", name, "error", detail, hint)
 
 
-def _container(name: str, which: Which) -> Finding:
+def _container(name: str, which: Which) -> CheckFinding:
     program = containers.get(name).program
     path = which(program) if program else None
     if path:
-        return Finding("containers", name, "ok", path)
+        return CheckFinding("containers", name, "ok", path)
     if program:
         detail = f"there is no {program} on PATH here; the nodes may have it"
-        return Finding("containers", name, "note", detail, "check for its module, or ask the centre")
+        return CheckFinding("containers", name, "note", detail, "check for its module, or ask the centre")
     detail = "it is part of the launcher, which cannot be asked"
-    return Finding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")
+    return CheckFinding("containers", name, "unknown", detail, "ask the centre, or try a job with an image")
 
 
 # --- All checks of this host: the only ones that start processes
@@ -250,13 +258,13 @@ def program(name: str) -> str:
 
 def login_findings(
     chosen: ChosenSite, survey: Survey | None, folder: Path, probe: HostProbe
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Run the checks of this host, and yield their findings; ``survey``: None without a batch system."""
     site, which = chosen.site, probe.which
     scheduler = schedulers.get(site.scheduler)
     has_batch_system = scheduler.is_batch_system
     commands = (*site_commands(site, which), *gpu_commands(which), *folder_commands(folder))
-    answers = Answers(tuple(map(probe.runner.run, commands)))
+    answers = SurveyAnswers(tuple(map(probe.runner.run, commands)))
     library = probe.library(scheduler, probe.runner)
     yield from site_findings(chosen, survey, library, which, answers)
     host, failures = _host(probe)
@@ -270,27 +278,27 @@ def login_findings(
     yield from folder_findings(folder, answers, alone=not has_batch_system)
 
 
-def _host(probe: HostProbe) -> tuple[Host | None, list[Finding]]:
+def _host(probe: HostProbe) -> tuple[HostRecord | None, list[CheckFinding]]:
     """Return what the first Python that runs reports, and a finding for each one that is missing or fails."""
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
     for name in PYTHONS:
         if probe.which(name) is None:
             found.append(_absent(name, probe.which))
             continue
         words = python(name, "exec(sys.stdin.read())")
         done = probe.runner.run(Command(words, stdin=program("host_info"), timeout=60))
-        if task := read_record(done.stdout, Task):
+        if task := read_record(done.stdout, TaskRecord):
             return task.host, found
-        found.append(Finding("python", name, "error", _why(done), "reinstall it, or load another one"))
+        found.append(CheckFinding("python", name, "error", _why(done), "reinstall it, or load another one"))
     return None, found
 
 
-def _absent(name: str, which: Which) -> Finding:
+def _absent(name: str, which: Which) -> CheckFinding:
     detail = f"there is no {name} on PATH"
     hint = "load its module, or activate the environment with which jobs are to run"
     if name == "python" and which("python3"):
-        return Finding("python", name, "note", detail, f"write python3 in `run.cmd`; or {hint}")
-    return Finding("python", name, "warning", detail, hint)
+        return CheckFinding("python", name, "note", detail, f"write python3 in `run.cmd`; or {hint}")
+    return CheckFinding("python", name, "warning", detail, hint)
 
 
 def _why(done: Completed) -> str:

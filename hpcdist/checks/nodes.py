@@ -60,7 +60,7 @@ class Evidence(NamedTuple):
     """A sentence of one line."""
 
 
-class Node(NamedTuple):
+class NodeEvidence(NamedTuple):
     """A node of a site, and the evidence against it, the newest first."""
 
     site: str
@@ -83,7 +83,7 @@ class Node(NamedTuple):
         return bool(self.losses) or self.failures >= _FAILURES
 
 
-def known_nodes(runs_dir: Path, now: float, site: str | None = None) -> list[Node]:
+def known_nodes(runs_dir: Path, now: float, site: str | None = None) -> list[NodeEvidence]:
     """Return the nodes of a site, or of all sites, with evidence against them, the most evidence first.
 
     ``now``: in seconds since 1970 by this machine's clock.
@@ -92,7 +92,7 @@ def known_nodes(runs_dir: Path, now: float, site: str | None = None) -> list[Nod
     return [node for node in grouped(found) if site in (None, node.site)]
 
 
-def grouped(found: Iterable[Evidence]) -> list[Node]:
+def grouped(found: Iterable[Evidence]) -> list[NodeEvidence]:
     """Return the nodes with their evidence; a node known with and without its domain is one node."""
     own = [*dict.fromkeys(found)]
     full: dict[tuple[str, str], set[str]] = {}
@@ -104,11 +104,11 @@ def grouped(found: Iterable[Evidence]) -> list[Node]:
         names = full.get((one.site, one.node), ())
         name = next(iter(names)) if len(names) == 1 else one.node
         by_node.setdefault((one.site, name), []).append(one._replace(node=name))
-    nodes = [Node(*key, (*sorted(each, key=lambda one: -one.at),)) for key, each in by_node.items()]
+    nodes = [NodeEvidence(*key, (*sorted(each, key=lambda one: -one.at),)) for key, each in by_node.items()]
     return sorted(nodes, key=_most_evidence_first)
 
 
-def _most_evidence_first(node: Node) -> tuple[float, ...]:
+def _most_evidence_first(node: NodeEvidence) -> tuple[float, ...]:
     return -_FAILURES * node.losses - node.failures, -node.evidence[0].at
 
 
@@ -206,12 +206,12 @@ class Exclusion(NamedTuple):
     """A plan with ``excluded`` nodes; ``left`` are suspect, too, but not excluded: ``why``."""
 
     made: Planned
-    excluded: Sequence[Node] = ()
-    left: Sequence[Node] = ()
+    excluded: Sequence[NodeEvidence] = ()
+    left: Sequence[NodeEvidence] = ()
     why: str = ""
 
 
-def exclude_suspects(made: Planned, nodes: Sequence[Node]) -> Exclusion:
+def exclude_suspects(made: Planned, nodes: Sequence[NodeEvidence]) -> Exclusion:
     """Return the plan with the suspect ones of these nodes excluded, if the experiment wants that.
 
     Excluded are eight at most, and a quarter of the nodes of each kind that the job needs, but one at least
@@ -332,12 +332,12 @@ def _warnings(found: Exclusion, now: float) -> Iterator[Problem]:
         yield warning(f"the job may get suspect nodes: {_named(found.left, now)}", hint=hint)
 
 
-def _named(nodes: Sequence[Node], now: float) -> str:
+def _named(nodes: Sequence[NodeEvidence], now: float) -> str:
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     return ", ".join(_text(node, now) for node in nodes[:_SHOWN]) + more
 
 
-def _text(node: Node, now: float) -> str:
+def _text(node: NodeEvidence, now: float) -> str:
     """Return ``n17 (lost 3h ago in train-7, and 1 before)``."""
     last, count = node.evidence[0], len(node.evidence) - 1
     before = f", and {count} before" if count else ""

@@ -18,7 +18,7 @@ from hpcdist.schedulers.base import Left
 # --- What the job's account has left, as `plan --balance` and `submit` show it
 
 
-class Balance(NamedTuple):
+class AccountBalance(NamedTuple):
     """What an account has left, of each unit; ``why``: why that is unknown, empty if nothing was asked."""
 
     account: str
@@ -43,7 +43,7 @@ class Balance(NamedTuple):
         return {"account": self.account or None, "left": left, "why": self.why}
 
 
-def ask(made: Planned, runner: Runner) -> Balance:
+def ask(made: Planned, runner: Runner) -> AccountBalance:
     """Ask the site's own command, else the batch system; for some seconds at most.
 
     Where there is neither, or no account, there is nothing to say.
@@ -54,12 +54,12 @@ def ask(made: Planned, runner: Runner) -> Balance:
         command = worst_case.ask(balance, account, user)
         completed = runner.run(command)
         if not completed.ok:
-            return Balance(account, why=f"`{command}`: {common.why(completed)}")
+            return AccountBalance(account, why=f"`{command}`: {common.why(completed)}")
         left = worst_case.read(balance, completed.stdout, account)
-        return Balance(account, left, "" if left else f"`{command}` shows none of it")
+        return AccountBalance(account, left, "" if left else f"`{command}` shows none of it")
     if account and (limits := scheduler.balances):
-        return Balance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
-    return Balance(account)
+        return AccountBalance(account, [*limits.read(runner.run(limits.ask(account)), account, user)])
+    return AccountBalance(account)
 
 
 # --- What a job may cost, as the lines that `plan`, `check` and `submit` print

@@ -286,7 +286,7 @@ class Distribution(NamedTuple):
         return min(max(number, self.low), self.high)
 
 
-class _Kind(NamedTuple):
+class _SpaceKind(NamedTuple):
     """One kind of space: the names of its numbers, the last of them optional, and what makes it."""
 
     names: tuple[str, ...]
@@ -486,17 +486,17 @@ def _nearest(number: float, step: float) -> float:
 
 _BOUNDS: Final = ("low", "high")
 _MOMENTS: Final = ("loc", "scale")
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "range": _Kind(("start", "stop", "step"), _range),
-    "linspace": _Kind(("start", "stop", "num"), _linspace),
-    "logspace": _Kind(("start", "stop", "num"), _logspace, "base"),
-    "geomspace": _Kind(("start", "stop", "num"), _geomspace),
-    "uniform": _Kind(_BOUNDS, _uniform),
-    "quniform": _Kind((*_BOUNDS, "q"), _uniform),
-    "loguniform": _Kind(_BOUNDS, _loguniform),
-    "qloguniform": _Kind((*_BOUNDS, "q"), _loguniform),
-    "normal": _Kind(_MOMENTS, _normal),
-    "qnormal": _Kind((*_MOMENTS, "q"), _normal),
-    "lognormal": _Kind(_MOMENTS, _lognormal),
-    "qlognormal": _Kind((*_MOMENTS, "q"), _lognormal),
+_KINDS: Final[Mapping[str, _SpaceKind]] = {
+    "range": _SpaceKind(("start", "stop", "step"), _range),
+    "linspace": _SpaceKind(("start", "stop", "num"), _linspace),
+    "logspace": _SpaceKind(("start", "stop", "num"), _logspace, "base"),
+    "geomspace": _SpaceKind(("start", "stop", "num"), _geomspace),
+    "uniform": _SpaceKind(_BOUNDS, _uniform),
+    "quniform": _SpaceKind((*_BOUNDS, "q"), _uniform),
+    "loguniform": _SpaceKind(_BOUNDS, _loguniform),
+    "qloguniform": _SpaceKind((*_BOUNDS, "q"), _loguniform),
+    "normal": _SpaceKind(_MOMENTS, _normal),
+    "qnormal": _SpaceKind((*_MOMENTS, "q"), _normal),
+    "lognormal": _SpaceKind(_MOMENTS, _lognormal),
+    "qlognormal": _SpaceKind((*_MOMENTS, "q"), _lognormal),
 }

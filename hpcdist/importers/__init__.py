@@ -42,7 +42,7 @@ class Importer(Protocol):
         ...
 
 
-class Step(NamedTuple):
+class PipelineStep(NamedTuple):
     """A job of a pipeline: a document of the same form with it alone, and what it waits for, with its place.
 
     In its texts ``{{ ops.NAME.outputs.path }}`` is the folder of what another one keeps.
@@ -69,7 +69,7 @@ class Form:
         del data
         return {}
 
-    def steps(self, data: Map) -> Sequence[Step]:
+    def steps(self, data: Map) -> Sequence[PipelineStep]:
         """Return the jobs of a document that is a pipeline: several jobs that wait for each other.
 
         Raises:

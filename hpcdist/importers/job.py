@@ -139,7 +139,7 @@ def put_name(read: Reading, name: object, *source: str | int) -> None:
 # --- Machines of a cloud: what replicas request in place of one
 
 
-class Machine(NamedTuple):
+class CloudMachine(NamedTuple):
     """One machine; ``cpus`` and ``gib`` only of types without GPUs; all 0 if its size is unknown."""
 
     gpus: int = 0
@@ -154,7 +154,7 @@ class Machine(NamedTuple):
         return {name: {"requests": number} for name, number in amounts.items() if number}
 
 
-def on_machine(read: Reading, kind: Machine | None, *source: str | int) -> Role:
+def on_machine(read: Reading, kind: CloudMachine | None, *source: str | int) -> Role:
     """Return a role that requests the resources of a machine, and prefers its type of GPU."""
     if kind is None or not any(kind):
         return Role()

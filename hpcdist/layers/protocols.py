@@ -13,7 +13,7 @@ from hpcdist.base.fields import Model
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.replicas import ROLES
 from hpcdist.experiment.sources import Image
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob, RemoteShell
+from hpcdist.plan.model import Container, JobEnvironment, JobSpec, PreparedJob, RemoteShell
 from hpcdist.plan.values import Origin, Variable, Word
 from hpcdist.site.model import LauncherOptions, RankVariables, Site
 from hpcdist.site.settings import Runtime
@@ -211,7 +211,7 @@ class ContainerRuntime(Protocol):
         ...
 
     def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+        self, job: JobSpec, container: Container, environment: JobEnvironment, runtime: Runtime
     ) -> Iterable[Word]:
         """Return options for the launcher."""
         ...

@@ -32,7 +32,7 @@ class Machine(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-class Search(NamedTuple):
+class SiteSearch(NamedTuple):
     """All site files by name, the detection of this machine's site, and warnings about invalid files."""
 
     files: Mapping[str, Path]
@@ -129,7 +129,7 @@ def origin(place: Place) -> str:
     return f"{place.file}:{place.line}" if place.line else place.file.partition("=")[0]
 
 
-def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ) -> Search:
+def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ) -> SiteSearch:
     """Compare this machine with the ``detect`` section of every site.
 
     Raises:
@@ -140,10 +140,10 @@ def search(folders: Sequence[Path], environment: Mapping[str, str] = os.environ)
     files = resources.site_files(folders)
     known, problems = read_all(files.values(), load_detect)
     with preceded_by(problems):
-        return Search(files, detect(known, environment, getfqdn()), problems)
+        return SiteSearch(files, detect(known, environment, getfqdn()), problems)
 
 
-def detected_site(found: Search, environment: Mapping[str, str] = os.environ) -> Machine:
+def detected_site(found: SiteSearch, environment: Mapping[str, str] = os.environ) -> Machine:
     """Return this machine's site: detected, else that of a batch system that is set up, else ``local``.
 
     Raises:
@@ -158,7 +158,7 @@ def detected_site(found: Search, environment: Mapping[str, str] = os.environ) ->
     return _site_of("local", why, found._replace(problems=(*found.problems, *notes)))
 
 
-def _site_of(name: str, why: str, found: Search) -> Machine:
+def _site_of(name: str, why: str, found: SiteSearch) -> Machine:
     if name not in found.files:
         raise ConfigError(unknown("site", name, found.files))
     with preceded_by(found.problems):

@@ -53,13 +53,13 @@ _JSON: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 def schema(name: Literal["site", "experiment", "config"]) -> Schema:
     """Return the schema of a kind of file; of an experiment in its native form only."""
-    writer = _Writer(with_templates=name == "experiment")
+    writer = _SchemaWriter(with_templates=name == "experiment")
     top = writer.section(MODELS[name])
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"hpcdist {name}"}
     return head | top | {"$defs": dict(sorted(writer.sections.items()))}
 
 
-class _Writer:
+class _SchemaWriter:
     """Writes models as schemas; ``sections`` are those that others refer to."""
 
     def __init__(self, *, with_templates: bool) -> None:

@@ -22,7 +22,7 @@ Place = Literal["job", "node", "last_node", "own_node"]
 """Where it runs: where the script runs; else on each node of the tasks, on the last, or on one without."""
 
 
-class Step(Model, frozen=True, kw_only=True):
+class JobStep(Model, frozen=True, kw_only=True):
     """One command, when and where it runs."""
 
     time: Literal["before", "beside", "after"]
@@ -78,7 +78,7 @@ class Identity(Model, frozen=True, kw_only=True):
     number: int = 1
 
 
-class Request(Model, frozen=True, kw_only=True):
+class SchedulerRequest(Model, frozen=True, kw_only=True):
     """The request to the scheduler besides nodes, and how it is written on its site.
 
     ``submit_environment``: whether the job inherits the variables of the shell that submits it.
@@ -112,7 +112,7 @@ class Request(Model, frozen=True, kw_only=True):
     sge: Sge = Sge()
 
 
-class Gpus(Model, frozen=True, kw_only=True):
+class GpuVisibility(Model, frozen=True, kw_only=True):
     """Who chooses the GPUs that a task sees, and by which variable.
 
     ``library``: the communication library of the job's GPUs, None without GPUs. ``shared_nodes``: other jobs
@@ -243,7 +243,7 @@ class Container(Model, frozen=True, kw_only=True):
     key: str = "container"
 
 
-class Environment(Model, frozen=True, kw_only=True):
+class JobEnvironment(Model, frozen=True, kw_only=True):
     """The setup of the job, the variables of all tasks, and those of each task.
 
     ``modules`` and ``spack_env``: what ``setup`` loads and activates. ``framework_variables``: the names of
@@ -269,13 +269,13 @@ class JobSpec(Model, frozen=True, kw_only=True):
     identity: Identity
     placement: Placement
     facts: JobFacts
-    request: Request = Request()
-    gpus: Gpus = Gpus()
+    request: SchedulerRequest = SchedulerRequest()
+    gpus: GpuVisibility = GpuVisibility()
     launch: Launch
     completion: Completion = Completion()
     rendezvous: Rendezvous = Rendezvous()
     container: Container | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[JobStep, ...] = ()
     own_nodes: int = 0
     sweep: Sweep | None = None
     origins: dict[str, Origin] = {}
@@ -318,7 +318,7 @@ class PreparedJob(JobSpec, frozen=True, kw_only=True):
     ``arguments``: the launch's, and the launcher options that the container needs.
     """
 
-    environment: Environment = Environment()
+    environment: JobEnvironment = JobEnvironment()
     arguments: tuple[Word, ...] = ()
 
 

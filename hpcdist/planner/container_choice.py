@@ -21,7 +21,7 @@ from hpcdist.layers.protocols import (
     PreparesContainers,
     StartsEntrypoints,
 )
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, JobEnvironment, JobSpec, PreparedJob
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin, Variable, Where, Word
 from hpcdist.planner.steps import uses_local_disk
@@ -164,7 +164,7 @@ def setup(job: JobSpec, site: Site, variables: Sequence[Variable]) -> Iterator[W
             yield from runtime.prepare(job, job.container, variables, site.container)
 
 
-def launcher_words(job: JobSpec, site: Site, environment: Environment) -> tuple[Word, ...]:
+def launcher_words(job: JobSpec, site: Site, environment: JobEnvironment) -> tuple[Word, ...]:
     """Return the launcher options that the container runtime needs."""
     if not (job.container and site.container):
         return ()

@@ -280,7 +280,7 @@ _SIZES: Final[dict[str, Callable[[Pool], int | None]]] = {
 }
 
 
-class _Span(NamedTuple):
+class _WalltimeSpan(NamedTuple):
     """The walltime limit for jobs of ``least`` to ``most`` nodes; None: no such limit, or none known."""
 
     partition: str
@@ -381,7 +381,7 @@ def _node_hint(request: PlacementRequest, shortfall: Shortfall, run: Block) -> s
     found, site = _candidates(request), request.site
     having = [pool for pool in found if not [*pool.shortfalls(need_of(run.first, site, pool))]]
     if having:
-        spans = (_Span(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
+        spans = (_WalltimeSpan(pool.partition or "", pool.min_nodes, _bound(pool), None) for pool in having)
         return f"such nodes: {', '.join(dict.fromkeys(map(str, spans)))}"
     size_of = _SIZES[shortfall.what]
     best = max(found, key=lambda pool: size_of(pool) or 0)
@@ -406,7 +406,7 @@ def _time_hint(request: PlacementRequest, walltime: Walltime, nodes: int) -> str
     return f"the longest is {longest.walltime} on {longest}" if longest else ""
 
 
-def _spans(name: str, partition: Partition) -> Iterator[_Span]:
+def _spans(name: str, partition: Partition) -> Iterator[_WalltimeSpan]:
     counts = [count for count in partition.nodes.values() if count is not None]
     all_nodes = sum(counts) if len(counts) == len(partition.nodes) else None
     most = min((size for size in (all_nodes, partition.max_nodes) if size is not None), default=None)
@@ -414,10 +414,10 @@ def _spans(name: str, partition: Partition) -> Iterator[_Span]:
     for limit in partition.limits:
         end = min(limit.nodes, most or limit.nodes)
         if end >= least:
-            yield _Span(name, least, end, limit.walltime)
+            yield _WalltimeSpan(name, least, end, limit.walltime)
         least = max(least, limit.nodes + 1)
     if most is None or least <= most:
-        yield _Span(name, least, most, partition.max_walltime)
+        yield _WalltimeSpan(name, least, most, partition.max_walltime)
 
 
 def _size_hint(request: PlacementRequest, asked: Pool | None) -> str:

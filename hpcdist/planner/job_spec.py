@@ -20,13 +20,13 @@ from hpcdist.plan.fabric_variables import job_facts
 from hpcdist.plan.model import (
     Completion,
     Container,
-    Gpus,
+    GpuVisibility,
     Identity,
     JobSpec,
     Launch,
     Rendezvous,
-    Request,
     Restarts,
+    SchedulerRequest,
 )
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.trials import Sweep
@@ -56,7 +56,7 @@ from hpcdist.site.nodes import VisibleBy
 _BATCH_FIELDS = tuple(
     key
     for key in Batch.__struct_fields__
-    if key in Request.__struct_fields__
+    if key in SchedulerRequest.__struct_fields__
     or key in {"partition", "constraint", "launcher", "directives", "gpu_visibility"}
 )
 """The keys of ``batch`` that a plan has: those of the request, and a few that are elsewhere in it."""
@@ -166,7 +166,7 @@ def job_spec(
         visibility = gpu_visibility(experiment, site, choice, texts, asked)
         return arguments, visibility, visible_by(site, placement, asked)
 
-    def ask() -> tuple[Request, Restarts | None]:
+    def ask() -> tuple[SchedulerRequest, Restarts | None]:
         restarts = restarts_of(experiment, site, placement, choice.topology)
         return request_of(experiment, site, placement, facts, restarts), restarts
 
@@ -177,7 +177,7 @@ def job_spec(
         lambda: container_choice.must_start_containers(experiment, container, choice.launcher, site),
     )
     scheduler = schedulers.get(site.scheduler)
-    gpus = Gpus(
+    gpus = GpuVisibility(
         visibility=visibility,
         variable=visible,
         library=facts.library if facts.gpus else None,
@@ -209,7 +209,9 @@ def job_spec(
     )
 
 
-def _sweep(experiment: Experiment, site: Site, request: Request, placement: Placement) -> Sweep | None:
+def _sweep(
+    experiment: Experiment, site: Site, request: SchedulerRequest, placement: Placement
+) -> Sweep | None:
     search, trials = experiment.hptuning, len(experiment.trials)
     if search is None:
         return None

@@ -21,7 +21,7 @@ from hpcdist.experiment.model import Experiment, Resources
 from hpcdist.experiment.shell_words import START
 from hpcdist.layers.variables import polyaxon_task_variables, polyaxon_variables
 from hpcdist.plan.fabric_variables import of_fabric, text_of
-from hpcdist.plan.model import Environment, JobSpec, Plan, PreparedJob, RoleLaunch, extended
+from hpcdist.plan.model import JobEnvironment, JobSpec, Plan, PreparedJob, RoleLaunch, extended
 from hpcdist.plan.placeholders import JOB_ID, template
 from hpcdist.plan.placement import Placement, Row, of_role, with_own_nodes
 from hpcdist.plan.trials import Pack, Sweep
@@ -288,7 +288,7 @@ def prepared(
     shared = tuple(choice.framework.variables(spec, experiment, site))
     own = tuple(choice.framework.task_variables(spec, experiment, site))
     every = tuple(variables(experiment, site, spec, shared, where))
-    environment = Environment(
+    environment = JobEnvironment(
         modules=(*(name for name, _ in applying(site.modules, spec.facts)), *experiment.batch.modules),
         spack_env=experiment.batch.spack_env,
         setup=(*setup(experiment, site, spec.facts, where), *container_choice.setup(spec, site, every)),
@@ -465,7 +465,7 @@ def _of_search(problem: Problem) -> Problem:
     return problem._replace(message=message, path=("hptuning",), hint=_NO_ARRAYS)
 
 
-def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Problem, ...]:
+def _notes(found: Sequence[lint.LintFinding], experiment: Experiment) -> tuple[Problem, ...]:
     """Return the lint findings on the plan's variables.
 
     Raises:
@@ -477,7 +477,7 @@ def _notes(found: Sequence[lint.Finding], experiment: Experiment) -> tuple[Probl
     return problems
 
 
-def _located(found: lint.Finding, experiment: Experiment) -> Problem:
+def _located(found: lint.LintFinding, experiment: Experiment) -> Problem:
     if found.name in experiment.environment.env_vars:
         path = ("environment", "env_vars", found.name)
         return Problem(found.text, path, found.hint, found.severity)

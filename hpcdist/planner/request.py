@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hpcdist.base.errors import PlanError, Problem
 from hpcdist.experiment.batch import ArraySpec, Dependency, IndexRange, Mail, SignalSpec, with_job_name
 from hpcdist.experiment.model import Experiment
-from hpcdist.plan.model import Request, Restarts
+from hpcdist.plan.model import Restarts, SchedulerRequest
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Origin, Word
 from hpcdist.planner import budget
@@ -21,7 +21,7 @@ from hpcdist.site.nodes import Gpus
 
 def request_of(
     experiment: Experiment, site: Site, placement: Placement, job: JobFacts, restarts: Restarts | None
-) -> Request:
+) -> SchedulerRequest:
     """Return the request.
 
     Raises:
@@ -31,7 +31,7 @@ def request_of(
     budget.must_suit(experiment, site, job)
     batch, (gpus, _) = experiment.batch, gpus_of(site, placement)
     waits = (batch.dependency,) if isinstance(batch.dependency, str) else batch.dependency
-    return Request(
+    return SchedulerRequest(
         walltime=batch.walltime or site.walltime,
         account=batch.account,
         qos=batch.qos or _qos_of_partition(site, placement),

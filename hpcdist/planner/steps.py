@@ -13,7 +13,7 @@ from hpcdist.base.errors import Path, PlanError, Problem
 from hpcdist.base.words import quote
 from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.program import Stage
-from hpcdist.plan.model import Place, PreparedJob, Step
+from hpcdist.plan.model import JobStep, Place, PreparedJob
 from hpcdist.plan.placement import Placement
 from hpcdist.plan.values import Where, Word
 from hpcdist.site.model import Site
@@ -72,7 +72,7 @@ _NODES_OF_TASKS: Final = ("HPCDIST_HOSTFILE", "HPCDIST_TASK_NODES", "HPCDIST_JOB
 """What the script has the nodes of the tasks in, without those of programs beside them."""
 
 
-def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Where) -> tuple[Step, ...]:
+def steps_of(experiment: Experiment, site: Site, placement: Placement, where: Where) -> tuple[JobStep, ...]:
     """Return the steps of a job.
 
     Raises:
@@ -102,29 +102,29 @@ def check_free_nodes(job: PreparedJob, words: Sequence[Word], experiment: Experi
         raise PlanError(Problem(f"{which} on any of the job's nodes", path_of(experiment), hint))
 
 
-def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[Step]:
+def _steps(experiment: Experiment, site: Site, where: Where) -> Iterator[JobStep]:
     run = experiment.run
     if uses_local_disk(experiment):
         command = f"rm -rf -- {LOCAL} && mkdir -p -m 700 -- {LOCAL}"
-        yield Step(time="before", on="node", command=command, origin=where(("stage",)))
+        yield JobStep(time="before", on="node", command=command, origin=where(("stage",)))
     # Archives last: they replace nothing, and a copy is not made where something is.
     for index, item in sorted(enumerate(experiment.stage), key=lambda pair: pair[1].unpack):
         origin = where(("stage", index))
         for place, command in _staging(item, site):
-            yield Step(time="before", on=place, command=command, origin=origin)
+            yield JobStep(time="before", on=place, command=command, origin=origin)
     if run.prepare:
-        yield Step(
+        yield JobStep(
             time="before", on=run.prepare.per, command=run.prepare.command, origin=where(("run", "prepare"))
         )
     for index, one in enumerate(run.beside):
         on: Place = "node" if one.on == "each_node" else one.on
-        yield Step(time="beside", on=on, command=one.command, origin=where(("run", "beside", index)))
+        yield JobStep(time="beside", on=on, command=one.command, origin=where(("run", "beside", index)))
     if run.finish:
-        yield Step(
+        yield JobStep(
             time="after", on=run.finish.per, command=run.finish.command, origin=where(("run", "finish"))
         )
     if uses_local_disk(experiment):
-        yield Step(time="after", on="node", command=f"rm -rf -- {LOCAL}", origin=where(("stage",)))
+        yield JobStep(time="after", on="node", command=f"rm -rf -- {LOCAL}", origin=where(("stage",)))
 
 
 def uses_local_disk(experiment: Experiment) -> bool:

@@ -442,16 +442,16 @@ _SHORTEST: Final = 600
 """Seconds; jobs shorter than that start no earlier."""
 
 
-class Shape(NamedTuple):
+class JobShape(NamedTuple):
     """An experiment, and how it differs from the one that was asked for."""
 
     what: str
     experiment: Experiment
 
 
-def shapes(experiment: Experiment, site: Site, job: JobSpec) -> Iterator[Shape]:
+def shapes(experiment: Experiment, site: Site, job: JobSpec) -> Iterator[JobShape]:
     """Yield the job as it is, then others; whether the site takes these, their plans show."""
-    yield Shape("as it is", experiment)
+    yield JobShape("as it is", experiment)
     yield from _shorter(experiment, job)
     yield from _smaller(experiment, job)
     own = {group.site_partition for group in job.placement.groups}
@@ -459,20 +459,20 @@ def shapes(experiment: Experiment, site: Site, job: JobSpec) -> Iterator[Shape]:
         for name in site.partitions:
             if name not in own:
                 batch = replace(experiment.batch, partition=name)
-                yield Shape(f"partition {name}", replace(experiment, batch=batch))
+                yield JobShape(f"partition {name}", replace(experiment, batch=batch))
 
 
-def _shorter(experiment: Experiment, job: JobSpec) -> Iterator[Shape]:
+def _shorter(experiment: Experiment, job: JobSpec) -> Iterator[JobShape]:
     """Yield half and a quarter of the walltime, in whole minutes."""
     walltime = job.request.walltime
     for part, what in ((2, "half the walltime"), (4, "a quarter of the walltime")):
         seconds = walltime.seconds // part // 60 * 60 if walltime else 0
         if seconds >= _SHORTEST:
             batch = replace(experiment.batch, walltime=Walltime(seconds))
-            yield Shape(what, replace(experiment, batch=batch))
+            yield JobShape(what, replace(experiment, batch=batch))
 
 
-def _smaller(experiment: Experiment, job: JobSpec) -> Iterator[Shape]:
+def _smaller(experiment: Experiment, job: JobSpec) -> Iterator[JobShape]:
     """Yield half the replicas, where they are on several nodes and only the workers are counted."""
     replicas, nodes = experiment.environment.replicas, job.placement.nodes
     if nodes < 2 or replicas is None or replicas.n_ps or replicas.evaluator:  # noqa: PLR2004 - has no half
@@ -485,4 +485,4 @@ def _smaller(experiment: Experiment, job: JobSpec) -> Iterator[Shape]:
     if batch.nodes is not None:
         batch = replace(batch, nodes=max(1, batch.nodes // 2))
     environment = replace(experiment.environment, replicas=replace(replicas, n_workers=workers))
-    yield Shape("half the replicas", replace(experiment, environment=environment, batch=batch))
+    yield JobShape("half the replicas", replace(experiment, environment=environment, batch=batch))

@@ -175,7 +175,7 @@ LeftOut = Callable[[Path], bool]
 """Whether a file or folder is left out of a snapshot and what is recorded, as directories of runs are."""
 
 
-class Listing(NamedTuple):
+class FileListing(NamedTuple):
     """The files of a snapshot below ``top``; the job starts in the folder ``start`` of it, or in ``top``.
 
     ``names`` with a final / are empty folders. ``by_git``: whether git chose them.
@@ -187,7 +187,7 @@ class Listing(NamedTuple):
     by_git: bool
 
 
-def listing(folder: Path, state: State | None, runner: Runner, left_out: LeftOut) -> Listing:
+def listing(folder: Path, state: State | None, runner: Runner, left_out: LeftOut) -> FileListing:
     """Return the files of a snapshot of a folder; one that its repository ignores is taken by itself.
 
     Raises:
@@ -196,8 +196,8 @@ def listing(folder: Path, state: State | None, runner: Runner, left_out: LeftOut
     if state:
         names = _bounded(_tracked(state.top, runner, left_out), state.top)
         if not state.prefix or any(name.startswith(state.prefix) for name in names):
-            return Listing(state.top, state.prefix, names, by_git=True)
-    return Listing(folder, "", _bounded(_walked(folder, left_out), folder), by_git=False)
+            return FileListing(state.top, state.prefix, names, by_git=True)
+    return FileListing(folder, "", _bounded(_walked(folder, left_out), folder), by_git=False)
 
 
 def _bounded(names: Iterator[str], top: Path) -> tuple[str, ...]:
@@ -292,7 +292,7 @@ class Contents(NamedTuple):
         return sum(file.bytes for file in self.files)
 
 
-def contents(listing: Listing, limit: int) -> Contents:
+def contents(listing: FileListing, limit: int) -> Contents:
     """Return the files of a listing that are there.
 
     Raises:
@@ -306,7 +306,7 @@ def contents(listing: Listing, limit: int) -> Contents:
     return found
 
 
-def _there(listing: Listing) -> Iterator[File]:
+def _there(listing: FileListing) -> Iterator[File]:
     for name in listing.names:
         try:
             yield File(name, (listing.top / name).lstat())
@@ -316,7 +316,7 @@ def _there(listing: Listing) -> Iterator[File]:
             raise _snapshot_unreadable(error) from error
 
 
-def copy(listing: Listing, files: Iterable[File], target: Path, limit: int) -> int:
+def copy(listing: FileListing, files: Iterable[File], target: Path, limit: int) -> int:
     """Copy these files into a new folder; return the bytes that were copied.
 
     Raises:
@@ -386,7 +386,7 @@ def _snapshot_unreadable(error: OSError) -> ConfigError:
     return ConfigError(Problem(f"{error.filename} cannot be read: {error.strerror}", PATH, hint))
 
 
-def _too_large(listing: Listing, found: Contents, limit: int) -> ConfigError:
+def _too_large(listing: FileListing, found: Contents, limit: int) -> ConfigError:
     largest = sorted(found.files, key=lambda file: file.bytes, reverse=True)[:_SHOWN]
     named = ", ".join(f"{file.name} ({bytes_text(file.bytes)})" for file in largest)
     has = f"has {bytes_text(found.bytes)}, and the limit is {bytes_text(limit)}"
@@ -469,7 +469,7 @@ class Choice(NamedTuple):
     limit: int = LIMIT
 
 
-class Code(NamedTuple):
+class CodeResult(NamedTuple):
     """What was done: the files of the record, and the folder where the job starts, empty for this one.
 
     ``notes``: what the user should know. ``action``: the copy in a few words, empty where there is none.
@@ -481,7 +481,7 @@ class Code(NamedTuple):
     action: str = ""
 
 
-def prepare(choice: Choice, run: Path, runner: Runner, *, dry: bool = False) -> Code:
+def prepare(choice: Choice, run: Path, runner: Runner, *, dry: bool = False) -> CodeResult:
     """Record the state of the code, and copy it into the run directory if that is wanted.
 
     ``run`` is the run directory, which exists unless ``dry``: then nothing is written or fetched, and no
@@ -496,7 +496,7 @@ def prepare(choice: Choice, run: Path, runner: Runner, *, dry: bool = False) -> 
         return _snapshot(choice, run, runner, state, dry=dry)
     if choice.source == "git":
         return _clone(choice, run, runner, state, dry=dry)
-    return Code(_record(choice, state, runner, {}), notes=_uncommitted(state, _HERE))
+    return CodeResult(_record(choice, state, runner, {}), notes=_uncommitted(state, _HERE))
 
 
 _HERE: Final = "the job runs the folder as it is then; `batch: {code: snapshot}` keeps this state"
@@ -519,7 +519,7 @@ def _runs_of(run: Path) -> LeftOut:
     return left_out
 
 
-def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *, dry: bool) -> Code:
+def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *, dry: bool) -> CodeResult:
     target = run / FOLDER
     found = listing(choice.folder, state, runner, _runs_of(run))
     there = contents(found, choice.limit)
@@ -538,10 +538,10 @@ def _snapshot(choice: Choice, run: Path, runner: Runner, state: State | None, *,
         os.path.lexists(above / ".git") for above in (choice.folder, *choice.folder.parents)
     ):
         notes.append(f"git does not answer in {choice.folder}: files that it ignores are copied, too")
-    return Code(files, str(target / found.start), tuple(notes), f"copy {what}, to {target}")
+    return CodeResult(files, str(target / found.start), tuple(notes), f"copy {what}, to {target}")
 
 
-def _clone(choice: Choice, run: Path, runner: Runner, state: State | None, *, dry: bool) -> Code:
+def _clone(choice: Choice, run: Path, runner: Runner, state: State | None, *, dry: bool) -> CodeResult:
     if not choice.url and state is None:
         hint = "name a repository as `build: {git: URL}`, or write `code: snapshot`"
         raise ConfigError(Problem(f"{choice.folder} is in no git work tree", PATH, hint))
@@ -564,7 +564,7 @@ def _clone(choice: Choice, run: Path, runner: Runner, state: State | None, *, dr
     }
     files = _record(choice, state, runner, cloned)
     notes = () if choice.url else _uncommitted(state, _GIT)
-    return Code(files, str(start), notes, f"clone {ref} of {url} to {target}")
+    return CodeResult(files, str(start), notes, f"clone {ref} of {url} to {target}")
 
 
 def _uncommitted(state: State | None, then: str) -> tuple[str, ...]:

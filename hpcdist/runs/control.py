@@ -29,7 +29,7 @@ from hpcdist.base.command import Command
 from hpcdist.base.errors import OutputError, Problem, SchedulerError, SubmissionUnknown
 from hpcdist.runs import cancelling, code_record, finding, removing, rundir
 from hpcdist.runs.cancelling import cancel
-from hpcdist.runs.code_copy import Code
+from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed, with_deadline
 from hpcdist.runs.states import Report, find_tokens, status
@@ -134,7 +134,7 @@ class SubmitRequest(NamedTuple):
     scheduler: str
     experiment: str
     files: Callable[[RunDirectory], Mapping[str, str]]
-    code: Callable[[RunDirectory], Code] = lambda _: Code()
+    code: Callable[[RunDirectory], CodeResult] = lambda _: CodeResult()
     options: tuple[str, ...] = ()
     jobs: Sequence[str] = ("",)
     one_by_one: bool = False
@@ -164,9 +164,9 @@ class SubmitRequest(NamedTuple):
 
 __all__ = [
     "Interrupted",
-    "Output",
     "Report",
     "Services",
+    "SubmitOutput",
     "SubmitRequest",
     "cancel",
     "status",
@@ -181,21 +181,21 @@ _BUSY: Final = "another `hpcdist submit` of the same experiment is running; wait
 _LOOKUP_PAUSES: Final = (0.5, 1, 2, 4, 8)
 
 
-class Output(NamedTuple):
+class SubmitOutput(NamedTuple):
     """How to print: ``result`` a run with its job id (may raise ``OSError``), ``note`` a remark."""
 
     result: Callable[[Run], object] = bool
     note: Callable[[str], object] = bool
 
 
-SILENT: Final = Output()
+SILENT: Final = SubmitOutput()
 
 
 def submit(
     request: SubmitRequest,
     runs_dir: Path,
     services: Services,
-    output: Output = SILENT,
+    output: SubmitOutput = SILENT,
     *,
     again: bool = False,
 ) -> Run:
@@ -220,13 +220,13 @@ def submit(
     with locks.exclusive(runs_dir, digest, services.sleep, lambda: output.note(_BUSY)):
         identity = digest, request.site, request.remote
         found = find(identity, runs_dir, services, output.note)
-        there = found and Code(folder=code_record.read(found.directory).job_folder)
+        there = found and CodeResult(folder=code_record.read(found.directory).job_folder)
         run, code = (found, there) if found and there else create_run(request, runs_dir, services)
         return _submit_and_print(request, run, code, services, output)
 
 
 def _submit_and_print(
-    request: SubmitRequest, run: Run, code: Code, services: Services, output: Output
+    request: SubmitRequest, run: Run, code: CodeResult, services: Services, output: SubmitOutput
 ) -> Run:
     for text in code.notes:
         output.note(text)
@@ -243,7 +243,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     run: Run,
     folder: str,
     services: Services,
-    output: Output = SILENT,
+    output: SubmitOutput = SILENT,
     *,
     one_by_one: bool = False,
     after: str = "",
@@ -277,7 +277,7 @@ def submit_jobs(  # noqa: PLR0913 - what `submit` passes on
     return found[0]._replace(later=tuple(found[1:]))
 
 
-def _cancelled(run: Run, found: Sequence[Run], services: Services, output: Output) -> Run:
+def _cancelled(run: Run, found: Sequence[Run], services: Services, output: SubmitOutput) -> Run:
     """Cancel those of its jobs that the user's `cancel` did not know of yet; return the run with them."""
     output.note(f"{run.name} was cancelled when it had {len(found)} of {len(run.jobs)} jobs")
     first = services.update(found[0], jobs=len(found)) if run.is_followed else found[0]
@@ -305,7 +305,7 @@ def _anew(job: Run, services: Services) -> Run:
     return job._replace(record=record)
 
 
-def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, Code]:
+def create_run(request: SubmitRequest, runs_dir: Path, services: Services) -> tuple[Run, CodeResult]:
     """Make the run and its code; its record, without which it is no run, is written last."""
     directory = services.create(runs_dir, request.name)
     record = Record(
@@ -348,7 +348,9 @@ def _further(
         yield Run(directory._replace(number=number), replace(own, goes_on=request.followed))
 
 
-def _submit_script(run: Run, folder: str, services: Services, output: Output, after: tuple[str, ...]) -> Run:
+def _submit_script(
+    run: Run, folder: str, services: Services, output: SubmitOutput, after: tuple[str, ...]
+) -> Run:
     """Submit the script in this folder; return the run with its job id, saved if the disk permits."""
     scheduler = schedulers.get(run.record.scheduler)
     paths = str(run.directory.script), str(run.directory.path)
@@ -367,7 +369,7 @@ def _submit_script(run: Run, folder: str, services: Services, output: Output, af
         return run._replace(record=replace(run.record, phase=Phase.ACCEPTED, job_id=job_id))
 
 
-def print_jobs(run: Run, services: Services, output: Output) -> Run:
+def print_jobs(run: Run, services: Services, output: SubmitOutput) -> Run:
     """Print the ids of the run's jobs, and record that they were printed.
 
     Raises:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 
 from hpcdist.base import ownership
 from hpcdist.base.errors import ConfigError, Problem
-from hpcdist.runs.code_copy import FOLDER, RECORD, Code
+from hpcdist.runs.code_copy import FOLDER, RECORD, CodeResult
 from hpcdist.runs.rundir import OPTIONS, RunDirectory
 from hpcdist.script import trial_table
 
@@ -55,7 +55,7 @@ def mark(run: RunDirectory, new: RunDirectory) -> None:
     new.write(COPIED, f"{run.name}\n")
 
 
-def copy_code(run: RunDirectory, new: RunDirectory) -> Code:
+def copy_code(run: RunDirectory, new: RunDirectory) -> CodeResult:
     """Let a new run have a copy of the code that this one has.
 
     Raises:
@@ -71,7 +71,7 @@ def copy_code(run: RunDirectory, new: RunDirectory) -> Code:
     files = {RECORD: f"{json.dumps({**data, 'start': str(start)}, indent=2)}\n"}
     with suppress(FileNotFoundError):
         files[_DIFF] = run.read(_DIFF, _MOST).decode("utf-8", "surrogateescape")
-    return Code(files, str(start), action=f"copy {run.path / FOLDER}, to {new.path / FOLDER}")
+    return CodeResult(files, str(start), action=f"copy {run.path / FOLDER}, to {new.path / FOLDER}")
 
 
 def _copy_folder(top: Path, new: Path, name: Path) -> None:

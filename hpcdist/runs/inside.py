@@ -16,7 +16,7 @@ from hpcdist.base.errors import ConfigError, Problem
 from hpcdist.runs import attempt_files, elements, endings
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.states import Report
-from hpcdist.runs.stored_plan import Nodes as Group
+from hpcdist.runs.stored_plan import NodeGroup as Group
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.base import Nodes
 from hpcdist.schedulers.job import JobState

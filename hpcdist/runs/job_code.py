@@ -9,13 +9,13 @@ from hpcdist.base.errors import ConfigError, Problem, located
 from hpcdist.experiment.model import Experiment
 from hpcdist.loading.planning import Planned
 from hpcdist.runs import code_record, copying
-from hpcdist.runs.code_copy import LIMIT, Choice, Code, prepare
+from hpcdist.runs.code_copy import LIMIT, Choice, CodeResult, prepare
 from hpcdist.runs.rundir import Run, RunDirectory
 
 
 def prepared(
     made: Planned, directory: RunDirectory, runner: Runner, folder: Path | None = None, *, dry: bool = False
-) -> Code:
+) -> CodeResult:
     """Record or copy the code of an experiment that is submitted in this folder, by default the current one.
 
     Raises:
@@ -39,7 +39,7 @@ def choice_of(experiment: Experiment, folder: Path) -> Choice:
     )
 
 
-def recorded(run: Run, made: Planned, directory: RunDirectory, runner: Runner, *, update: bool) -> Code:
+def recorded(run: Run, made: Planned, directory: RunDirectory, runner: Runner, *, update: bool) -> CodeResult:
     """Give a new run the code of an earlier one, or with ``update`` that which is now in its folder.
 
     A copy is copied; a job that runs in the folder itself finds what is there now.

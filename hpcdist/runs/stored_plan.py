@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpcdist.experiment.batch import ArraySpec
 
 
-class Nodes(msgspec.Struct, frozen=True):
+class NodeGroup(msgspec.Struct, frozen=True):
     """Equal nodes of a plan, from number ``node`` on, and what is requested on each; memory is MiB."""
 
     node: int = 0
@@ -80,7 +80,7 @@ class StoredPlan(NamedTuple):
     cost: int | None = None
     is_shell: bool = False
     workers: int | None = None
-    groups: tuple[Nodes, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     ranks: tuple[Ranks, ...] = ()
     replica_cpus: int | None = None
     replica_memory: int | None = None
@@ -140,7 +140,7 @@ class _Identity(msgspec.Struct):
 
 
 class _Placement(msgspec.Struct):
-    groups: tuple[Nodes, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     rows: tuple[Ranks, ...] = ()
 
 

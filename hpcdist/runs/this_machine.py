@@ -13,7 +13,7 @@ from hpcdist.runs import rundir
 
 if TYPE_CHECKING:
     from hpcdist.base.command import Runner
-    from hpcdist.runs.control import Output, SubmitRequest
+    from hpcdist.runs.control import SubmitOutput, SubmitRequest
     from hpcdist.runs.rundir import Run
     from hpcdist.runs.services import Services
 
@@ -50,7 +50,7 @@ def check(runs_dir: Path) -> None:
 
 
 def submit(
-    request: SubmitRequest, runs_dir: Path, services: Services, output: Output, *, again: bool = False
+    request: SubmitRequest, runs_dir: Path, services: Services, output: SubmitOutput, *, again: bool = False
 ) -> Run:
     """Submit as `control.submit` does, into a runs directory that was checked.
 

@@ -17,7 +17,7 @@ from hpcdist.schedulers import common
 from hpcdist.site.survey import Fact, FailedCommand, Survey
 
 
-class Answers(NamedTuple):
+class SurveyAnswers(NamedTuple):
     """What was answered so far."""
 
     completed: tuple[Completed, ...] = ()
@@ -42,11 +42,11 @@ class Surveyor(Protocol):
 
     commands: ClassVar[tuple[Command, ...]] = ()
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:  # noqa: ARG002 - others need it
+    def ask(self, user: str, answers: SurveyAnswers) -> Sequence[Command]:  # noqa: ARG002 - others need it
         """Return the next commands to run, given the answers so far; empty when there are no more."""
         return [*answers.unasked(*self.commands)]
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey; what cannot be read is unknown, never guessed."""
         ...
 

@@ -338,7 +338,7 @@ def _is_loaded(name: str) -> bool:
 # --- Compiled templates, kept from one run to the next: compiling them takes longer than all of the planning
 
 
-class Kept(FileSystemBytecodeCache):
+class TemplateCache(FileSystemBytecodeCache):
     """A cache folder of compiled templates; failures to read or write it are ignored."""
 
     def __init__(self, folder: Path, compiler: str) -> None:
@@ -360,14 +360,14 @@ class Kept(FileSystemBytecodeCache):
             super().dump_bytecode(bucket)
 
 
-def kept(compiler: Path, environment: Mapping[str, str] = os.environ) -> Kept | None:
+def kept(compiler: Path, environment: Mapping[str, str] = os.environ) -> TemplateCache | None:
     """Return the user's own compiled templates, by the file (or its archive) that sets how they are compiled.
 
     None where there is no folder for them in which the user alone can write.
     """
     folder = user_cache("templates", environment)
     there = next((path for path in (compiler, *compiler.parents) if path.exists()), None)
-    return Kept(folder, str(there.stat().st_mtime_ns)) if folder and there else None
+    return TemplateCache(folder, str(there.stat().st_mtime_ns)) if folder and there else None
 
 
 # --- The renderer

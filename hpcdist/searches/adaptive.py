@@ -30,14 +30,14 @@ from hpcdist.experiment.trials import Trial as Params
 from hpcdist.loading.planning import Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import accounting, cancelling, search_progress
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.runs.state import PRUNED
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, replan, resume, trials
-from hpcdist.searches.trials import Trial
+from hpcdist.searches.trials import TrialState
 from hpcdist.tracking import comparison, trial_params
 from hpcdist.tracking.comparison import Tracked
 
@@ -57,7 +57,9 @@ _RAN: Final = frozenset(
 # --- The next generation
 
 
-def advance(run: Run, services: Services, output: Output, *, only_if_over: bool = False) -> tuple[Run, str]:
+def advance(
+    run: Run, services: Services, output: SubmitOutput, *, only_if_over: bool = False
+) -> tuple[Run, str]:
     """Submit the next generation; return the run with it, or with the reason why the search is over.
 
     A search that was stopped is over until it is resumed. Several processes may call this at any time: each
@@ -95,7 +97,7 @@ class _State(NamedTuple):
 
     name: str
     search: Search | None
-    trials: Sequence[Trial]
+    trials: Sequence[TrialState]
     tracked: Sequence[Tracked]
 
     def reached(self, metric: str) -> list[TrialResult]:

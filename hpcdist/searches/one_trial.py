@@ -26,7 +26,7 @@ from hpcdist.runs.services import Services
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, element_id, split_id
 from hpcdist.searches import trials
-from hpcdist.searches.trials import CANCELLED, Trial
+from hpcdist.searches.trials import CANCELLED, TrialState
 from hpcdist.tracking import trial_params
 
 LIVE: Final = frozenset((*(state.value for state in JobState if not state.is_final), REQUEUED))
@@ -40,7 +40,7 @@ class OneTrial(NamedTuple):
 
     report: Report
     job: Report
-    trial: Trial
+    trial: TrialState
     attempts: tuple[Attempt, ...] = ()
 
     @property

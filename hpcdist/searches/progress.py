@@ -20,10 +20,10 @@ from hpcdist.runs.waiting import PollTimer, SilenceTimeout, is_local
 from hpcdist.schedulers.job import JobState
 from hpcdist.searches import budget, trials
 from hpcdist.searches.one_trial import LIVE
-from hpcdist.searches.trials import STOPPED, Params, Progress, Trial
+from hpcdist.searches.trials import STOPPED, Params, Progress, TrialState
 
 if TYPE_CHECKING:
-    from hpcdist.runs.control import Output
+    from hpcdist.runs.control import SubmitOutput
 
 # --- What the user of a search should know before it is over, or do after it
 
@@ -38,7 +38,7 @@ _MOST_BYTES: Final = 1 << 20
 """In so much of its file a trial has recorded each of its metrics."""
 
 
-def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
+def remarks(report: Report, found: Sequence[TrialState]) -> Iterator[str]:
     """Yield sentences for a metric that no trial records, and for trials that did not start, or end."""
     run = report.run
     metric = (run.directory.plan().order or "").removeprefix("-")
@@ -52,7 +52,7 @@ def remarks(report: Report, found: Sequence[Trial]) -> Iterator[str]:
         yield from _of_those_left(run, [trial for trial in found if trial.state not in _ENDED])
 
 
-def _of_those_left(run: Run, left: Sequence[Trial]) -> Iterator[str]:
+def _of_those_left(run: Run, left: Sequence[TrialState]) -> Iterator[str]:
     stopped = [trial.number for trial in left if trial.state == STOPPED]
     why, others = _why_stopped(run, stopped[0]) if stopped else "", [trial.number for trial in left]
     if why:
@@ -80,7 +80,7 @@ def _why_stopped(run: Run, trial: int) -> str:
     return ""
 
 
-def _has_recorded(report: Report, trial: Trial, metric: str) -> bool:
+def _has_recorded(report: Report, trial: TrialState, metric: str) -> bool:
     """Whether this trial, or any, has recorded the metric; its own file is read first, and mostly has it."""
     name = json.dumps(metric).encode() + b":"
     if trial.attempt is not None:
@@ -114,7 +114,7 @@ class Look(NamedTuple):
     """The trials of a search at a time, and what they come to."""
 
     report: Report
-    trials: Sequence[Trial]
+    trials: Sequence[TrialState]
     progress: Progress
     waits_for: tuple[str, ...] = ()
     """What keeps the trials from running that have not started, as far as it is known."""
@@ -147,7 +147,7 @@ def look(run: Run, services: Services, known: Params | None = None) -> Look:
     return Look(report, found, reached, waits_for, _generation(report, found), noted)
 
 
-def _generation(report: Report, found: Sequence[Trial]) -> Generation | None:
+def _generation(report: Report, found: Sequence[TrialState]) -> Generation | None:
     there = search_progress.progress_of(report.run)
     if there is None:
         return None
@@ -201,7 +201,7 @@ OnStuck = Callable[[HpcdistError], object]
 def wait(
     runs: Sequence[Run],
     services: Services,
-    output: Output,
+    output: SubmitOutput,
     on_stuck: OnStuck,
     on_change: Callable[[Report], None] | None = None,
 ) -> list[Report]:
@@ -214,7 +214,9 @@ def wait(
     return waiting.wait(runs, services, on_change=on_change, further=further)
 
 
-def _next_generation(report: Report, services: Services, output: Output, on_stuck: OnStuck) -> Run | None:
+def _next_generation(
+    report: Report, services: Services, output: SubmitOutput, on_stuck: OnStuck
+) -> Run | None:
     """Submit the next generation of a search; return the search if it has one."""
     if search_progress.awaiting_next(report) is None:
         return None

@@ -19,7 +19,7 @@ from hpcdist.loading import planning
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.plan.trials import TrialTexts
 from hpcdist.runs import awaited, copying, job_code, requests, rundir
-from hpcdist.runs.code_copy import Code
+from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.remotes import machines
 from hpcdist.runs.rundir import Run, RunDirectory
@@ -309,7 +309,9 @@ def _request(  # noqa: PLR0913, PLR0917 - of a run, with what its new run is mad
     )
 
 
-def _code_and_copies(run: Run, prepare: Callable[[RunDirectory], Code], directory: RunDirectory) -> Code:
+def _code_and_copies(
+    run: Run, prepare: Callable[[RunDirectory], CodeResult], directory: RunDirectory
+) -> CodeResult:
     """Put the code into the new run, and the copies with which it begins."""
     found = prepare(directory)
     begin = copying.mark if run.record.remote else copying.copy  # a remote copies what is there

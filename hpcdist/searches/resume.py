@@ -24,7 +24,7 @@ from hpcdist.runs import (
     search_progress,
     this_machine,
 )
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Event, Run, RunDirectory
 from hpcdist.runs.services import Services, renewed
 from hpcdist.runs.states import Report, status
@@ -47,7 +47,7 @@ Choose = Callable[[Report], Sequence[Planned]]
 # --- Resuming a run
 
 
-def resume(run: Run, services: Services, output: Output, changes: Changes = NO_CHANGES) -> Run:
+def resume(run: Run, services: Services, output: SubmitOutput, changes: Changes = NO_CHANGES) -> Run:
     """Submit what did not complete once more, as further jobs of the run; return the run with them.
 
     A search gets jobs for its trials that did not complete. Any other run gets one job, which resumes from
@@ -72,7 +72,7 @@ def resume(run: Run, services: Services, output: Output, changes: Changes = NO_C
     return _resume_search(run, services, output)
 
 
-def _resume_search(run: Run, services: Services, output: Output) -> Run:
+def _resume_search(run: Run, services: Services, output: SubmitOutput) -> Run:
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
         left = _unfinished(report, services)
@@ -91,7 +91,7 @@ def _resume_search(run: Run, services: Services, output: Output) -> Run:
     return add_jobs(run, services, output, choose, resumes=True)
 
 
-def _resume_run(run: Run, services: Services, output: Output, changes: Changes) -> Run:
+def _resume_run(run: Run, services: Services, output: SubmitOutput, changes: Changes) -> Run:
     def choose(report: Report) -> Sequence[Planned]:
         check_over(report)
         if report.status.state is JobState.COMPLETED:
@@ -108,7 +108,7 @@ def _resume_run(run: Run, services: Services, output: Output, changes: Changes) 
     return add_jobs(run, services, output, choose, resumes=True)
 
 
-def run_again(run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool) -> Run:
+def run_again(run: Run, services: Services, output: SubmitOutput, awaiting: Awaiting, *, whole: bool) -> Run:
     """Submit a further job for an operation of a pipeline, which resumes or, if it has completed, runs again.
 
     ``awaiting``: how the runs before it are found. ``whole``: all elements of an array run again, as what
@@ -190,7 +190,7 @@ def _unsubmitted(report: Report) -> set[int]:
 # --- Additional trials
 
 
-def extend(run: Run, more: int, services: Services, output: Output) -> Run:
+def extend(run: Run, more: int, services: Services, output: SubmitOutput) -> Run:
     """Submit jobs for so many further trials of a random search or of a grid; return the run with them.
 
     Raises:
@@ -221,7 +221,7 @@ def extend(run: Run, more: int, services: Services, output: Output) -> Run:
 def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choose
     run: Run,
     services: Services,
-    output: Output,
+    output: SubmitOutput,
     choose: Choose,
     *,
     resumes: bool = False,
@@ -262,7 +262,7 @@ def add_jobs(  # noqa: PLR0913 - of a run, with what both kinds of callers choos
         return control.print_jobs(submitted, services, output)
 
 
-def _begin(made: Planned, report: Report, services: Services, output: Output) -> None:
+def _begin(made: Planned, report: Report, services: Services, output: SubmitOutput) -> None:
     """Record what was spent of the budget that further jobs keep, and print the warnings of their plan.
 
     Raises:

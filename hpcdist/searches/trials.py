@@ -41,7 +41,7 @@ Params = Mapping[str, Mapping[str, Any]]
 """The params of trials by their numbers."""
 
 
-class Trial(NamedTuple):
+class TrialState(NamedTuple):
     """One trial: its number, its params, and its last attempt, None if it has not started.
 
     ``state``: as of its last attempt, ``stopped``, else ``pending``, ``unsubmitted``, ``unknown`` where the
@@ -75,7 +75,7 @@ class Progress(NamedTuple):
     left: float | None
 
 
-def trials(report: Report, usage: UsageOf, now: float, known: Params | None = None) -> list[Trial]:
+def trials(report: Report, usage: UsageOf, now: float, known: Params | None = None) -> list[TrialState]:
     """Return the trials of a run with their states; ``usage`` as in `attempts.read`.
 
     ``known``: the params of those that are wanted, by their numbers; else of all.
@@ -135,13 +135,13 @@ def cancelled_alone(directory: RunDirectory) -> set[int]:
 
 def _trial(
     number: int, params: Mapping[str, Any], found: Sequence[Attempt], state: JobState | None, report: Report
-) -> Trial:
+) -> TrialState:
     if not found:
-        return Trial(number, params, _not_started(state, report))
+        return TrialState(number, params, _not_started(state, report))
     if found[-1].exit_code == ExitCode.NOT_STARTED:
         found, last = [*found[:-1]], found[-1]
         return _trial(number, params, found, state, report)._replace(state=STOPPED, attempt=last)
-    return Trial(number, params, _state(found[-1].state, state, report), found[-1], _gpu_seconds(found))
+    return TrialState(number, params, _state(found[-1].state, state, report), found[-1], _gpu_seconds(found))
 
 
 def _state(last: str, state: JobState | None, report: Report) -> str:
@@ -176,7 +176,7 @@ def _not_started(state: JobState | None, report: Report) -> str:
     return str(whole.value)
 
 
-def progress(found: Sequence[Trial], at_once: int | None) -> Progress:
+def progress(found: Sequence[TrialState], at_once: int | None) -> Progress:
     """Return what these trials come to; ``at_once``: how many may run at once, None for all."""
     counts: dict[str, int] = {}
     for trial in found:
@@ -185,7 +185,7 @@ def progress(found: Sequence[Trial], at_once: int | None) -> Progress:
     return Progress(len(found), counts, hours, _left(found, counts, at_once))
 
 
-def _left(found: Sequence[Trial], counts: Mapping[str, int], at_once: int | None) -> float | None:
+def _left(found: Sequence[TrialState], counts: Mapping[str, int], at_once: int | None) -> float | None:
     took = [
         elapsed
         for trial in found

@@ -22,7 +22,7 @@ from hpcdist.base.errors import (
 )
 from hpcdist.base.tree import Document, Map, Seq
 from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM, slug
-from hpcdist.importers import Step
+from hpcdist.importers import PipelineStep
 from hpcdist.loading import named_files, recognition
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.studies.pipeline_plan import (
@@ -75,7 +75,7 @@ def _run(data: Map) -> Any:
     return data.get("run", component.get("run") if isinstance(component, Map) else None)
 
 
-def steps_of(document: Document, form: str = "") -> Sequence[Step]:
+def steps_of(document: Document, form: str = "") -> Sequence[PipelineStep]:
     """Return the steps of a pipeline of another tool whose document has several jobs; none of any other.
 
     Raises:
@@ -87,7 +87,7 @@ def steps_of(document: Document, form: str = "") -> Sequence[Step]:
         return importers.form_of(document.data, form).steps(document.data)
 
 
-def _of_steps(document: Document, steps: Sequence[Step], form: str) -> Document:
+def _of_steps(document: Document, steps: Sequence[PipelineStep], form: str) -> Document:
     """Return such steps as a pipeline; the component of one that is in another file is read."""
     data, operations = Map(place=document.data.place), Seq(place=document.data.key_places.get("jobs"))
     data.put("kind", "pipeline")

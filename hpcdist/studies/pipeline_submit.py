@@ -25,7 +25,7 @@ from hpcdist.base.errors import (
 )
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import awaited, control, requests, rundir, states, this_machine
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers.job import JobState
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _BUSY: Final = "another `hpcdist submit` of the same pipeline is running; waiting for it to finish"
 
-Submit = Callable[[SubmitRequest, Planned, Output], Run]
+Submit = Callable[[SubmitRequest, Planned, SubmitOutput], Run]
 """Submits the run of a plan as `control.submit`."""
 
 
@@ -93,7 +93,7 @@ def submit_planned(
     request: PipelineRequest,
     planned: Sequence[PlannedOperation],
     services: Services,
-    output: Output,
+    output: SubmitOutput,
     *,
     again: bool = False,
 ) -> tuple[StoredPipeline, dict[str, Run]]:
@@ -118,7 +118,7 @@ class _Submission(NamedTuple):
     stored: StoredPipeline
     services: Services
     submit: Submit
-    output: Output
+    output: SubmitOutput
 
     def all(self) -> dict[str, Run]:
         """Submit the operations that have no job yet; return the runs of all."""
@@ -167,7 +167,7 @@ def submit(  # noqa: PLR0913 - a pipeline, and how its runs are submitted
     site: str,
     services: Services,
     submit_run: Submit,
-    output: Output,
+    output: SubmitOutput,
     *,
     again: bool = False,
 ) -> tuple[StoredPipeline, dict[str, Run]]:
@@ -209,7 +209,7 @@ def _created(request: PipelineRequest, site: str, services: Services) -> StoredP
     return stored.save(pipeline.document.text, request.options.changes)
 
 
-def _resumed(old: StoredPipeline, services: Services, output: Output) -> StoredPipeline | None:
+def _resumed(old: StoredPipeline, services: Services, output: SubmitOutput) -> StoredPipeline | None:
     """Return a pipeline whose submission was interrupted, if none of its runs was cancelled since."""
     runs = old.runs()
     reports = states.status([*runs.values()], services)
@@ -229,12 +229,12 @@ class Rerun(Protocol):
     """Submits a further job of a run, which resumes or, if it ended well, runs once more."""
 
     def __call__(
-        self, run: Run, services: Services, output: Output, awaiting: Awaiting, *, whole: bool
+        self, run: Run, services: Services, output: SubmitOutput, awaiting: Awaiting, *, whole: bool
     ) -> Run:
         """Return the run; ``awaiting``: how runs that it waits for are found; ``whole``: see `resume`."""
 
 
-def resume(stored: StoredPipeline, services: Services, output: Output, rerun: Rerun) -> list[Run]:
+def resume(stored: StoredPipeline, services: Services, output: SubmitOutput, rerun: Rerun) -> list[Run]:
     """Submit a further job for each operation that did not end well, and for those that depend on it.
 
     The runs keep their directories, so that paths of outputs stay valid and programs find their checkpoints.

@@ -18,11 +18,11 @@ from hpcdist.layers.frameworks import horovod, section_of
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.plan.model import End, Rehearsal, Restarts
 from hpcdist.runs import requests, this_machine
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.studies.rehearsal_record import (
-    Attempt,
+    RehearsedAttempt,
     Resumption,
     Steps,
     Write,
@@ -85,7 +85,7 @@ def plan_rehearsal(options: ExperimentOptions, nodes: int, minutes: int, seed: i
     return Small(made._replace(plan=msgspec.structs.replace(made.plan, completion=completion)), options)
 
 
-def submit_rehearsal(small: Small, runs_dir: Path, services: Services, output: Output) -> Run:
+def submit_rehearsal(small: Small, runs_dir: Path, services: Services, output: SubmitOutput) -> Run:
     """Submit the run of a rehearsal, which is named after the experiment: ``train-rehearsal-1``.
 
     Raises:
@@ -211,7 +211,7 @@ class Fault(NamedTuple):
 
 
 def faults_of(
-    attempts: Sequence[Attempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
+    attempts: Sequence[RehearsedAttempt], written: Written, resumptions: Sequence[Resumption], plan: Restarts
 ) -> Iterator[Fault]:
     """Yield all problems. ``resumptions``: of the attempts but the first."""
     if not attempts:
@@ -225,7 +225,7 @@ def faults_of(
     yield from _untried(attempts, plan)
 
 
-def ending_text(attempt: Attempt) -> str:
+def ending_text(attempt: RehearsedAttempt) -> str:
     """Return how an attempt was ended: ``KILL to rank 1 on n2``."""
     if not attempt.endings:
         return "nothing was done to it"
@@ -241,7 +241,7 @@ def last_before_term(notice: int) -> int:
     return notice // 2 if notice < 60 else 30  # noqa: PLR2004
 
 
-def save_after_signal(attempts: Sequence[Attempt], written: Written) -> tuple[float, Write] | None:
+def save_after_signal(attempts: Sequence[RehearsedAttempt], written: Written) -> tuple[float, Write] | None:
     """Return when an attempt got the signal, and what it wrote then."""
     for attempt in attempts:
         if attempt.kind == "notice" and attempt.endings:
@@ -251,7 +251,9 @@ def save_after_signal(attempts: Sequence[Attempt], written: Written) -> tuple[fl
     return None
 
 
-def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restarts) -> Iterator[Fault]:
+def _of_checkpoints(
+    attempts: Sequence[RehearsedAttempt], written: Written, plan: Restarts
+) -> Iterator[Fault]:
     if not any(written.values()):
         yield Fault(
             "wrong" if any(attempt.endings for attempt in attempts) else "unknown",
@@ -276,7 +278,9 @@ def _of_checkpoints(attempts: Sequence[Attempt], written: Written, plan: Restart
     yield from _of_signal(signal, save_after_signal(attempts, written), plan)
 
 
-def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restarts) -> Iterator[Fault]:
+def _of_signal(
+    attempt: RehearsedAttempt, save: tuple[float, Write] | None, plan: Restarts
+) -> Iterator[Fault]:
     """Yield what is wrong with how a program took the signal before a limit: it has to react itself."""
     term = plan.notice - last_before_term(plan.notice)
     ran_on = attempt.ended is not None and attempt.ended - attempt.endings[0].at >= term
@@ -296,7 +300,7 @@ def _of_signal(attempt: Attempt, save: tuple[float, Write] | None, plan: Restart
         yield Fault("unknown", f"{text}; end it when it has saved, with a code that is not 0")
 
 
-def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
+def _of_end(attempt: RehearsedAttempt, plan: Restarts) -> Iterator[Fault]:
     name = f"attempt {attempt.number}"
     if attempt.ended is None:
         yield Fault("unknown", f"{name} has no end: its job was ended, or lives")
@@ -325,7 +329,7 @@ def _of_end(attempt: Attempt, plan: Restarts) -> Iterator[Fault]:
 
 
 def _of_begin(
-    attempt: Attempt, before: Attempt, resumption: Resumption, *, has_saved: bool
+    attempt: RehearsedAttempt, before: RehearsedAttempt, resumption: Resumption, *, has_saved: bool
 ) -> Iterator[Fault]:
     name = f"attempt {attempt.number}, after {ending_text(before)},"
     if attempt.ended_by_itself and attempt.code:
@@ -355,7 +359,7 @@ def _how(resumption: Resumption) -> str:
     }[resumption.by]
 
 
-def _untried(attempts: Sequence[Attempt], plan: Restarts) -> Iterator[Fault]:
+def _untried(attempts: Sequence[RehearsedAttempt], plan: Restarts) -> Iterator[Fault]:
     """Yield what was not tried: where nothing was found to end, and for which there was no time."""
     names = {
         "notice": "the signal before a time limit",
@@ -432,7 +436,7 @@ _SAFETY: Final = 2
 class AttemptRow(NamedTuple):
     """An attempt; ``lost_seconds``: the work since its last whole checkpoint, when it was ended."""
 
-    attempt: Attempt
+    attempt: RehearsedAttempt
     after: str
     resumption: Resumption | None
     lost_seconds: float | None
@@ -457,7 +461,7 @@ class Judgement(NamedTuple):
     """The number of nodes of the real run."""
 
 
-def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf) -> Judgement:
+def judge(attempts: Sequence[RehearsedAttempt], steps: Steps, plan: Restarts, mtbf: Mtbf) -> Judgement:
     """Return what the attempts come to."""
     written = checkpoints_of(attempts)
     numbers = range(1, len(attempts))
@@ -485,7 +489,7 @@ def judge(attempts: Sequence[Attempt], steps: Steps, plan: Restarts, mtbf: Mtbf)
     )
 
 
-def _lost(attempt: Attempt, writes: Sequence[Write]) -> float | None:
+def _lost(attempt: RehearsedAttempt, writes: Sequence[Write]) -> float | None:
     """Return the seconds from the beginning of its last whole checkpoint, or of itself, to its end."""
     if not attempt.endings or attempt.is_enough:
         return None

@@ -50,7 +50,7 @@ class Ending(NamedTuple):
     rank: str = ""
 
 
-class Attempt(NamedTuple):
+class RehearsedAttempt(NamedTuple):
     """One attempt; times are in seconds since 1970, by the clock of the node where the script ran."""
 
     number: int
@@ -82,12 +82,12 @@ class Attempt(NamedTuple):
         return self.ended is not None and not self.endings
 
 
-def read_attempts(directory: RunDirectory) -> tuple[Attempt, ...]:
+def read_attempts(directory: RunDirectory) -> tuple[RehearsedAttempt, ...]:
     """Return the attempts of a rehearsal, as far as they were recorded."""
     return tuple(_attempts(directory))
 
 
-def _attempts(directory: RunDirectory) -> Iterator[Attempt]:
+def _attempts(directory: RunDirectory) -> Iterator[RehearsedAttempt]:
     for number in count():
         try:
             text = directory.read(f"rehearsal/{number}", _MOST_BYTES)
@@ -99,17 +99,17 @@ def _attempts(directory: RunDirectory) -> Iterator[Attempt]:
         yield found
 
 
-def attempt(number: int, lines: Iterable[str]) -> Attempt | None:
+def attempt(number: int, lines: Iterable[str]) -> RehearsedAttempt | None:
     """Return the attempt that these lines record, without damaged lines; None if its begin is damaged."""
     events, looks = _split(lines)
-    found: Attempt | None = None
+    found: RehearsedAttempt | None = None
     endings: list[Ending] = []
     untried: list[str] = []
     states: set[tuple[int, str]] = set()
     for at, what, words in events:
         match what, words:
             case "begin", [tracking, kind]:
-                found = Attempt(number, tracking, kind, at, tuple(looks))
+                found = RehearsedAttempt(number, tracking, kind, at, tuple(looks))
             case "end_by", [kind, node, rank]:
                 endings.append(Ending(at, kind, node.strip("-"), rank.strip("-")))
             case "untried", [_, node]:
@@ -215,12 +215,12 @@ Written = Mapping[int, Sequence[Write]]
 """The checkpoints that each attempt wrote, by its number."""
 
 
-def checkpoints_of(attempts: Sequence[Attempt]) -> Written:
+def checkpoints_of(attempts: Sequence[RehearsedAttempt]) -> Written:
     """Return the checkpoints that these attempts wrote."""
     return {attempt.number: checkpoint_writes(attempt) for attempt in attempts}
 
 
-def checkpoint_writes(attempt: Attempt) -> list[Write]:
+def checkpoint_writes(attempt: RehearsedAttempt) -> list[Write]:
     """Return the checkpoints that an attempt wrote."""
     found: list[list[_Change]] = []
     for before, after in pairwise(attempt.looks):
@@ -278,7 +278,7 @@ def _write(changes: Sequence[_Change]) -> Write:
     return Write(first.at, last.at, sum(file.bytes for file in left), tuple(file.path for file in left))
 
 
-def is_whole(write: Write, attempt: Attempt) -> bool:
+def is_whole(write: Write, attempt: RehearsedAttempt) -> bool:
     """Whether a checkpoint is known to have been whole when its attempt was ended.
 
     After the signal the program had time for it.
@@ -289,7 +289,7 @@ def is_whole(write: Write, attempt: Attempt) -> bool:
     return write.ended < end.at - (1.0 if end.kind == "write" else RESOLUTION)
 
 
-def whole_checkpoints(attempts: Sequence[Attempt], written: Written) -> Written:
+def whole_checkpoints(attempts: Sequence[RehearsedAttempt], written: Written) -> Written:
     """Return the checkpoints that are known to have been whole when their attempts were ended.
 
     The last one of an attempt has all names that each of those has behind which another one was written:
@@ -318,7 +318,7 @@ def changed_files(before: Snapshot, after: Snapshot) -> list[CheckpointFile]:
     return [file for file in after.files if file not in known]
 
 
-def overwritten_file(attempts: Sequence[Attempt]) -> str | None:
+def overwritten_file(attempts: Sequence[RehearsedAttempt]) -> str | None:
     """Return a file that is written over in place, while there is no other whole checkpoint.
 
     A log that grows does not count; nor does a small file next to the checkpoints, such as the name of the
@@ -337,7 +337,7 @@ def _overwritten(before: Snapshot, after: Snapshot) -> Iterator[str]:
             yield file.path
 
 
-def half_written_file(attempts: Sequence[Attempt], written: Written) -> str | None:
+def half_written_file(attempts: Sequence[RehearsedAttempt], written: Written) -> str | None:
     """Return a file of a whole checkpoint that was seen under its last name when it was not complete."""
     least = fewest_bytes(written)
     found = (
@@ -387,7 +387,9 @@ class Resumption(NamedTuple):
     saved: float | None = None
 
 
-def resumption(attempts: Sequence[Attempt], written: Written, place: int, steps: Steps) -> Resumption:
+def resumption(
+    attempts: Sequence[RehearsedAttempt], written: Written, place: int, steps: Steps
+) -> Resumption:
     """Return how attempt ``place``, from 1 on, began."""
     earlier, own = attempts[:place], attempts[place]
     metric = _most_tracked(steps.get(attempts[0].tracking, ()))
@@ -418,7 +420,7 @@ def _most_tracked(steps: Sequence[TrackedStep]) -> str:
 
 
 def _saved(
-    attempts: Sequence[Attempt],
+    attempts: Sequence[RehearsedAttempt],
     complete: Written,
     tracked: Sequence[Sequence[TrackedStep]],
     margin: float,
@@ -488,7 +490,7 @@ def _new_numbers(writes: Sequence[Write]) -> Iterator[tuple[int, ...]]:
         yield min(new)
 
 
-def _by_reading(own: Attempt, *, has_saved: bool) -> bool | None:
+def _by_reading(own: RehearsedAttempt, *, has_saved: bool) -> bool | None:
     """Return whether it read a checkpoint; one that wrote none may have been ended before it could."""
     found = {file.state for file in own.found}
     if own.read is None or not found:

@@ -15,7 +15,7 @@ from hpcdist.base import locks, ownership
 from hpcdist.base.errors import ConfigError, HpcdistError, PlanError, Problem
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import finding, requests, rundir, states, this_machine
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Phase, Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
@@ -170,7 +170,7 @@ class StudyRequest(NamedTuple):
 
 
 def submit_study(
-    request: StudyRequest, sizes: Sizes, runs_dir: Path, services: Services, output: Output
+    request: StudyRequest, sizes: Sizes, runs_dir: Path, services: Services, output: SubmitOutput
 ) -> list[StudyRun]:
     """Submit the runs of a study that are missing; return all of its runs.
 

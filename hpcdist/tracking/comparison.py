@@ -11,8 +11,8 @@ from hpcdist.runs.rundir import Run
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series, trial_params
-from hpcdist.tracking.files import Artifact, Entry, Losses, unread
-from hpcdist.tracking.series import Metrics
+from hpcdist.tracking.files import Artifact, Losses, TrackedEntry, unread
+from hpcdist.tracking.series import RecordedMetrics
 
 
 class Tracked(NamedTuple):
@@ -39,14 +39,14 @@ def tracked(run: Run, plan: StoredPlan) -> list[Tracked]:
     try:
         found = series.read(run.directory, plan)
     except OSError as error:
-        found = Metrics({}, [], 0, (unread(run.directory.path, error),))
+        found = RecordedMetrics({}, [], 0, (unread(run.directory.path, error),))
     return tracked_in(found, run, plan)
 
 
-def tracked_in(found: Metrics, run: Run, plan: StoredPlan) -> list[Tracked]:
+def tracked_in(found: RecordedMetrics, run: Run, plan: StoredPlan) -> list[Tracked]:
     """Return what is in these metrics of a run, as `tracked`."""
     metrics: dict[str, dict[str, float]] = {}
-    others: dict[str, list[Entry]] = {}
+    others: dict[str, list[TrackedEntry]] = {}
     for key, points in sorted(found.series.items(), reverse=True):  # the lowest rank comes last
         metrics.setdefault(key.job, {})[key.name] = points.values[-1]
     for job, entry in found.others:
@@ -80,7 +80,7 @@ def _with_all(
     return [*found, *(item for item in others if item.metrics or item.artifacts)]
 
 
-def job_names(run: Run, found: Metrics) -> dict[str, str]:
+def job_names(run: Run, found: RecordedMetrics) -> dict[str, str]:
     """Return a name for each job or element that recorded something.
 
     Its only job, and what no element of its array recorded, have the name of the run.
@@ -99,12 +99,14 @@ def _order(job: str) -> tuple[str, int]:
     return first, int(element) if element else -1
 
 
-def _tracked(name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Sequence[Entry]) -> Tracked:
+def _tracked(
+    name: str, plan: StoredPlan, metrics: Mapping[str, float], others: Sequence[TrackedEntry]
+) -> Tracked:
     artifacts = {entry.artifact.path: entry.artifact for entry in others if entry.artifact}
     return Tracked(name, *labels(plan, others), metrics, (*artifacts.values(),))
 
 
-def labels(plan: StoredPlan, others: Iterable[Entry]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def labels(plan: StoredPlan, others: Iterable[TrackedEntry]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the params and the tags of a plan, and those that its program recorded."""
     params, tags = dict(plan.params), dict.fromkeys(plan.tags)
     for entry in others:

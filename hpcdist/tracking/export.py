@@ -33,8 +33,8 @@ from hpcdist.runs.states import Report
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.schedulers.job import LATEST, JobState, Status, split_id
 from hpcdist.tracking import comparison, outputs, series, trial_params
-from hpcdist.tracking.files import Artifact, Entry
-from hpcdist.tracking.series import Metrics, Points
+from hpcdist.tracking.files import Artifact, TrackedEntry
+from hpcdist.tracking.series import Points, RecordedMetrics
 
 # --- Items
 
@@ -137,10 +137,10 @@ class _Job(NamedTuple):
 
     attempts: list[Attempt]
     series: dict[Name, Points]
-    others: list[Entry]
+    others: list[TrackedEntry]
 
 
-def _jobs(found: Iterable[Attempt], recorded: Metrics) -> dict[str, _Job]:
+def _jobs(found: Iterable[Attempt], recorded: RecordedMetrics) -> dict[str, _Job]:
     """Return what is known of each job that started or recorded something, in the order of their starts."""
     jobs: defaultdict[str, _Job] = defaultdict(lambda: _Job([], {}, []))
     for attempt in found:

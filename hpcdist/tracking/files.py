@@ -47,7 +47,7 @@ class Artifact(msgspec.Struct, frozen=True):
     metrics: Mapping[str, float | str] = {}
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class TrackedEntry(msgspec.Struct, frozen=True, gc=False):
     """One call: ``at`` in seconds since 1970; NaN and infinities are ``nan``, ``inf``, ``-inf`` as text."""
 
     at: float
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     artifact: Artifact | None = None
 
 
-_decoder: Final = msgspec.json.Decoder(Entry)
+_decoder: Final = msgspec.json.Decoder(TrackedEntry)
 _INVALID: Final = (
     msgspec.DecodeError,
     ValueError,
@@ -103,7 +103,7 @@ class EntryReader:
         self.damaged = 0
         """How many whole lines were no entries."""
 
-    def new(self) -> Iterator[Entry]:
+    def new(self) -> Iterator[TrackedEntry]:
         """Yield the entries that were not read before, up to where the file now ends.
 
         Raises:
@@ -120,13 +120,13 @@ class EntryReader:
             if len(self._rest) > _LONGEST:
                 self._rest = b"?"  # so that the end of this line is no entry
 
-    def _decoded(self, lines: bytes) -> list[Entry]:
+    def _decoded(self, lines: bytes) -> list[TrackedEntry]:
         try:
             return _decoder.decode_lines(lines)
         except _INVALID:
             return [*self._one_by_one(lines)]
 
-    def _one_by_one(self, lines: bytes) -> Iterator[Entry]:
+    def _one_by_one(self, lines: bytes) -> Iterator[TrackedEntry]:
         for line in filter(None, lines.split(b"\n")):
             try:
                 yield _decoder.decode(line)
@@ -214,7 +214,7 @@ def _names(folder: Path, name: re.Pattern[str], losses: Losses) -> Iterator[re.M
         losses.add(folder, error)
 
 
-def entries(file: Recorded, losses: Losses) -> Iterator[Entry]:
+def entries(file: Recorded, losses: Losses) -> Iterator[TrackedEntry]:
     """Yield what one process recorded; what cannot be read is added to ``losses``."""
     try:
         if file.is_polyaxon:
@@ -248,7 +248,7 @@ _MOST_BYTES: Final = 1 << 26
 _LONGEST_EVENT: Final = 1 << 16
 
 
-def _polyaxon(folder: Path, losses: Losses) -> Iterator[Entry]:
+def _polyaxon(folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
     """Yield a line of each metric as an entry, then params, tags and models, without what is damaged.
 
     The client has a file a metric, of lines ``step|timestamp|metric``; in its name a slash is ``__``. Params,
@@ -269,7 +269,7 @@ def _sorted(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def _values(file: Path, losses: Losses) -> Iterator[Entry]:
+def _values(file: Path, losses: Losses) -> Iterator[TrackedEntry]:
     for line in _events(file, losses):
         entry = _value(file.stem, line)
         if entry:
@@ -278,10 +278,10 @@ def _values(file: Path, losses: Losses) -> Iterator[Entry]:
             losses.damaged += line.endswith(b"\n")
 
 
-def _value(name: str, line: bytes) -> Entry | None:
+def _value(name: str, line: bytes) -> TrackedEntry | None:
     with suppress(ValueError, OverflowError):
         step, at, value = line.decode().strip("\n").split("|")
-        return Entry(
+        return TrackedEntry(
             at=datetime.fromisoformat(at).timestamp(),
             step=float(step) if step else None,
             metrics={name: float(value)},
@@ -300,7 +300,7 @@ def _events(file: Path, losses: Losses) -> Iterator[bytes]:
         losses.add(file, error)
 
 
-def _models(run: Path, folder: Path, losses: Losses) -> Iterator[Entry]:
+def _models(run: Path, folder: Path, losses: Losses) -> Iterator[TrackedEntry]:
     """Yield the models, each with its path relative to the outputs of its job, which are next to them."""
     outputs = folder.parents[3] / "outputs"
     if "_" in folder.parents[1].name:  # an element of an array
@@ -308,7 +308,7 @@ def _models(run: Path, folder: Path, losses: Losses) -> Iterator[Entry]:
     for path, summary in _model_paths(run, losses):
         place = Path(os.path.normpath(run / path))
         kept = os.path.relpath(place, outputs) if run in place.parents else str(place)
-        yield Entry(at=0.0, artifact=Artifact("model", kept, "", size(place) or 0, _floats(summary)))
+        yield TrackedEntry(at=0.0, artifact=Artifact("model", kept, "", size(place) or 0, _floats(summary)))
 
 
 def _model_paths(run: Path, losses: Losses) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -357,11 +357,11 @@ def _json(file: Path) -> Any:
     return None
 
 
-def _properties(file: Path) -> Iterator[Entry]:
+def _properties(file: Path) -> Iterator[TrackedEntry]:
     data = _json(file)
     if isinstance(data, dict):
         params, tags = data.get("inputs"), data.get("tags")
-        yield Entry(
+        yield TrackedEntry(
             at=0.0,
             params=params if isinstance(params, dict) else {},
             tags=tuple(map(str, tags)) if isinstance(tags, list) else (),

@@ -26,7 +26,7 @@ from hpcdist.base import ownership
 from hpcdist.runs import attempt_files, events
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import files, traces
-from hpcdist.tracking.files import Artifact, Entry, Losses
+from hpcdist.tracking.files import Artifact, Losses, TrackedEntry
 
 _STEPS: Final = ("step", "global_step", "training_iteration", "iteration", "epoch")
 """Which key of a line is its step: the first of these that it has."""
@@ -44,7 +44,7 @@ class LoggerFile(NamedTuple):
     """What one file has, as if this rank had recorded it; files come in the order of their times."""
 
     job: str
-    entries: Iterable[Entry]
+    entries: Iterable[TrackedEntry]
     rank: int = 0
 
 
@@ -120,11 +120,11 @@ def _of_trace(file: Path, job: str, losses: Losses) -> Iterator[LoggerFile]:
         if metrics := traces.horovod(stream):
             if stream.read(1):
                 losses.unread.append(f"{file} was read to its first {traces.MOST_TIMELINE >> 20} MiB")
-            yield LoggerFile(job, [Entry(at=written_at, metrics=metrics)])
+            yield LoggerFile(job, [TrackedEntry(at=written_at, metrics=metrics)])
             return
         stream.seek(0)
         if profile := traces.pytorch(stream):
-            entry = Entry(at=written_at, step=profile.step, metrics=profile.metrics)
+            entry = TrackedEntry(at=written_at, step=profile.step, metrics=profile.metrics)
             yield LoggerFile(job, [entry], profile.rank)
 
 
@@ -139,7 +139,7 @@ def _noted(file: Path, losses: Losses) -> Iterator[None]:
         losses.add(file, error)
 
 
-def _rows(file: Path, read: _Read, losses: Losses) -> Iterator[Entry]:
+def _rows(file: Path, read: _Read, losses: Losses) -> Iterator[TrackedEntry]:
     """Yield the rows with numbers; after damage, only lines of JSON are read."""
     with _noted(file, losses), ownership.open_regular(file) as stream:
         length, most = os.fstat(stream.fileno()).st_size, _MOST_BYTES if read is not _of_json else _MOST_JSON
@@ -151,12 +151,12 @@ def _rows(file: Path, read: _Read, losses: Losses) -> Iterator[Entry]:
             yield from filter(None, map(_entry, read(lines)))
 
 
-def _entry(row: object) -> Entry | None:
+def _entry(row: object) -> TrackedEntry | None:
     if not isinstance(row, Mapping):
         return None
     numbers = {str(name): number for name, value in row.items() if (number := _number(value)) is not None}
     step = next((numbers.pop(name) for name in _STEPS if name in numbers), None)
-    return Entry(at=0.0, step=step, metrics=numbers) if numbers else None
+    return TrackedEntry(at=0.0, step=step, metrics=numbers) if numbers else None
 
 
 def _number(value: Any) -> float | None:
@@ -214,7 +214,7 @@ def is_board(name: str) -> bool:
     return name.startswith("events.out.tfevents.")
 
 
-def read_tensorboard(files: Iterable[Path], top: Path) -> list[list[Entry]]:
+def read_tensorboard(files: Iterable[Path], top: Path) -> list[list[TrackedEntry]]:
     """Return the scalars of each of these files, which are of one job and lie below a folder.
 
     Keras writes the same metrics into ``train`` and ``validation``, SummaryWriter.add_scalars into a folder a
@@ -251,12 +251,12 @@ def _is_start(part: str) -> bool:
     return bool(_START.fullmatch(part)) or sum(map(str.isdigit, part)) >= _DIGITS_OF_TIME
 
 
-def _renamed(entry: Entry, curve: _Curve, names: Mapping[tuple[_Curve, str], str]) -> Entry:
+def _renamed(entry: TrackedEntry, curve: _Curve, names: Mapping[tuple[_Curve, str], str]) -> TrackedEntry:
     metrics = {names[curve, name]: value for name, value in entry.metrics.items()}
-    return Entry(at=entry.at, step=entry.step, metrics=metrics)
+    return TrackedEntry(at=entry.at, step=entry.step, metrics=metrics)
 
 
-def _scalars(file: Path) -> Iterator[Entry]:
+def _scalars(file: Path) -> Iterator[TrackedEntry]:
     """Yield the scalars of one file: numbers, as TensorFlow 1 and PyTorch write them, or tensors."""
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
@@ -275,7 +275,7 @@ def _scalars(file: Path) -> Iterator[Entry]:
                 elif kind == "tensor" and plugin == "scalars":  # only the first of a name has its plugin
                     metrics[value.tag] = float(make_ndarray(value.tensor).item())
             if metrics:
-                yield Entry(at=event.wall_time, step=float(event.step), metrics=metrics)
+                yield TrackedEntry(at=event.wall_time, step=float(event.step), metrics=metrics)
 
 
 def _records(stream: BinaryIO) -> Iterator[bytes]:
@@ -304,7 +304,7 @@ _MLFLOW_START: Final = re.compile(rb"^start_time: ([0-9]{1,15})$", re.MULTILINE)
 _OWN_TAG: Final = "mlflow."
 
 
-def read_mlflow(experiment: Path, outputs: Path) -> Iterator[list[Entry]]:
+def read_mlflow(experiment: Path, outputs: Path) -> Iterator[list[TrackedEntry]]:
     """Yield what each run of an experiment recorded, in the order of their starts, and then the models.
 
     What is damaged is left out. The metrics of a child have its name in front. The path of a model is the one
@@ -330,20 +330,20 @@ def _start(run: Path) -> int:
     return 0
 
 
-def _run(folder: Path, outputs: Path) -> Iterator[Entry]:
+def _run(folder: Path, outputs: Path) -> Iterator[TrackedEntry]:
     tags = {name: text for name, text in _texts(folder / "tags").items() if "\n" not in text}
     prefix = f"{tags.get('mlflow.runName', folder.name)}/" if "mlflow.parentRunId" in tags else ""
     yield from _points(folder, prefix)
     params = {f"{prefix}{name}": _value(value) for name, value in _texts(folder / "params").items()}
     own = tuple(f"{name}={value}" for name, value in tags.items() if not name.startswith(_OWN_TAG))
     if params or own:
-        yield Entry(at=0.0, params=params, tags=own)
+        yield TrackedEntry(at=0.0, params=params, tags=own)
     for file in _files(folder / "artifacts"):
         if file.name == "MLmodel":
             yield from _model(file.parent, folder, outputs)
 
 
-def _points(folder: Path, prefix: str = "") -> Iterator[Entry]:
+def _points(folder: Path, prefix: str = "") -> Iterator[TrackedEntry]:
     """Yield the values of each metric by their steps; MLflow 3 repeats one for each model."""
     for name, text in _texts(folder / "metrics").items():
         points = set()
@@ -352,15 +352,17 @@ def _points(folder: Path, prefix: str = "") -> Iterator[Entry]:
                 at, value, step = line.split()[:3]
                 points.add((float(step), float(at), repr(float(value))))
         for number, time, shown in sorted(points):
-            yield Entry(at=time / 1000, step=number, metrics={prefix + name: float(shown)})
+            yield TrackedEntry(at=time / 1000, step=number, metrics={prefix + name: float(shown)})
 
 
-def _model(place: Path, run: Path, outputs: Path) -> Iterator[Entry]:
+def _model(place: Path, run: Path, outputs: Path) -> Iterator[TrackedEntry]:
     """Yield a model with the last values of the metrics of its run."""
     if there := _files(place):
         metrics = {name: value for entry in _points(run) for name, value in entry.metrics.items()}
         size = sum(file.lstat().st_size for file in there)
-        yield Entry(at=0.0, artifact=Artifact("model", os.path.relpath(place, outputs), "", size, metrics))
+        yield TrackedEntry(
+            at=0.0, artifact=Artifact("model", os.path.relpath(place, outputs), "", size, metrics)
+        )
 
 
 def _value(text: str) -> float | str:

@@ -16,8 +16,8 @@ from hpcdist.base import ownership
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
-from hpcdist.tracking.files import FOLDER, Artifact, Entry
-from hpcdist.tracking.series import Metrics
+from hpcdist.tracking.files import FOLDER, Artifact, TrackedEntry
+from hpcdist.tracking.series import RecordedMetrics
 
 _NEXT_TO: Final = Path("..", FOLDER)
 _PIECE: Final = 1 << 20
@@ -37,7 +37,9 @@ class Output(NamedTuple):
 
 
 def outputs(
-    directory: RunDirectory, known: Metrics | None = None, remote: Mapping[str, int] = MappingProxyType({})
+    directory: RunDirectory,
+    known: RecordedMetrics | None = None,
+    remote: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Output]:
     """Return what was recorded and all other files, by their paths; links are not followed.
 
@@ -59,7 +61,7 @@ def outputs(
     return sorted(here.values())
 
 
-def artifacts(entries: Iterable[tuple[str, Entry]]) -> dict[str, Artifact]:
+def artifacts(entries: Iterable[tuple[str, TrackedEntry]]) -> dict[str, Artifact]:
     """Return the last artifact of each path of these jobs; each element of an array has its own folder."""
     return {
         path: entry.artifact

@@ -41,7 +41,7 @@ from hpcdist.tracking.report_data import (
     visible,
 )
 from hpcdist.tracking.report_plots import Curve, Plot, SearchView, plots
-from hpcdist.tracking.series import Metrics
+from hpcdist.tracking.series import RecordedMetrics
 
 _MODELS: Final = 400_000
 """Characters of the table of models."""
@@ -151,7 +151,7 @@ def _collect(source: RunFiles, first_item: int, share: Limits) -> Collected:
     )
 
 
-def _curves(found: Metrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Curve]:
+def _curves(found: RecordedMetrics, names: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[Curve]:
     ranks: dict[tuple[str, str], int] = {}
     began: dict[str, float] = {}
     for key, points in found.series.items():

@@ -30,7 +30,7 @@ from hpcdist.schedulers.job import JobState
 from hpcdist.script import explained
 from hpcdist.tracking import outputs
 from hpcdist.tracking.outputs import Output
-from hpcdist.tracking.series import Metrics
+from hpcdist.tracking.series import RecordedMetrics
 
 # --- How much a report shows of each run, so that its size stays bounded however many there are
 
@@ -477,7 +477,7 @@ class RunFiles:
         return status.state.value, status.reason
 
 
-def view(source: RunFiles, found: Metrics, share: Limits) -> RunView:
+def view(source: RunFiles, found: RecordedMetrics, share: Limits) -> RunView:
     """Return what is shown of one run."""
     run, directory, plan = source.run, source.directory, source.plan
     failure = logs.failure_reason(directory) if source.report.status.state in _FAILED else ""

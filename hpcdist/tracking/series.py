@@ -18,7 +18,7 @@ from hpcdist.runs import attempt_files, events, logs
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import files, loggers
-from hpcdist.tracking.files import Entry, Losses, Recorded
+from hpcdist.tracking.files import Losses, Recorded, TrackedEntry
 
 # --- The points of one series, in three arrays: 24 bytes each
 
@@ -157,7 +157,7 @@ _ELEMENT: Final = re.compile(r"job-([0-9]+)\.(?:(?:output|error)\.)?out")
 Otherwise = TypeVar("Otherwise", float, None)
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """What one series is of: a job or an element of an array, a metric, and the rank that recorded it."""
 
     job: str
@@ -165,7 +165,7 @@ class Key(NamedTuple):
     rank: int
 
 
-Part = tuple[Key, tuple[int, ...], float, Points]
+Part = tuple[SeriesKey, tuple[int, ...], float, Points]
 """The points that one process recorded: of what, in which attempt, from which time on."""
 
 
@@ -182,7 +182,7 @@ def _printed(directory: RunDirectory, plan: StoredPlan, seconds: float, losses: 
             lines = logs.with_ranks(logs.lines(file), labelled=plan.labelled)
             for rank, found in search.found(_in_time(lines, file, seconds)).items():
                 for name, points in found.items():
-                    yield Key(job, name, rank), (0, 0), 0.0, points
+                    yield SeriesKey(job, name, rank), (0, 0), 0.0, points
     except ConfigError as error:
         losses.unread.append(str(error))
     except OSError as error:
@@ -242,15 +242,15 @@ def _late(file: Path) -> ConfigError:
 # --- All series of a run
 
 
-class Metrics(NamedTuple):
+class RecordedMetrics(NamedTuple):
     """What the processes of a run recorded, and how many lines of its files were damaged.
 
     ``others``: the entries without metrics, each with its job, in the order of attempts. ``unread``: a
     sentence for each file of metrics that could not be read whole.
     """
 
-    series: dict[Key, Points]
-    others: list[tuple[str, Entry]]
+    series: dict[SeriesKey, Points]
+    others: list[tuple[str, TrackedEntry]]
     damaged: int
     unread: tuple[str, ...] = ()
 
@@ -271,16 +271,16 @@ class _Collector:
     """Collects entries without metrics in ``others``, and the first ``most`` series, over all attempts."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._keys = most, set[Key]()
-        self.others: list[tuple[str, Entry]] = []
+        self._most, self._keys = most, set[SeriesKey]()
+        self.others: list[tuple[str, TrackedEntry]] = []
         self.remarks: tuple[str, ...] = ()
 
-    def parts(self, file: Recorded, entries: Iterable[Entry]) -> Iterator[Part]:
+    def parts(self, file: Recorded, entries: Iterable[TrackedEntry]) -> Iterator[Part]:
         """Yield the points of each metric of a process."""
         for name, points in self._by_name(file, entries).items():
-            yield Key(file.job, name, file.rank), file.attempt, points.times[0], points
+            yield SeriesKey(file.job, name, file.rank), file.attempt, points.times[0], points
 
-    def _by_name(self, file: Recorded, entries: Iterable[Entry]) -> dict[str, Points]:
+    def _by_name(self, file: Recorded, entries: Iterable[TrackedEntry]) -> dict[str, Points]:
         found: dict[str, Points] = {}
         for entry in entries:
             if not entry.metrics:
@@ -290,11 +290,11 @@ class _Collector:
                 step = math.nan
             for name, value in entry.metrics.items():
                 number = files.number(value)
-                if number is not None and (name in found or self._has(Key(file.job, name, file.rank))):
+                if number is not None and (name in found or self._has(SeriesKey(file.job, name, file.rank))):
                     add(found, name, (step, number, at))
         return found
 
-    def _has(self, key: Key) -> bool:
+    def _has(self, key: SeriesKey) -> bool:
         if key not in self._keys:
             if len(self._keys) >= self._most:
                 kept = "those that came first are kept"
@@ -304,7 +304,9 @@ class _Collector:
         return True
 
 
-def read(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, most: int = MOST) -> Metrics:
+def read(
+    directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, most: int = MOST
+) -> RecordedMetrics:
     """Return what the processes of a run recorded, and other metrics of its files and its output.
 
     An attempt resumes where the one before it had got to, mostly from a checkpoint: from its first step on
@@ -323,17 +325,17 @@ def read(directory: RunDirectory, plan: StoredPlan, seconds: float = SECONDS, mo
         known = {key for key, *_ in parts}
         named = (_named(part, first) for part in more)
         parts += [part for part in named if part[0] not in known]
-    series: dict[Key, Points] = {}
+    series: dict[SeriesKey, Points] = {}
     for key, _, _, points in sorted(parts, key=lambda part: part[:3]):
         series[key] = continued(series.get(key), points)
-    return Metrics(series, collector.others, losses.damaged, (*losses.unread, *collector.remarks))
+    return RecordedMetrics(series, collector.others, losses.damaged, (*losses.unread, *collector.remarks))
 
 
 def _named(part: Part, first: Callable[[str], tuple[str, int]]) -> Part:
     """Return the points under the name of the run's first job that has such an element."""
     (job, name, rank), attempt, *_ = part
     own, number = first(job)
-    return Key(own, name, rank), (number, *attempt), part[2], part[3]
+    return SeriesKey(own, name, rank), (number, *attempt), part[2], part[3]
 
 
 def _of_loggers(directory: RunDirectory, collector: _Collector, losses: Losses) -> Iterator[Part]:
@@ -341,7 +343,7 @@ def _of_loggers(directory: RunDirectory, collector: _Collector, losses: Losses) 
         yield from collector.parts(Recorded(each.job, (0, number), each.rank, directory.path), each.entries)
 
 
-def read_others(directory: RunDirectory) -> Metrics:
+def read_others(directory: RunDirectory) -> RecordedMetrics:
     """Return what a run recorded apart from metrics; ``unread`` is of its processes alone.
 
     Raises:
@@ -353,4 +355,4 @@ def read_others(directory: RunDirectory) -> Metrics:
     found = [
         (job, entry) for job, entries in chain(recorded, others) for entry in entries if not entry.metrics
     ]
-    return Metrics({}, found, losses.damaged, (*losses.unread,))
+    return RecordedMetrics({}, found, losses.damaged, (*losses.unread,))

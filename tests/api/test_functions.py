@@ -114,13 +114,13 @@ def test_what_a_remote_wrote_is_not_unpickled_unless_it_is_trusted(
     config = folder / "config.yml"
     monkeypatch.setenv("HPCDIST_CONFIG", str(config))
     config.write_text("remotes: {box: {host: there, directory: /r}}")
-    end = called.End("failed")
+    end = called.CallEnd("failed")
     for name in ("call.raised.0", "call.returned"):
         (directory.path / name).write_bytes(pickle.dumps(Evil()))
         (directory.path / name).chmod(0o600)
         with pytest.raises(hpcdist.ConfigError) as caught:
             called.result(Run(directory, record), end)
-        end = called.End("completed")
+        end = called.CallEnd("completed")
     wording(str(caught.value))
     assert capsys.readouterr().out == ""
     config.write_text("remotes: {box: {host: there, directory: /r, trusted: true}}")

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from hpcdist.checks.finding import AllReduce, Clock, Connectivity, Host, Task
+from hpcdist.checks.finding import AllReduce, Clock, Connectivity, HostRecord, TaskRecord
 
-GOOD = Host(
+GOOD = HostRecord(
     host="n1",
     python="3.11.2",
     executable="/usr/bin/python",
@@ -35,14 +35,16 @@ ALLREDUCES = (
 )
 
 
-def host(**changes: Any) -> Host:
+def host(**changes: Any) -> HostRecord:
     """Return a healthy host with these changes."""
     return msgspec.structs.replace(GOOD, **changes)
 
 
-def task(rank: int, own: Host = GOOD, allreduces: tuple[AllReduce, ...] = ALLREDUCES, **changes: Any) -> Task:
+def task(
+    rank: int, own: HostRecord = GOOD, allreduces: tuple[AllReduce, ...] = ALLREDUCES, **changes: Any
+) -> TaskRecord:
     """Return the record of the task of this rank, each on a node of its own."""
     sockets = tuple(one for one in allreduces if one.library == "sockets")
     connectivity = Connectivity(rank, rank, NAMES, "", Clock(0.0, 0.0), sockets)
     others = tuple(one for one in allreduces if one.library != "sockets")
-    return Task(own, msgspec.structs.replace(connectivity, **changes), others)
+    return TaskRecord(own, msgspec.structs.replace(connectivity, **changes), others)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.checks.usage import Advice, Consumption, GpuUse, NodeUse, advice
-from hpcdist.runs.stored_plan import Nodes, StoredPlan
+from hpcdist.runs.stored_plan import NodeGroup, StoredPlan
 from tests.wording import Wording
 
 GIB = 1 << 30
 PLAN = StoredPlan(
     walltime=86400,
-    groups=(Nodes(0, 2, 2, 64 << 10),),
+    groups=(NodeGroup(0, 2, 2, 64 << 10),),
     replica_cpus=4,
     replica_memory=32 << 10,
     replica_tasks=1,

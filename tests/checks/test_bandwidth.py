@@ -27,7 +27,15 @@ from hpcdist.checks.bandwidth import (
     tool_findings,
     usual_of,
 )
-from hpcdist.checks.finding import AllReduce, Connectivity, Finding, Launch, Pair, Task, read_record
+from hpcdist.checks.finding import (
+    AllReduce,
+    CheckFinding,
+    Connectivity,
+    LaunchRecord,
+    Pair,
+    TaskRecord,
+    read_record,
+)
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.site.published import Measured
 from tests.checks.hosts import GOOD
@@ -47,17 +55,17 @@ def measured(slow: float = 10.0, links: tuple[tuple[int, int], ...] = (), **chan
     return msgspec.structs.replace(whole, **changes)
 
 
-def task(*found: AllReduce, nodes: tuple[str, ...] = NODES) -> Task:
-    return Task(GOOD, Connectivity(0, 0, dict.fromkeys(nodes, ()), ""), found)
+def task(*found: AllReduce, nodes: tuple[str, ...] = NODES) -> TaskRecord:
+    return TaskRecord(GOOD, Connectivity(0, 0, dict.fromkeys(nodes, ()), ""), found)
 
 
-def findings(*found: AllReduce, before: tuple[Measured, ...] = (), **changes: Any) -> list[Finding]:
+def findings(*found: AllReduce, before: tuple[Measured, ...] = (), **changes: Any) -> list[CheckFinding]:
     return [*bandwidth_findings(task(*found, **changes), before)]
 
 
-def node(name: str, best: float, pairs: int = 3) -> Finding:
+def node(name: str, best: float, pairs: int = 3) -> CheckFinding:
     text = f"best {best:g} GB/s of {pairs} pairs"
-    return Finding("bandwidth: mpi", name, "ok", text, numbers=(("best", best),))
+    return CheckFinding("bandwidth: mpi", name, "ok", text, numbers=(("best", best),))
 
 
 def test_healthy_nodes_are_compared_with_what_was_measured_before() -> None:
@@ -65,8 +73,8 @@ def test_healthy_nodes_are_compared_with_what_was_measured_before() -> None:
     hint = "compare versions and variables with `measured` of the site file, and try again at another time"
     assert findings(measured(), before=(before,)) == [
         *(node(name, 10.0) for name in NODES),
-        Finding("bandwidth: mpi", "nodes", "ok", "none of 4 is slow: 10 GB/s each way"),
-        Finding(
+        CheckFinding("bandwidth: mpi", "nodes", "ok", "none of 4 is slow: 10 GB/s each way"),
+        CheckFinding(
             "bandwidth: mpi", "measured", "warning", "10 GB/s, 50% of the 20 measured on 2026-11-01", hint
         ),
     ]
@@ -79,7 +87,7 @@ def test_a_slow_node_and_a_slow_link_are_named_with_their_numbers() -> None:
     assert findings(measured(1.0, ((0, 1), (1, 3), (1, 2)))) == [
         node("n2", 1.0),
         *(node(name, 10.0) for name in ("n1", "n3", "n4")),
-        Finding(
+        CheckFinding(
             "bandwidth: mpi",
             "slow node",
             "warning",
@@ -88,7 +96,7 @@ def test_a_slow_node_and_a_slow_link_are_named_with_their_numbers() -> None:
         ),
     ]
     assert [one for one in findings(measured(1.0, ((0, 1),))) if one.status != "ok"] == [
-        Finding(
+        CheckFinding(
             "bandwidth: mpi",
             "slow link",
             "warning",
@@ -133,7 +141,7 @@ def test_wrong_data_is_an_error_and_what_was_not_measured_a_note() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"allreduces": [{}]}', '{"allreduces": [{"library": 1}]}'])
 def test_anything_but_a_launch_is_read_as_none(text: str) -> None:
-    assert read_record(text, Launch) is None
+    assert read_record(text, LaunchRecord) is None
 
 
 def write(folder: Path, *found: AllReduce) -> RunDirectory:
@@ -208,7 +216,7 @@ def test_further_launches_are_compared(tmp_path: Path) -> None:
         one = measured(seconds=1 / (number + 1), variables={"A": value})
         failed = AllReduce("torch", error="it did not finish")
         file = tmp_path / "outputs" / f"launch-{place}.json"
-        file.write_bytes(msgspec.json.encode(Launch((failed, one))))
+        file.write_bytes(msgspec.json.encode(LaunchRecord((failed, one))))
     found = [*launch_findings(directory, tried)]
     assert [(one.name, one.status) for one in found] == [("as it is", "ok"), ("A=1", "ok"), ("best", "note")]
 
@@ -234,14 +242,14 @@ def test_a_setting_is_proposed_only_where_it_gains_more_than_the_noise() -> None
     tried = grid([("NCCL_CROSS_NIC", "0,1")])
     clear = {0: [10.0, 10.2, 9.9], 1: [10.1, 9.8, 10.0], 2: [13.0, 13.1, 12.9]}
     *rows, best = setting_findings(tried, {"nccl": clear})
-    assert rows[2] == Finding(
+    assert rows[2] == CheckFinding(
         "settings: nccl",
         "NCCL_CROSS_NIC=1",
         "ok",
         "all-reduce on the bus 13, 13.1, 12.9 GB/s",
         numbers=(("median", 13.0),),
     )
-    assert best == Finding(
+    assert best == CheckFinding(
         "settings: nccl",
         "best",
         "note",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcdist.checks.nodes import Evidence, Node, exclude_suspects, grouped
+from hpcdist.checks.nodes import Evidence, NodeEvidence, exclude_suspects, grouped
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 
 NOW = 1.8e9
@@ -36,7 +36,7 @@ def made(folder: Path, batch: dict[str, Any], site: dict[str, Any] | None = None
     return plan_experiment(options, {"HPCDIST_CONFIG": ""})
 
 
-def lost(count: int) -> list[Node]:
+def lost(count: int) -> list[NodeEvidence]:
     """So many nodes that were lost, the last one longest ago, and one that is not suspect."""
     found = [Evidence(NOW - number, "toy", f"n{number}", "lost", "a-1", 0, "") for number in range(count)]
     found.append(Evidence(NOW, "toy", "fine", "failed", "a-1", 0, ""))

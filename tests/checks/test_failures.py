@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.checks import failures
-from hpcdist.checks.failures import End, NodeFaults, Sign
+from hpcdist.checks.failures import NodeFaults, Sign, TaskEnd
 from tests.checks.records import ATTEMPT, BEGAN, run, write_faults
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
@@ -33,7 +33,7 @@ SIGNS = (
     Sign("nvidia-smi did not answer within 3 s"),
 )
 NODE = NodeFaults(
-    "n1.site", (End(BEGAN + 0.25, 1, 4, 0, "n1.site"), End(BEGAN + 1.5, 134, 5, 1, "n1.site")), SIGNS
+    "n1.site", (TaskEnd(BEGAN + 0.25, 1, 4, 0, "n1.site"), TaskEnd(BEGAN + 1.5, 134, 5, 1, "n1.site")), SIGNS
 )
 
 
@@ -83,7 +83,7 @@ def test_without_the_end_of_a_task_there_is_nothing(text: str) -> None:
 )
 def test_what_is_of_the_hardware(message: str, *, of_hardware: bool) -> None:
     node = failures.faults_in(f"end 1 1 0 0\nkernel [ 1.25] {message}\n")
-    assert node == NodeFaults("", (End(1.0, 1, 0, 0, ""),), (Sign(f"kernel: {message}", of_hardware),))
+    assert node == NodeFaults("", (TaskEnd(1.0, 1, 0, 0, ""),), (Sign(f"kernel: {message}", of_hardware),))
 
 
 def test_the_first_is_who_left_its_name_first(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hpcdist.checks.finding import AllReduce, Clock, Finding, Task
+from hpcdist.checks.finding import AllReduce, CheckFinding, Clock, TaskRecord
 from hpcdist.checks.job import CheckJob, job_findings
 from hpcdist.plan.model import Plan
 from hpcdist.site.fabric import Fabric, Setting
@@ -29,7 +29,9 @@ def plan(site: Site = TESTBED, gpus: int = 1) -> Plan:
     )
 
 
-def findings_of(*tasks: Task, site: Site = TESTBED, groups: tuple[str, ...] = ("network",)) -> list[Finding]:
+def findings_of(
+    *tasks: TaskRecord, site: Site = TESTBED, groups: tuple[str, ...] = ("network",)
+) -> list[CheckFinding]:
     check = CheckJob("doctor-1", site, plan(site), dict(enumerate(tasks)))
     return [item for item in job_findings(check) if item.group in groups]
 
@@ -37,36 +39,36 @@ def findings_of(*tasks: Task, site: Site = TESTBED, groups: tuple[str, ...] = ("
 def test_two_healthy_nodes() -> None:
     check = CheckJob("doctor-1", TESTBED, plan(), {0: task(0), 1: task(1, clock=Clock(-0.002, 0.0001))})
     assert [*job_findings(check)] == [
-        Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory"),
-        Finding("nodes: python", "python", "ok", "n1, n2: 3.11.2, /usr/bin/python"),
-        Finding("nodes: python", "torch", "ok", "n1, n2: 2.3.0"),
-        Finding(
+        CheckFinding("job", "records", "ok", "2 of 2 tasks wrote into the run directory"),
+        CheckFinding("nodes: python", "python", "ok", "n1, n2: 3.11.2, /usr/bin/python"),
+        CheckFinding("nodes: python", "torch", "ok", "n1, n2: 2.3.0"),
+        CheckFinding(
             "nodes: python", "horovod", "ok", "n1, n2: 0.28.1, built with pytorch 2.3.0, mpi, gloo, nccl"
         ),
-        Finding("nodes: python", "mpi4py", "ok", "n1, n2: 4.0.0"),
-        Finding("nodes: limits", "shared memory", "ok", "n1, n2: 64 GiB, 60 GiB free"),
-        Finding("nodes: limits", "memlock", "ok", "n1, n2: unlimited"),
-        Finding("nodes: limits", "nofile", "ok", "n1, n2: 65536"),
-        Finding("nodes: limits", "stack", "ok", "n1, n2: 8 MiB"),
-        Finding("nodes: limits", "nproc", "ok", "n1, n2: 100000"),
-        Finding("nodes: fabric", "fabric.interface", "ok", "n1, n2: eth0"),
-        Finding("nodes: gpus", "gpus", "ok", "n1, n2: each task sees its 1"),
-        Finding("nodes: variables", "fabric", "ok", "n1, n2: GLOO_SOCKET_IFNAME arrived as planned"),
-        Finding("network", "names", "ok", "n1, n2: n1, n2 can be resolved"),
-        Finding(
+        CheckFinding("nodes: python", "mpi4py", "ok", "n1, n2: 4.0.0"),
+        CheckFinding("nodes: limits", "shared memory", "ok", "n1, n2: 64 GiB, 60 GiB free"),
+        CheckFinding("nodes: limits", "memlock", "ok", "n1, n2: unlimited"),
+        CheckFinding("nodes: limits", "nofile", "ok", "n1, n2: 65536"),
+        CheckFinding("nodes: limits", "stack", "ok", "n1, n2: 8 MiB"),
+        CheckFinding("nodes: limits", "nproc", "ok", "n1, n2: 100000"),
+        CheckFinding("nodes: fabric", "fabric.interface", "ok", "n1, n2: eth0"),
+        CheckFinding("nodes: gpus", "gpus", "ok", "n1, n2: each task sees its 1"),
+        CheckFinding("nodes: variables", "fabric", "ok", "n1, n2: GLOO_SOCKET_IFNAME arrived as planned"),
+        CheckFinding("network", "names", "ok", "n1, n2: n1, n2 can be resolved"),
+        CheckFinding(
             "network",
             "connectivity",
             "ok",
             "2 of 2 tasks reach rank 0 at the job's port, and their neighbours",
         ),
-        Finding("network", "clock", "ok", "n2 is 2.00 ms ahead of n1, give or take 0.10 ms"),
-        Finding(
+        CheckFinding("network", "clock", "ok", "n2 is 2.00 ms ahead of n1, give or take 0.10 ms"),
+        CheckFinding(
             "network",
             "all-reduce by sockets",
             "ok",
             "sockets, 8 MiB over 2 tasks: 0.0839 GB/s, on the bus 0.0839 GB/s; the sum is correct",
         ),
-        Finding(
+        CheckFinding(
             "network",
             "all-reduce by torch",
             "ok",
@@ -78,7 +80,7 @@ def test_two_healthy_nodes() -> None:
 def test_a_job_without_a_supervisor() -> None:
     tasks = [task(rank, host(supervised=False)) for rank in range(2)]
     assert findings_of(*tasks, groups=("job",))[1:] == [
-        Finding(
+        CheckFinding(
             "job",
             "supervisor",
             "warning",
@@ -102,7 +104,7 @@ def test_the_interfaces_of_the_nodes_of_the_job_are_checked() -> None:
     missing = "n1, n2: ib9 is not there; there is eth0, lo"
     report = "report to the centre that ib9 is missing on these nodes"
     hint = f"correct `fabric.interface` in the site file, or {report}"
-    assert found == [Finding("nodes: fabric", "fabric.interface", "error", missing, hint)]
+    assert found == [CheckFinding("nodes: fabric", "fabric.interface", "error", missing, hint)]
 
 
 def test_bus_bandwidth_of_four_ranks_is_higher_than_algorithm_bandwidth() -> None:
@@ -112,7 +114,7 @@ def test_bus_bandwidth_of_four_ranks_is_higher_than_algorithm_bandwidth() -> Non
 
 def test_wrong_sum_on_one_task_is_an_error() -> None:
     wrong = (msgspec.structs.replace(ALLREDUCES[0], correct=False, seconds=0.2),)
-    assert findings_of(task(0, allreduces=ALLREDUCES[:1]), task(1, allreduces=wrong))[-1] == Finding(
+    assert findings_of(task(0, allreduces=ALLREDUCES[:1]), task(1, allreduces=wrong))[-1] == CheckFinding(
         "network",
         "all-reduce by sockets",
         "error",
@@ -127,14 +129,14 @@ def test_library_that_fails_and_library_with_separate_ranks_are_errors() -> None
     assert findings_of(task(0, allreduces=(failed, alone)), task(1, allreduces=(ALLREDUCES[1], alone)))[
         -2:
     ] == [
-        Finding(
+        CheckFinding(
             "network",
             "all-reduce by torch",
             "error",
             "RuntimeError: NCCL error",
             f"{LOG}; NCCL_DEBUG=INFO prints more",
         ),
-        Finding(
+        CheckFinding(
             "network",
             "all-reduce by mpi4py",
             "error",
@@ -155,7 +157,7 @@ def test_hint_names_the_mpi_key_of_the_launcher() -> None:
 
 
 def test_library_missing_on_one_task_is_an_error() -> None:
-    assert findings_of(task(0), task(1, allreduces=ALLREDUCES[:1]))[-1] == Finding(
+    assert findings_of(task(0), task(1, allreduces=ALLREDUCES[:1]))[-1] == CheckFinding(
         "network",
         "all-reduce by torch",
         "error",
@@ -168,7 +170,7 @@ def test_launcher_without_mpi_is_a_note() -> None:
     here = planned(changed(LOCAL, launcher="processes"), framework="pytorch", environment=environment(1))
     alone = (AllReduce("horovod", "horovod mpi", "", 1, 8 << 20, correct=True, seconds=0.1),)
     check = CheckJob("doctor-1", LOCAL, here, {0: task(0, allreduces=alone), 1: task(1, allreduces=alone)})
-    assert [*job_findings(check)][-1] == Finding(
+    assert [*job_findings(check)][-1] == CheckFinding(
         "network",
         "all-reduce by horovod",
         "note",
@@ -182,13 +184,13 @@ def test_clock_that_differs_warns_and_missing_clock_is_unknown() -> None:
     detail = "n2 is 95.0 s behind n1, give or take 0.20 ms"
     found = findings_of(task(0), task(1, clock=Clock(95.0, 0.0002)))
     assert [item for item in found if item.name == "clock"] == [
-        Finding("network", "clock", "warning", detail, off)
+        CheckFinding("network", "clock", "warning", detail, off)
     ]
     found = findings_of(task(0), task(1, clock=Clock(95.0, 95.0)))
     assert [item.status for item in found if item.name == "clock"] == ["ok"]
     found = findings_of(task(0), task(1, clock=None))
     assert [item for item in found if item.name == "clock"] == [
-        Finding("network", "clock", "unknown", "n2 could not get the time of n1", FIRST)
+        CheckFinding("network", "clock", "unknown", "n2 could not get the time of n1", FIRST)
     ]
 
 
@@ -198,31 +200,31 @@ def test_unresolvable_name_and_loopback_address_are_errors() -> None:
         task(0), task(1, names=names, error="n1 port 20000 cannot be reached from n2: refused", allreduces=())
     )
     assert found == [
-        Finding("network", "names", "ok", "n1: n1, n2 can be resolved"),
-        Finding(
+        CheckFinding("network", "names", "ok", "n1: n1, n2 can be resolved"),
+        CheckFinding(
             "network",
             "names",
             "error",
             "n2: n2 cannot be resolved (Name or service not known)",
             "report to the centre that n2 cannot resolve n2, or set `head_node` of the site",
         ),
-        Finding(
+        CheckFinding(
             "network",
             "names",
             "error",
             "n2: n1 resolves to 127.0.1.1",
             "n1 is another node: ask the centre to correct /etc/hosts",
         ),
-        Finding(
+        CheckFinding(
             "network",
             "connectivity",
             "error",
             "rank 1: n1 port 20000 cannot be reached from n2: refused",
             PORTS,
         ),
-        Finding("network", "clock", "ok", "n2 is 0.00 ms ahead of n1, give or take 0.00 ms"),
-        Finding("network", "all-reduce by sockets", "error", "1 of 2 tasks did not get that far", LOG),
-        Finding(
+        CheckFinding("network", "clock", "ok", "n2 is 0.00 ms ahead of n1, give or take 0.00 ms"),
+        CheckFinding("network", "all-reduce by sockets", "error", "1 of 2 tasks did not get that far", LOG),
+        CheckFinding(
             "network",
             "all-reduce by torch",
             "error",
@@ -234,7 +236,7 @@ def test_unresolvable_name_and_loopback_address_are_errors() -> None:
 
 def test_missing_and_partial_records_are_errors() -> None:
     check = CheckJob("doctor-1", TESTBED, plan(), {})
-    nothing = Finding(
+    nothing = CheckFinding(
         "job",
         "records",
         "error",
@@ -242,18 +244,18 @@ def test_missing_and_partial_records_are_errors() -> None:
         f"{LOG}, and check whether the nodes can reach the run directory",
     )
     assert [*job_findings(check)] == [nothing]
-    found = findings_of(Task(GOOD), groups=("job", "network"))
+    found = findings_of(TaskRecord(GOOD), groups=("job", "network"))
     assert found == [
         nothing._replace(detail="of 2 tasks, these wrote no record: rank 1"),
-        Finding(
+        CheckFinding(
             "network",
             "connectivity",
             "error",
             "rank 0: it ended before the connection checks",
             LOG,
         ),
-        Finding("network", "clock", "ok", "all tasks are on n1, with one clock"),
-        Finding("network", "all-reduce", "unknown", "the tasks did not connect", FIRST),
+        CheckFinding("network", "clock", "ok", "all tasks are on n1, with one clock"),
+        CheckFinding("network", "all-reduce", "unknown", "the tasks did not connect", FIRST),
     ]
 
 
@@ -263,22 +265,22 @@ def test_gpus_and_variables_that_differ_from_the_plan() -> None:
     found = findings_of(task(0, host(gpus=4)), task(1, blind), groups=groups)
     again = "something overrides GLOO_SOCKET_IFNAME: check modules, profiles and `task_setup`"
     assert found == [
-        Finding(
+        CheckFinding(
             "nodes: gpus",
             "gpus",
             "error",
             "n1: a task sees 4 GPUs, 1 are planned",
             "check `gpus` in the site file, and CUDA_VISIBLE_DEVICES; run nvidia-smi in a job",
         ),
-        Finding(
+        CheckFinding(
             "nodes: gpus",
             "gpus",
             "unknown",
             "n2: cuInit of libcuda.so.1 failed with code 999",
             "load the driver's library where there is one: without it no framework finds a GPU",
         ),
-        Finding("nodes: variables", "fabric", "ok", "n1: GLOO_SOCKET_IFNAME arrived as planned"),
-        Finding(
+        CheckFinding("nodes: variables", "fabric", "ok", "n1: GLOO_SOCKET_IFNAME arrived as planned"),
+        CheckFinding(
             "nodes: variables", "GLOO_SOCKET_IFNAME", "warning", "n2: it is not set, eth0 is planned", again
         ),
     ]
@@ -303,7 +305,7 @@ def test_nodes_with_different_versions_warn() -> None:
     other = host(python="3.9.6", packages={**GOOD.packages, "torch": "2.4.0", "jax": "0.4"})
     found = findings_of(task(0), task(1, other), groups=("nodes: python",))
     assert [item for item in found if item.name == "versions"] == [
-        Finding(
+        CheckFinding(
             "nodes: python",
             "versions",
             "warning",
@@ -315,4 +317,4 @@ def test_nodes_with_different_versions_warn() -> None:
 
 def test_node_names_are_those_of_the_job() -> None:
     assert CheckJob("doctor-1", TESTBED, plan(), {}).node(task(1, host(host="other"))) == "n2"
-    assert CheckJob("doctor-1", TESTBED, plan(), {}).node(Task(host(host="other"))) == "other"
+    assert CheckJob("doctor-1", TESTBED, plan(), {}).node(TaskRecord(host(host="other"))) == "other"

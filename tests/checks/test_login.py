@@ -13,7 +13,7 @@ import pytest
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.shell import Shell
-from hpcdist.checks.finding import Finding, Host, Port
+from hpcdist.checks.finding import CheckFinding, HostRecord, Port
 from hpcdist.checks.host import inspect_folder, limit_findings, network_findings
 from hpcdist.checks.login import (
     ChosenSite,
@@ -25,7 +25,7 @@ from hpcdist.checks.login import (
 )
 from hpcdist.schedulers.base import LibraryStatus
 from hpcdist.schedulers.slurm.survey import MPI
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import SurveyAnswers
 from hpcdist.site.fabric import Fabric, Network, Setting
 from hpcdist.site.model import LauncherOptions, Site
 from hpcdist.site.settings import Runtime
@@ -50,7 +50,9 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 }
 
 
-def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[str, ...] = ()) -> HostProbe:
+def host_probe(
+    answers: Mapping[str, Answer], own: HostRecord = GOOD, missing: tuple[str, ...] = ()
+) -> HostProbe:
     """Return a probe of a host on which all programs of these answers, and python, are installed."""
     python = json.dumps({"host": msgspec.to_builtins(own)})
     rules = [*answers.items(), *ANSWERS.items(), ("python -c", python)]
@@ -61,37 +63,39 @@ def host_probe(answers: Mapping[str, Answer], own: Host = GOOD, missing: tuple[s
     return HostProbe(shell, which, lambda scheduler, _: library if scheduler.name == "slurm" else None)
 
 
-def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+def found(place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[CheckFinding]:
     chosen = ChosenSite(site, "--site", f"/etc/{site.name}.yaml")
     return [*login_findings(chosen, survey, RUNS, place)]
 
 
-def group(name: str, place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN) -> list[Finding]:
+def group(
+    name: str, place: HostProbe, site: Site = TESTBED, survey: Survey | None = SEEN
+) -> list[CheckFinding]:
     return [item for item in found(place, site, survey) if item.group == name]
 
 
 def test_healthy_login_node() -> None:
     assert found(host_probe({})) == [
-        Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
-        Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
-        Finding("site", "pyslurm", "ok", "pyslurm 22.5.3 reads Slurm 22.05.8"),
-        Finding("launchers", "srun", "ok", "/usr/bin/srun: slurm-wlm 22.05.8"),
-        Finding("launchers", "mpirun", "ok", "/usr/bin/mpirun: mpirun (Open MPI) 4.1.4"),
-        Finding("launchers", "srun --mpi", "ok", "pmix, of none, pmi2, pmix, pmix_v4"),
-        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
-        Finding("python", "torch", "ok", "2.3.0"),
-        Finding("python", "horovod", "ok", "0.28.1, built with pytorch 2.3.0, mpi, gloo, nccl"),
-        Finding("python", "mpi4py", "ok", "4.0.0"),
-        Finding("limits", "shared memory", "ok", "64 GiB, 60 GiB free"),
-        Finding("limits", "memlock", "ok", "unlimited"),
-        Finding("limits", "nofile", "ok", "65536"),
-        Finding("limits", "stack", "ok", "8 MiB"),
-        Finding("limits", "nproc", "ok", "100000"),
-        Finding("fabric", "fabric.interface", "ok", "eth0"),
-        Finding("gpus", "gpus", "ok", "2 on this host, according to nvidia-smi"),
-        Finding("runs", "folder", "ok", "/home/hu1/runs"),
-        Finding("runs", "file system", "ok", "lustre"),
-        Finding("clock", "clock", "ok", "it is synchronized by NTP"),
+        CheckFinding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
+        CheckFinding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+        CheckFinding("site", "pyslurm", "ok", "pyslurm 22.5.3 reads Slurm 22.05.8"),
+        CheckFinding("launchers", "srun", "ok", "/usr/bin/srun: slurm-wlm 22.05.8"),
+        CheckFinding("launchers", "mpirun", "ok", "/usr/bin/mpirun: mpirun (Open MPI) 4.1.4"),
+        CheckFinding("launchers", "srun --mpi", "ok", "pmix, of none, pmi2, pmix, pmix_v4"),
+        CheckFinding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        CheckFinding("python", "torch", "ok", "2.3.0"),
+        CheckFinding("python", "horovod", "ok", "0.28.1, built with pytorch 2.3.0, mpi, gloo, nccl"),
+        CheckFinding("python", "mpi4py", "ok", "4.0.0"),
+        CheckFinding("limits", "shared memory", "ok", "64 GiB, 60 GiB free"),
+        CheckFinding("limits", "memlock", "ok", "unlimited"),
+        CheckFinding("limits", "nofile", "ok", "65536"),
+        CheckFinding("limits", "stack", "ok", "8 MiB"),
+        CheckFinding("limits", "nproc", "ok", "100000"),
+        CheckFinding("fabric", "fabric.interface", "ok", "eth0"),
+        CheckFinding("gpus", "gpus", "ok", "2 on this host, according to nvidia-smi"),
+        CheckFinding("runs", "folder", "ok", "/home/hu1/runs"),
+        CheckFinding("runs", "file system", "ok", "lustre"),
+        CheckFinding("clock", "clock", "ok", "it is synchronized by NTP"),
     ]
 
 
@@ -136,61 +140,61 @@ def test_login_node_with_every_problem() -> None:
         library=lambda _, __: LibraryStatus("pyslurm", "it does not fit", "install another")
     )
     assert found(place, site, survey) == [
-        Finding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
-        Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
-        Finding(
+        CheckFinding("site", "site", "ok", "testbed (--site), /etc/testbed.yaml"),
+        CheckFinding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+        CheckFinding(
             "site",
             "sacctmgr show assoc",
             "unknown",
             "sacctmgr: error: denied",
             "run `sacctmgr show assoc` yourself; if it fails too, ask the centre",
         ),
-        Finding(
+        CheckFinding(
             "site",
             "pyslurm",
             "note",
             "it does not fit",
             "install another",
         ),
-        Finding(
+        CheckFinding(
             "launchers",
             "srun",
             "unknown",
             "/usr/bin/srun; srun failed: it did not end within 20 s",
             "run `srun --version` yourself; if it fails too, ask the centre",
         ),
-        Finding(
+        CheckFinding(
             "launchers",
             "srun --mpi",
             "error",
             "the site sets cray_shasta, but srun has none, pmi2, pmix, pmix_v4",
             "write one of those as `launchers: {srun: {mpi: pmix}}` in the site file",
         ),
-        Finding(
+        CheckFinding(
             "containers",
             "apptainer",
             "note",
             "there is no apptainer on PATH here; the nodes may have it",
             "check for its module, or ask the centre",
         ),
-        Finding(
+        CheckFinding(
             "python",
             "python",
             "error",
             "python cannot be run: SyntaxError: future feature annotations",
             "reinstall it, or load another one",
         ),
-        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
-        Finding("python", "torch", "ok", "2.4.0"),
-        Finding(
+        CheckFinding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        CheckFinding("python", "torch", "ok", "2.4.0"),
+        CheckFinding(
             "python",
             "horovod",
             "warning",
             "0.28.1, built with pytorch 2.3.0, gloo; installed is pytorch 2.4.0",
             ("build Horovod again: `pip install --no-cache-dir --force-reinstall --no-deps horovod`"),
         ),
-        Finding("python", "mxnet", "ok", "it is installed, without version metadata"),
-        Finding(
+        CheckFinding("python", "mxnet", "ok", "it is installed, without version metadata"),
+        CheckFinding(
             "limits",
             "shared memory",
             "warning",
@@ -201,7 +205,7 @@ def test_login_node_with_every_problem() -> None:
                 "(`--shm-size`)"
             ),
         ),
-        Finding(
+        CheckFinding(
             "limits",
             "memlock",
             "warning",
@@ -211,7 +215,7 @@ def test_login_node_with_every_problem() -> None:
                 "and by `LimitMEMLOCK=` in the unit of the batch system's daemon"
             ),
         ),
-        Finding(
+        CheckFinding(
             "limits",
             "nofile",
             "warning",
@@ -221,7 +225,7 @@ def test_login_node_with_every_problem() -> None:
                 "`LimitNOFILE=` in the unit of the batch system's daemon"
             ),
         ),
-        Finding(
+        CheckFinding(
             "limits",
             "stack",
             "warning",
@@ -231,7 +235,7 @@ def test_login_node_with_every_problem() -> None:
                 "`LimitSTACK=` in the unit of the batch system's daemon"
             ),
         ),
-        Finding(
+        CheckFinding(
             "limits",
             "nproc",
             "warning",
@@ -241,50 +245,50 @@ def test_login_node_with_every_problem() -> None:
                 "`LimitNPROC=` in the unit of the batch system's daemon"
             ),
         ),
-        Finding(
+        CheckFinding(
             "fabric",
             "fabric.interface",
             "note",
             "ib0 is down; there is eth0, ib0, lo; the nodes may have it",
             "`hpcdist doctor --job` checks the nodes",
         ),
-        Finding(
+        CheckFinding(
             "fabric",
             "fabric.env.NCCL_SOCKET_IFNAME",
             "note",
             "ib is down; there is eth0, ib0, lo; the nodes may have it",
             "`hpcdist doctor --job` checks the nodes",
         ),
-        Finding(
+        CheckFinding(
             "fabric",
             "fabric.env.NCCL_IB_HCA",
             "note",
             "mlx5_7 is not there; there is mlx5_0:1; the nodes may have it",
             "`hpcdist doctor --job` checks the nodes",
         ),
-        Finding("fabric", "ports", "note", "mlx5_0:1 INIT", "`hpcdist doctor --job` checks the nodes"),
-        Finding(
+        CheckFinding("fabric", "ports", "note", "mlx5_0:1 INIT", "`hpcdist doctor --job` checks the nodes"),
+        CheckFinding(
             "gpus",
             "gpus",
             "note",
             ("nvidia-smi failed: NVIDIA-SMI has failed because it could not talk to the driver."),
             "`hpcdist doctor --job` checks the nodes",
         ),
-        Finding(
+        CheckFinding(
             "runs",
             "folder",
             "error",
             "/home is not writable",
             "choose another directory with --runs-dir, or by $HPCDIST_RUNS_DIR",
         ),
-        Finding(
+        CheckFinding(
             "runs",
             "file system",
             "warning",
             "tmpfs, which is usually local to one host; nodes must reach /home/hu1/runs too",
             ("choose a folder on a file system that all nodes share; `hpcdist doctor --job` tests this one"),
         ),
-        Finding(
+        CheckFinding(
             "clock",
             "clock",
             "warning",
@@ -347,10 +351,12 @@ def test_launcher_of_a_plug_in_defines_its_version_command(tmp_path: Path) -> No
     answer = Completed(asked, 0, "mpirun (Open MPI) 4.1.4\n")
     with plugged_in(tmp_path, "launcher", "plaunch", PLAUNCH):
         assert [*site_commands(chosen.site, {"plaunch": "/opt/plaunch"}.get)] == [asked]
-        found = [*site_findings(chosen, None, None, {"plaunch": "/opt/plaunch"}.get, Answers((answer,)))]
+        found = [
+            *site_findings(chosen, None, None, {"plaunch": "/opt/plaunch"}.get, SurveyAnswers((answer,)))
+        ]
     detail = "/opt/plaunch: mpirun (Open MPI) 4.1.4"
     hint = "launcher plaunch is for mpich: load such a module, or write `launcher: mpirun` in the site file"
-    expected = Finding("launchers", "plaunch", "error", detail, hint)
+    expected = CheckFinding("launchers", "plaunch", "error", detail, hint)
     assert [item for item in found if item.group == "launchers"] == [expected]
 
 
@@ -368,9 +374,9 @@ PLAIN_QUEUE = Queue()
 def test_scheduler_of_a_plug_in_without_survey_is_unknown(tmp_path: Path) -> None:
     chosen = ChosenSite(changed(LOCAL, scheduler="plain_queue"), "--site", "here.yaml")
     with plugged_in(tmp_path, "scheduler", "plain_queue", QUEUE):
-        found = [*site_findings(chosen, None, None, {"": ""}.get, Answers(()))]
+        found = [*site_findings(chosen, None, None, {"": ""}.get, SurveyAnswers(()))]
     detail = "plain_queue: its plug-in has no survey, so it was not checked"
-    expected = Finding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
+    expected = CheckFinding("site", "scheduler", "unknown", detail, "test it with `hpcdist doctor --job`")
     assert [item for item in found if item.name == "scheduler"] == [expected]
 
 
@@ -381,8 +387,8 @@ def test_host_with_python3_only() -> None:
         "or load its module, or activate the environment with which jobs are to run"
     )
     assert group("python", place)[:2] == [
-        Finding("python", "python", "note", "there is no python on PATH", hint),
-        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        CheckFinding("python", "python", "note", "there is no python on PATH", hint),
+        CheckFinding("python", "python", "ok", "3.11.2, /usr/bin/python"),
     ]
 
 
@@ -391,9 +397,9 @@ def test_host_without_python_warns_and_uses_the_interpreter_of_hpcdist() -> None
     place = host_probe({f"{sys.executable} -c": python}, missing=("python",))
     hint = "load its module, or activate the environment with which jobs are to run"
     assert group("python", place)[:3] == [
-        Finding("python", "python", "warning", "there is no python on PATH", hint),
-        Finding("python", "python3", "warning", "there is no python3 on PATH", hint),
-        Finding("python", "python", "ok", "3.11.2, /usr/bin/python"),
+        CheckFinding("python", "python", "warning", "there is no python on PATH", hint),
+        CheckFinding("python", "python3", "warning", "there is no python3 on PATH", hint),
+        CheckFinding("python", "python", "ok", "3.11.2, /usr/bin/python"),
     ]
 
 
@@ -474,7 +480,7 @@ def test_file_system_that_may_not_be_shared(system: str, status: str) -> None:
 
 def test_runs_folder_writable_by_others_is_a_warning() -> None:
     detail = group("runs", host_probe({"bash -c": f"shared\n{RUNS}\nlustre\n"}))[0]
-    assert detail == Finding(
+    assert detail == CheckFinding(
         "runs",
         "folder",
         "warning",
@@ -505,7 +511,7 @@ def test_unused_pyslurm_is_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCDIST_SLURM_READER", "commands")
     place = host_probe({})._replace(library=HostProbe._field_defaults["library"])
     detail = "Slurm's commands are used instead: HPCDIST_SLURM_READER=commands: pyslurm is not asked"
-    assert group("site", place)[-1] == Finding("site", "pyslurm", "ok", detail)
+    assert group("site", place)[-1] == CheckFinding("site", "pyslurm", "ok", detail)
 
 
 def port(state: str) -> Port:

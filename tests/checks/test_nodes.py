@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.checks import nodes
-from hpcdist.checks.nodes import DAYS, Evidence, Kind, Node, evidence_of, grouped, known_nodes
+from hpcdist.checks.nodes import DAYS, Evidence, Kind, NodeEvidence, evidence_of, grouped, known_nodes
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
 from tests.checks import records
@@ -97,8 +97,10 @@ def test_the_node_with_the_most_evidence_comes_first() -> None:
     one, old = against("n1", "failed", 1), against("n3", "lost", 9.5)
     two, other = against("n2", "lost", 9), against("n2", "failed", 2)
     assert grouped([one, two, other, old]) == [
-        Node("toy", "n2", (other, two)), Node("toy", "n3", (old,)), Node("toy", "n1", (one,)),
-    ]  # fmt: skip
+        NodeEvidence("toy", "n2", (other, two)),
+        NodeEvidence("toy", "n3", (old,)),
+        NodeEvidence("toy", "n1", (one,)),
+    ]
 
 
 def test_a_node_with_its_domain_and_without_it_is_one() -> None:

@@ -21,8 +21,8 @@ import pytest
 
 from hpcdist import __version__
 from hpcdist.checks import allreduce, connectivity, finding, login
-from hpcdist.checks.connectivity import Link, Task
-from hpcdist.checks.finding import Clock, Host, Launch, read_record
+from hpcdist.checks.connectivity import Link, TaskPlace
+from hpcdist.checks.finding import Clock, HostRecord, LaunchRecord, read_record
 
 SECRET: Final = b"of this job"
 PROGRAMS: Final = ("host_info", "connectivity", "allreduce")
@@ -41,9 +41,9 @@ def test_host_info_is_read_as_a_record() -> None:
     done = subprocess.run(
         [sys.executable, "-"], input=login.program("host_info"), capture_output=True, text=True, check=True
     )
-    read = read_record(done.stdout, finding.Task)
+    read = read_record(done.stdout, finding.TaskRecord)
     assert read is not None
-    host: Host = read.host
+    host: HostRecord = read.host
     assert (host.host, host.executable) == (socket.gethostname(), sys.executable)
     assert host.packages["hpcdist"] == __version__
     assert set(host.limits) == {"nofile", "memlock", "stack", "nproc"}
@@ -56,14 +56,14 @@ def test_package_with_empty_metadata_has_no_version(tmp_path: Path) -> None:
     bare = [sys.executable, "-E", "-S", "-"]  # PYTHONPATH may name a folder with packages
     words = login.program("host_info")
     done = subprocess.run(bare, input=words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    read = read_record(done.stdout, finding.Task)
+    read = read_record(done.stdout, finding.TaskRecord)
     assert read is not None
     assert read.host.packages == {"torch": ""}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"host": {}}', '{"host": 1, "connectivity": 2}'])
 def test_anything_but_a_record_is_read_as_none(text: str) -> None:
-    assert read_record(text, finding.Task) is None
+    assert read_record(text, finding.TaskRecord) is None
 
 
 def start(tmp_path: Path, rank: int, secret: Path, port: int) -> subprocess.Popen[str]:
@@ -177,7 +177,7 @@ def test_unresolvable_name_has_the_resolver_error() -> None:
 
 def test_node_listens_only_on_addresses_that_others_reach() -> None:
     """On a network that has a name of its own for the head as well: tests/slurm/test_doctor.py."""
-    alone = Task(0, 2, 0, 20000, ["n1"], "n1", SECRET)
+    alone = TaskPlace(0, 2, 0, 20000, ["n1"], "n1", SECRET)
     assert connectivity.own_addresses(alone, {"n1": ["10.77.0.11"]}) == ["127.0.0.1"]
     two = alone._replace(nodes=["n1", "n2"])
     assert connectivity.own_addresses(two, {"n1": ["127.0.1.1"], "n2": ["(no answer)"]}) == []
@@ -308,7 +308,7 @@ def test_pairs_and_sums_by_gloo_where_no_task_has_a_gpu(tmp_path: Path) -> None:
         for rank in range(3)
     ]
     assert [process.wait(240) for process in processes] == [0] * 3
-    read = read_record((tmp_path / "task.0.json").read_text(), Launch)
+    read = read_record((tmp_path / "task.0.json").read_text(), LaunchRecord)
     assert read is not None
     (found,) = read.allreduces
     assert (found.library, found.network, found.ranks, found.error) == ("torch", "gloo", 3, "")

@@ -80,7 +80,7 @@ def test_others_estimate_no_job_that_is_not_submitted(folder: Path, site: str, w
     wording(start.estimate.why)
 
 
-def standing(folder: Path, answer: Answer, more: str = BALANCE) -> costs.Balance:
+def standing(folder: Path, answer: Answer, more: str = BALANCE) -> costs.AccountBalance:
     file = folder / "sites" / "toy.yaml"
     file.write_text(file.read_text() + more)
     return costs.ask(made("toy", folder), FakeShell([(["saldo", "physics"], answer), (["scontrol"], answer)]))
@@ -88,7 +88,7 @@ def standing(folder: Path, answer: Answer, more: str = BALANCE) -> costs.Balance
 
 def test_the_command_of_the_site_says_what_is_left(folder: Path, wording: Wording) -> None:
     found = standing(folder, "physics: 7 left\n")
-    assert found == costs.Balance("physics", (Left(7.0, "GPU-hours"),))
+    assert found == costs.AccountBalance("physics", (Left(7.0, "GPU-hours"),))
     wording(found.texts(made("toy", folder)))
 
 
@@ -104,7 +104,7 @@ def test_without_a_command_of_the_site_slurm_is_asked_and_may_know_nothing(
     folder: Path, answer: Answer
 ) -> None:
     found = standing(folder, answer, more="")
-    assert found == costs.Balance("physics", [])
+    assert found == costs.AccountBalance("physics", [])
     assert found.texts(made("toy", folder)) == []
 
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from hpcdist.base.command import Command, Completed
-from hpcdist.checks.finding import Finding
+from hpcdist.checks.finding import CheckFinding
 from hpcdist.checks.host import CHECK_NODES
 from hpcdist.cli import main
 from hpcdist.cli.site import doctor
@@ -28,11 +28,11 @@ from tests.wording import Wording
 from .conftest import Hpcdist
 
 ODD: Final = (
-    Finding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
-    Finding("site", "sacctmgr", "unknown", "it was killed by signal 9"),
-    Finding("limits", "memlock", "warning", "64 KiB", "ask the centre for unlimited memlock"),
-    Finding("runs", "file system", "warning", "tmpfs", "choose a folder that all nodes share"),
-    Finding("gpus", "gpus", "note", "there is no nvidia-smi", CHECK_NODES),
+    CheckFinding("site", "scheduler", "ok", "Slurm 22.05.8, cluster c"),
+    CheckFinding("site", "sacctmgr", "unknown", "it was killed by signal 9"),
+    CheckFinding("limits", "memlock", "warning", "64 KiB", "ask the centre for unlimited memlock"),
+    CheckFinding("runs", "file system", "warning", "tmpfs", "choose a folder that all nodes share"),
+    CheckFinding("gpus", "gpus", "note", "there is no nvidia-smi", CHECK_NODES),
 )
 TEXT: Final = """\
 site    scheduler    ok       Slurm 22.05.8, cluster c
@@ -65,7 +65,7 @@ def test_unknown_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_job_resolves_findings_of_the_login_node() -> None:
-    shown = Finding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
+    shown = CheckFinding("job", "records", "ok", "2 of 2 tasks wrote into the run directory")
     failed = shown._replace(status="error")
     assert doctor.merged(ODD, [shown]) == [*ODD[:3], ODD[4]._replace(hint=""), shown]
     assert doctor.merged(ODD, [failed]) == [*ODD[:4], ODD[4]._replace(hint=""), failed]
@@ -190,7 +190,7 @@ def test_a_job_that_takes_too_long_is_cancelled(tmp_path: Path) -> None:
     with click.Context(main).scope():
         found = [*run_check_job(LOCAL, wanted, tmp_path, services)]
     assert found == [
-        Finding(
+        CheckFinding(
             "job",
             "job",
             "warning",
@@ -244,7 +244,7 @@ def test_an_unwritable_runs_directory_is_a_finding(tmp_path: Path) -> None:
     with click.Context(main).scope():
         found = [*run_check_job(LOCAL, wanted, tmp_path / "runs", Services(FakeShell()))]
     assert found == [
-        Finding(
+        CheckFinding(
             "job",
             "job",
             "error",

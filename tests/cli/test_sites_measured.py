@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from hpcdist import __version__
-from hpcdist.checks.finding import AllReduce, Connectivity, Pair, Task
+from hpcdist.checks.finding import AllReduce, Connectivity, Pair, TaskRecord
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record
 from tests.checks.hosts import GOOD
@@ -43,7 +43,7 @@ def ran(folder: Path, site: str = "toy", **changes: object) -> None:
         pairs=PAIRS, versions={"mpi": "4.1"},
     )  # fmt: skip
     names: dict[str, tuple[str, ...]] = dict.fromkeys(("n1", "n2", "n3"), ())
-    task = Task(GOOD, Connectivity(0, 0, names, ""), (structs.replace(found, **changes),))
+    task = TaskRecord(GOOD, Connectivity(0, 0, names, ""), (structs.replace(found, **changes),))
     (directory.path / "outputs").mkdir()
     (directory.path / "outputs/task.0.json").write_bytes(msgspec.json.encode(task))
 

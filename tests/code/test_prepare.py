@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.base.errors import ConfigError
 from hpcdist.base.shell import Shell
-from hpcdist.runs.code_copy import Choice, Code, prepare
+from hpcdist.runs.code_copy import Choice, CodeResult, prepare
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell
 
 from .repositories import commit, git, repository, tree
@@ -31,7 +31,7 @@ def top(tmp_path: Path) -> Path:
     return top
 
 
-def recorded(code: Code) -> dict[str, Any]:
+def recorded(code: CodeResult) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(code.files["code.json"])
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from hpcdist.base.errors import ConfigError
 from hpcdist.base.shell import Shell
 from hpcdist.runs import code_copy
-from hpcdist.runs.code_copy import Listing
+from hpcdist.runs.code_copy import FileListing
 from hpcdist.testing import TIMED_OUT, FakeShell, failed
 
 from .repositories import commit, git, repository, tree
@@ -24,11 +24,11 @@ def nothing(_: Path) -> bool:
     return False
 
 
-def listed(folder: Path) -> Listing:
+def listed(folder: Path) -> FileListing:
     return code_copy.listing(folder, code_copy.read_state(folder, REAL, nothing), REAL, nothing)
 
 
-def copied(found: Listing, target: Path) -> list[str]:
+def copied(found: FileListing, target: Path) -> list[str]:
     """Copy the files of a listing; return what is there."""
     code_copy.copy(found, code_copy.contents(found, LIMIT).files, target, LIMIT)
     return tree(target)
@@ -55,7 +55,7 @@ def test_a_folder_that_its_repository_ignores_is_taken_by_itself(tmp_path: Path)
     (top / "work").mkdir()
     (top / "work" / "x.py").write_text("")
     found = listed(top / "work")
-    assert found == Listing(top / "work", "", ("x.py",), by_git=False)
+    assert found == FileListing(top / "work", "", ("x.py",), by_git=False)
 
 
 def test_submodules_and_work_trees_below_are_taken_as_git_would_track_them(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_without_git_all_but_plainly_no_code_is_taken(tmp_path: Path) -> None:
         (top / name).write_text("")
     (top / "logs").mkdir()
     found = listed(top)
-    assert found == Listing(top, "", found.names, by_git=False)
+    assert found == FileListing(top, "", found.names, by_git=False)
     assert copied(found, tmp_path / "code") == ["a.py", "sub/b.txt"]
     assert (tmp_path / "code" / "logs").is_dir()
 
@@ -166,7 +166,7 @@ def test_a_file_that_becomes_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> Non
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    found = Listing(Path("/proc/self"), "", ("mem",), by_git=False)  # for root, too
+    found = FileListing(Path("/proc/self"), "", ("mem",), by_git=False)  # for root, too
     with pytest.raises(ConfigError) as caught:
         code_copy.copy(found, code_copy.contents(found, LIMIT).files, tmp_path / "code", LIMIT)
     assert str(caught.value) == (

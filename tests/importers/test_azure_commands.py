@@ -8,7 +8,7 @@ import pytest
 
 from hpcdist import importers
 from hpcdist.base import source
-from hpcdist.importers.azure.command import Output, Param, Remark, Translation, one_line
+from hpcdist.importers.azure.command import AzureOutput, Param, Remark, Translation, one_line
 from hpcdist.importers.container import as_word
 from hpcdist.loading.load import load_experiment
 from tests.wording import Wording
@@ -22,7 +22,7 @@ PARAMS = {
     "p": Param("p", is_path=True),
     "learning rate (1)": Param("learning_rate__1_"),
 }
-OUTPUTS = {"o": Output("o"), "f": Output("f", is_file=True)}
+OUTPUTS = {"o": AzureOutput("o"), "f": AzureOutput("f", is_file=True)}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hpcdist import importers
 from hpcdist.base import source
 from hpcdist.importers.gradient.replicas import machine
-from hpcdist.importers.job import Machine
+from hpcdist.importers.job import CloudMachine
 from tests.importers.remarks import remarks_of
 from tests.wording import Wording
 
@@ -15,23 +15,23 @@ from tests.wording import Wording
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("P4000", Machine(1, "P4000")),
-        ("GPU+", Machine(1, "M4000")),
-        ("GPU+x2", Machine(2, "M4000")),
-        ("Free-P5000", Machine(1, "P5000")),
-        ("Free-CPU", Machine(cpus=2, gib=2)),
-        ("GV100x8", Machine(8, "GV100")),
-        ("A100-80Gx2", Machine(2, "A100-80G")),
+        ("P4000", CloudMachine(1, "P4000")),
+        ("GPU+", CloudMachine(1, "M4000")),
+        ("GPU+x2", CloudMachine(2, "M4000")),
+        ("Free-P5000", CloudMachine(1, "P5000")),
+        ("Free-CPU", CloudMachine(cpus=2, gib=2)),
+        ("GV100x8", CloudMachine(8, "GV100")),
+        ("A100-80Gx2", CloudMachine(2, "A100-80G")),
         ("P5000x3", None),
         ("p3.16xlargex2", None),
-        ("p3.16xlarge", Machine(8, "V100")),
-        ("p2.xlarge", Machine(1, "K80")),
-        ("C5", Machine(cpus=4, gib=8)),
-        ("C1", Machine()),
+        ("p3.16xlarge", CloudMachine(8, "V100")),
+        ("p2.xlarge", CloudMachine(1, "K80")),
+        ("C5", CloudMachine(cpus=4, gib=8)),
+        ("C1", CloudMachine()),
         ("TPUv2", None),
     ],
 )
-def test_machines(name: str, found: Machine | None) -> None:
+def test_machines(name: str, found: CloudMachine | None) -> None:
     assert machine(name) == found
 
 

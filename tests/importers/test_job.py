@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.base import source
-from hpcdist.importers.job import ForeignJob, Machine, Role, Sourced, on_machine, put_name, take_image
+from hpcdist.importers.job import CloudMachine, ForeignJob, Role, Sourced, on_machine, put_name, take_image
 from hpcdist.importers.launch_lines import RankCount, parse_launch_line, ranks_of
 from hpcdist.importers.reading import Reading
 
@@ -54,9 +54,9 @@ def test_roles_of_no_replicas_request_nothing() -> None:
 
 def test_a_machine_is_a_role_with_one_warning() -> None:
     read = reading()
-    assert on_machine(read, None, "machine") == on_machine(read, Machine(), "machine") == Role()
-    assert on_machine(read, Machine(cpus=2, gib=4), "machine").nodes is None
-    first, second = (on_machine(read, Machine(1, "P4000"), "machine") for _ in range(2))
+    assert on_machine(read, None, "machine") == on_machine(read, CloudMachine(), "machine") == Role()
+    assert on_machine(read, CloudMachine(cpus=2, gib=4), "machine").nodes is None
+    first, second = (on_machine(read, CloudMachine(1, "P4000"), "machine") for _ in range(2))
     assert first == second
     assert (first.resources, first.nodes) == ({"gpu": {"requests": 1}}, {"gpu_type": "P4000"})
     assert len(read.remarks) == 1

@@ -10,7 +10,7 @@ import pytest
 from hpcdist.base.errors import ConfigError, Place, Problem
 from hpcdist.base.resources import shipped
 from hpcdist.loading import machine, preferences
-from hpcdist.loading.machine import Machine, Search
+from hpcdist.loading.machine import Machine, SiteSearch
 from hpcdist.schedulers import INSTALLATIONS
 from hpcdist.schedulers.base import Installation
 from hpcdist.site.detection import Clue, Detection
@@ -163,7 +163,7 @@ def test_a_search_has_warnings_of_broken_sites_which_the_machine_keeps(tmp_path:
     )
     clue = Clue("toy", "TOY=yes", "TOY=yes", matches=True)
     files = {"odd": tmp_path / "odd.yaml", "toy": tmp_path / "toy.yaml"}
-    assert found == Search(files, Detection("toy", (clue,)), (warning,))
+    assert found == SiteSearch(files, Detection("toy", (clue,)), (warning,))
     toy = machine.detected_site(found, environment)
     assert (toy.site.name, toy.origin, toy.problems) == ("toy", "detected: TOY=yes", (warning,))
     (tmp_path / "twin.yaml").write_text(TOY)

@@ -12,7 +12,7 @@ from hpcdist.base.errors import Problem
 from hpcdist.base.resources import template_folders
 from hpcdist.experiment.launch_line import user_launch
 from hpcdist.loading.sites import problems_in
-from hpcdist.plan.model import Gpus
+from hpcdist.plan.model import GpuVisibility
 from hpcdist.planner import advice
 from hpcdist.planner.pools import memory_in
 from hpcdist.script.renderer import render
@@ -74,7 +74,7 @@ def test_plug_in_attributes_are_used(tmp_path: Path) -> None:
         job = render(plan, folders=(tmp_path, *template_folders()))
         assert memory_in(machine, None) == (False, "environment")
     assert {"x is slow today", "starter goes by ssh to 1 node"} <= set(warnings_of(plan))
-    assert plan.gpus == Gpus(library=plan.gpus.library, shared_nodes=True, named=False, reserved=1)
+    assert plan.gpus == GpuVisibility(library=plan.gpus.library, shared_nodes=True, named=False, reserved=1)
     assert "  export OMP_NUM_THREADS=1\n" in job
 
 

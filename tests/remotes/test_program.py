@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hpcdist.base.command import Command, Completed
 from hpcdist.runs.remotes import channel, program
-from hpcdist.runs.remotes.channel import Answers, Incomplete, Section
+from hpcdist.runs.remotes.channel import AnsweredRunner, Incomplete, Section
 from hpcdist.testing import FakeShell
 from tests.tiers import examples
 
@@ -148,7 +148,7 @@ def test_a_file_may_hold_anything_and_a_part_of_an_answer_is_none(noise: bytes, 
 def test_an_answer_about_more_jobs_serves() -> None:
     known = Command(("sacct", "-j", "1,2,3", "-o", "state"))
     shell = FakeShell([(["sacct"], "asked again")])
-    runner = Answers([Completed(known, 0, "all")], shell)
+    runner = AnsweredRunner([Completed(known, 0, "all")], shell)
     assert runner.run(Command(("sacct", "-j", "1,3", "-o", "state"))).stdout == "all"
     assert runner.run(Command(("sacct", "-j", "1,4", "-o", "state"))).stdout == "asked again"
 
@@ -156,7 +156,7 @@ def test_an_answer_about_more_jobs_serves() -> None:
 @pytest.mark.parametrize("other", [("-M", "aux", "--me"), ("-M", "aux,x", "--me"), ("--me", "-t", "all")])
 def test_an_answer_of_another_cluster_or_with_other_options_does_not_serve(other: tuple[str, ...]) -> None:
     own, others = Command(("squeue", "--me")), Command(("squeue", *other))
-    runner = Answers([Completed(others, 0, "of aux"), Completed(own, 0, "own")], FakeShell([]))
+    runner = AnsweredRunner([Completed(others, 0, "of aux"), Completed(own, 0, "own")], FakeShell([]))
     assert runner.run(own).stdout == "own"
     assert runner.run(others).stdout == "of aux"
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import OutputError, PlanError, SchedulerError, SubmissionUnknown
 from hpcdist.runs import control, finding, rundir, states
-from hpcdist.runs.code_copy import Code
-from hpcdist.runs.control import Output, Services, SubmitRequest
+from hpcdist.runs.code_copy import CodeResult
+from hpcdist.runs.control import Services, SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Phase, Record, Run, RunDirectory
 from hpcdist.schedulers.job import JobState, Status
 from hpcdist.testing import MISSING, TIMED_OUT, FakeShell, failed
@@ -138,8 +138,8 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def screen(self) -> Output:
-        return Output(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
+    def screen(self) -> SubmitOutput:
+        return SubmitOutput(lambda run: self.results.append((run.name, run.record.job_id)), self.notes.append)
 
 
 AGAIN = control._AGAIN
@@ -218,12 +218,14 @@ def test_a_plan_that_fails_leaves_nothing(tmp_path: Path, queue: Queue) -> None:
 
 
 def test_the_script_is_submitted_where_its_code_is(tmp_path: Path, queue: Queue) -> None:
-    def code(directory: RunDirectory) -> Code:
+    def code(directory: RunDirectory) -> CodeResult:
         (directory.path / "code").mkdir()
-        return Code({"code.json": "{}"}, str(directory.path / "code"), ("a note",))
+        return CodeResult({"code.json": "{}"}, str(directory.path / "code"), ("a note",))
 
     notes: list[str] = []
-    run = control.submit(REQUEST._replace(code=code), tmp_path, queue.services, Output(note=notes.append))
+    run = control.submit(
+        REQUEST._replace(code=code), tmp_path, queue.services, SubmitOutput(note=notes.append)
+    )
     folder = f"{run.directory.path}/code"
     (command,) = queue.shell.commands
     assert (command.cwd, dict(command.environment)["PWD"], notes) == (folder, folder, ["a note"])
@@ -234,7 +236,7 @@ def test_the_script_is_submitted_where_its_code_is(tmp_path: Path, queue: Queue)
 
 @pytest.mark.parametrize("error", [PlanError("no"), OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
 def test_code_that_is_not_complete_leaves_no_run(tmp_path: Path, queue: Queue, error: BaseException) -> None:
-    def code(directory: RunDirectory) -> Code:
+    def code(directory: RunDirectory) -> CodeResult:
         (directory.path / "code").mkdir()
         (directory.path / "code" / "half").write_text("")
         raise error
@@ -248,9 +250,9 @@ def test_code_that_is_not_complete_leaves_no_run(tmp_path: Path, queue: Queue, e
 def test_an_interrupted_submission_keeps_the_code_that_it_has(tmp_path: Path, queue: Queue) -> None:
     made: list[str] = []
 
-    def code(directory: RunDirectory) -> Code:
+    def code(directory: RunDirectory) -> CodeResult:
         made.append(directory.name)
-        return Code({"code.json": str(len(made))}, str(directory.path))
+        return CodeResult({"code.json": str(len(made))}, str(directory.path))
 
     request = REQUEST._replace(code=code)
     queue.last_save = 2  # created, submitting; killed before the id is saved
@@ -350,7 +352,7 @@ def test_an_id_that_cannot_be_printed_is_printed_by_the_next(
     said = set()
     for _ in range(3):
         with pytest.raises(OutputError) as error:
-            control.submit(REQUEST, tmp_path, queue.services, Output(full))
+            control.submit(REQUEST, tmp_path, queue.services, SubmitOutput(full))
         said.add(str(error.value).replace(str(tmp_path), "TMP"))
         assert error.value.exit_code == 74
         assert (only_run(tmp_path).record.phase, only_run(tmp_path).record.job_id) == ("accepted", "100")

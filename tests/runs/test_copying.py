@@ -10,7 +10,7 @@ import pytest
 
 from hpcdist.base.errors import ConfigError
 from hpcdist.runs import copying
-from hpcdist.runs.code_copy import Code
+from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.rundir import RunDirectory
 from tests.wording import Wording
 
@@ -78,7 +78,7 @@ def test_the_code_of_a_run(old: RunDirectory, new: RunDirectory) -> None:
     (old.path / "code.diff").write_text("+pass\n")
     code = copying.copy_code(old, new)
     expected = {"source": "snapshot", "start": str(new.path / "code/own")}
-    assert code == Code(
+    assert code == CodeResult(
         {"code.json": f"{json.dumps(expected, indent=2)}\n", "code.diff": "+pass\n"},
         str(new.path / "code/own"),
         action=f"copy {old.path / 'code'}, to {new.path / 'code'}",

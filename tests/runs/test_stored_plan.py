@@ -11,7 +11,7 @@ import pytest
 from hpcdist.base.units import Walltime
 from hpcdist.experiment.batch import ArraySpec
 from hpcdist.runs.rundir import RunDirectory
-from hpcdist.runs.stored_plan import Nodes, Ranks, StoredPlan, decode
+from hpcdist.runs.stored_plan import NodeGroup, Ranks, StoredPlan, decode
 from tests.experiments import environment, resources
 from tests.plans import LOCAL, planned
 
@@ -40,7 +40,7 @@ def test_what_a_plan_writes_is_read() -> None:
         reserved_gpus=3,
         tasks=3,
         labelled=True,
-        groups=(Nodes(0, 1, 3, 1500),),
+        groups=(NodeGroup(0, 1, 3, 1500),),
         ranks=(Ranks(0, 1, 1, 0, memory=500), Ranks(1, 2, 2, 0, memory=500)),
         replica_cpus=1,
         replica_memory=500,
@@ -75,7 +75,7 @@ def test_whether_one_task_has_labels_is_the_launchers(batch: dict[str, Any], lab
         reserved_gpus=0,
         tasks=1,
         labelled=labelled,
-        groups=(Nodes(0, 1, 0),),
+        groups=(NodeGroup(0, 1, 0),),
         ranks=(Ranks(0, 1, 1, 0),),
         replica_cpus=1,
         replica_tasks=1,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.units import Walltime
 from hpcdist.schedulers.flux.survey import CONFIG, RESOURCES, SURVEYOR, VERSION
-from hpcdist.schedulers.surveyors import Answers
+from hpcdist.schedulers.surveyors import SurveyAnswers
 from hpcdist.site.survey import PartitionInfo, Survey
 
 _R: Final = {
@@ -28,7 +28,7 @@ _LIMITS: Final = {"policy": {"limits": {"duration": "24h", "job-size": {"max": {
 def survey(config: Any) -> Survey:
     """Return what is read of these resources (RFC 20) and this configuration (flux-config-queues(5))."""
     said: dict[Command, str] = {RESOURCES: json.dumps(_R), CONFIG: json.dumps(config), VERSION: ""}
-    return SURVEYOR.read("me", Answers(tuple(Completed(*item) for item in _answers(said))))
+    return SURVEYOR.read("me", SurveyAnswers(tuple(Completed(*item) for item in _answers(said))))
 
 
 def _answers(said: dict[Command, str]) -> list[tuple[Command, int, str]]:

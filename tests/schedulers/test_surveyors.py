@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcdist.base.command import Completed
-from hpcdist.schedulers.surveyors import Answers, surveyors
+from hpcdist.schedulers.surveyors import SurveyAnswers, surveyors
 
 RUBBISH = (
     "",
@@ -23,8 +23,8 @@ RUBBISH = (
 @pytest.mark.parametrize("text", RUBBISH)
 @pytest.mark.parametrize("name", surveyors.names())
 def test_rubbish_shows_no_nodes(name: str, text: str) -> None:
-    surveyor, answers = surveyors.get(name), Answers()
+    surveyor, answers = surveyors.get(name), SurveyAnswers()
     while commands := surveyor.ask("hu1", answers):
-        answers = Answers((*answers.completed, *(Completed(command, 0, text) for command in commands)))
+        answers = SurveyAnswers((*answers.completed, *(Completed(command, 0, text) for command in commands)))
     survey = surveyor.read("hu1", answers)
     assert (survey.scheduler, survey.kinds, survey.partitions) == (name, (), ())

@@ -17,7 +17,7 @@ from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import JobState, Status, Usage
 from hpcdist.script.trial_table import table
 from hpcdist.searches import trials
-from hpcdist.searches.trials import Progress, Trial
+from hpcdist.searches.trials import Progress, TrialState
 from hpcdist.tracking.comparison import Tracked
 from tests.runs.test_rundir import made
 from tests.runs.test_state import log
@@ -39,7 +39,7 @@ def run(folder: Path, *events: str, count: int = 3) -> Run:
     return found
 
 
-def states(found: Sequence[Trial]) -> list[tuple[int, object, str, int | None, float | None]]:
+def states(found: Sequence[TrialState]) -> list[tuple[int, object, str, int | None, float | None]]:
     return [
         (one.number, one.params["lr"], one.state, one.attempt and one.attempt.exit_code, one.gpu_seconds)
         for one in found
@@ -114,7 +114,7 @@ def test_the_job_of_a_search_is_not_the_trial_of_its_number(tmp_path: Path) -> N
     searched = run(tmp_path, count=12)
     over = Status(JobState.COMPLETED, "COMPLETED", 0, source="sacct")
     ended = searched._replace(record=replace(searched.record, ended=over))
-    assert trials.trials(Report(ended, over), lambda _: (), 200)[11] == Trial(12, {"lr": 12}, "vanished")
+    assert trials.trials(Report(ended, over), lambda _: (), 200)[11] == TrialState(12, {"lr": 12}, "vanished")
 
 
 def test_a_run_that_is_no_search_says_so(tmp_path: Path, wording: Wording) -> None:
@@ -130,7 +130,7 @@ def test_the_time_left_follows_from_the_trials_that_completed(
     waiting: int, at_once: int | None, left: float | None
 ) -> None:
     took = [Attempt("1_1", (0, 0), "completed", 0, 0, seconds) for seconds in (5, 15)]
-    found = [Trial(1, {}, "completed", one) for one in took] + [Trial(2, {}, "pending")] * waiting
+    found = [TrialState(1, {}, "completed", one) for one in took] + [TrialState(2, {}, "pending")] * waiting
     assert trials.progress(found, at_once).left == left
 
 

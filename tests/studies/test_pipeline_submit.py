@@ -15,7 +15,7 @@ from hpcdist.base.tree import Document
 from hpcdist.loading import planning as loading
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.runs import control, finding
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Run
 from hpcdist.searches.replan import Changes
 from hpcdist.searches.resume import resume, run_again
@@ -61,18 +61,18 @@ class Person:
         self.pipeline = pipeline_file.read_pipeline(source.parse(text, "diamond.yml"), OPTIONS)
 
     def submit(self, *, again: bool = False) -> tuple[StoredPipeline, dict[str, Run]]:
-        services, output = self.queue.services, Output(note=self.notes.append)
+        services, output = self.queue.services, SubmitOutput(note=self.notes.append)
         request = PipelineRequest(self.pipeline, OPTIONS, self.runs, plan)
         pipeline_submit.plan(request)
 
-        def submit_run(request: SubmitRequest, made: Planned, output: Output) -> Run:
+        def submit_run(request: SubmitRequest, made: Planned, output: SubmitOutput) -> Run:
             del made
             return control.submit(request, self.runs, services, output)
 
         return pipeline_submit.submit(request, "slurm", services, submit_run, output, again=again)
 
     def resume(self, stored: StoredPipeline) -> list[str]:
-        output = Output(note=self.notes.append)
+        output = SubmitOutput(note=self.notes.append)
         found = pipeline_submit.resume(stored, self.queue.services, output, run_again)
         return [run.record.operation for run in found]
 
@@ -263,7 +263,7 @@ def test_an_operation_that_is_mended_may_name_the_outputs_of_those_it_needs(
         return Changes(params, settings)
 
     own = changed("left", text)._replace(params=())
-    resume(found["left"], person.queue.services, Output(), own)
+    resume(found["left"], person.queue.services, SubmitOutput(), own)
     assert f"sort -n {person.runs}/diamond-1-prep-1/outputs" in (
         (person.runs / "diamond-1-left-1" / "job.2.sh").read_text()
     )

@@ -19,7 +19,7 @@ from hpcdist.plan.model import ENDS, Rehearsal
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.studies import rehearsal
 from hpcdist.studies.rehearsal import Judgement, Mtbf, Small, judge
-from hpcdist.studies.rehearsal_record import Attempt, Resumption
+from hpcdist.studies.rehearsal_record import RehearsedAttempt, Resumption
 from tests.studies.rehearsal_made import PLAN, attempt, file, whole
 from tests.wording import Wording
 
@@ -168,7 +168,7 @@ GOOD = [
 """A training that saves one second after the signal, too, and always goes on."""
 
 
-def texts(attempts: Sequence[Attempt], plan: object = PLAN) -> tuple[str, list[str]]:
+def texts(attempts: Sequence[RehearsedAttempt], plan: object = PLAN) -> tuple[str, list[str]]:
     found = judge(attempts, {}, plan, MTBF)  # type: ignore[arg-type]
     return found.verdict, [f"{each.kind}: {each.text}" for each in found.findings]
 
@@ -195,7 +195,7 @@ def test_a_training_that_goes_on_passes() -> None:
     ]
 
 
-def failed(number: int, code: int) -> Attempt:
+def failed(number: int, code: int) -> RehearsedAttempt:
     return whole(number, 2)._replace(endings=(), code=code)
 
 
@@ -232,7 +232,7 @@ def failed(number: int, code: int) -> Attempt:
          "warning: attempt 2 ran on for a minute after KILL to rank 0 on n1"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_has_a_sentence(attempts: list[Attempt], verdict: str, text: str) -> None:
+def test_what_is_wrong_has_a_sentence(attempts: list[RehearsedAttempt], verdict: str, text: str) -> None:
     plan = replace(PLAN, stop_on_exit=(93,))
     found, sentences = texts(attempts, plan)
     assert found == verdict

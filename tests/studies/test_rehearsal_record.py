@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.studies import rehearsal_record as record
 from hpcdist.studies.rehearsal_record import (
-    Attempt,
     CheckpointFile,
     Ending,
+    RehearsedAttempt,
     Resumption,
     Snapshot,
     Steps,
@@ -46,7 +46,7 @@ OLD = CheckpointFile(12, 6286, "1000.4", "990.5", "a checkpoint.pt")
 
 
 def test_an_attempt_is_read_and_damaged_lines_are_left_out() -> None:
-    assert record.attempt(1, RECORDED.splitlines()) == Attempt(
+    assert record.attempt(1, RECORDED.splitlines()) == RehearsedAttempt(
         number=1,
         tracking="7/0.1",
         kind="write",
@@ -78,7 +78,7 @@ def test_any_lines_are_read(lines: list[str]) -> None:
     assert found is None or found.number == 0
 
 
-def seen(*each: tuple[float, tuple[object, ...]]) -> Attempt:
+def seen(*each: tuple[float, tuple[object, ...]]) -> RehearsedAttempt:
     return attempt(0)._replace(looks=looks(*each))  # type: ignore[arg-type]
 
 
@@ -235,7 +235,7 @@ def test_neither_epochs_nor_a_log_beside_the_checkpoints_count() -> None:
     assert (found.has_resumed, found.saved, found.began_at) == (True, 34.0, 35.0)
 
 
-def resumed(attempts: Sequence[Attempt], number: int, steps: Steps) -> Resumption:
+def resumed(attempts: Sequence[RehearsedAttempt], number: int, steps: Steps) -> Resumption:
     return resumption(attempts, checkpoints_of(attempts), number, steps)
 
 
@@ -280,6 +280,6 @@ def test_numbers_of_ranks_show_nothing() -> None:
         (attempt(1, (file("c", 2, 2),))._replace(read=frozenset()), None),  # ended before it could
     ],
 )
-def test_what_was_read_shows_it_else(own: Attempt, *, has_resumed: bool | None) -> None:
+def test_what_was_read_shows_it_else(own: RehearsedAttempt, *, has_resumed: bool | None) -> None:
     found = resumed([TWO[0], own], 1, {})
     assert found == Resumption(has_resumed, "" if has_resumed is None else "reading")

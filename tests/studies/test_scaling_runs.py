@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hpcdist.base.command import Command, Completed
 from hpcdist.base.errors import ConfigError, SchedulerError
 from hpcdist.loading.planning import ExperimentOptions
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Phase, Run, save
 from hpcdist.studies import scaling_runs
 from hpcdist.studies.scaling_plan import plan_sizes
@@ -110,7 +110,7 @@ class Person:
 
     def submit(self, request: StudyRequest) -> list[tuple[int, int]]:
         sizes = plan_sizes(ExperimentOptions("train.yml", site="slurm"), request.nodes)
-        output = Output(note=self.notes.append)
+        output = SubmitOutput(note=self.notes.append)
         found = scaling_runs.submit_study(request, sizes, self.runs, self.queue.services, output)
         return [(one.member.nodes, one.member.repetition) for one in found]
 

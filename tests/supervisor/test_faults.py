@@ -18,7 +18,7 @@ from supervisor.job import Job, Row
 from supervisor.start import Start
 
 from hpcdist.checks import failures
-from hpcdist.checks.failures import End, Failure, NodeFaults, Sign
+from hpcdist.checks.failures import Failure, NodeFaults, Sign, TaskEnd
 from hpcdist.runs.attempt_files import Numbered
 from hpcdist.runs.rundir import RunDirectory
 from tests.processes import holders
@@ -74,7 +74,7 @@ def test_a_node_adds_what_it_shows(start: Start, *, begun: bool) -> None:
     nodes.end(faults.write(start, faults.ends([Cause(2, "n2", 1)], start, 5.25)))
     assert time.monotonic() - began < 4
     Path(f"{start.failure}").write_text("1 2 n2\n")
-    end = End(5.25, 1, 2, 0, "n2")
+    end = TaskEnd(5.25, 1, 2, 0, "n2")
     found = failures.of_attempt(RunDirectory(Path(start.job.run)), Numbered(1, "12", start.place))
     shown = NodeFaults("n2", (end,), (Sign(LOST, of_hardware=True),))
     assert found == Failure("12", 1, 2, "n2", 1, at=5.25, nodes=(shown,))

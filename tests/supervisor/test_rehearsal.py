@@ -17,7 +17,7 @@ from supervisor import ranks, rehearsal
 from supervisor.rehearsal import Answer, Hands, Known, Look, Rehearsal, plan
 
 from hpcdist.studies import rehearsal_record as observed
-from hpcdist.studies.rehearsal_record import Attempt, Ending
+from hpcdist.studies.rehearsal_record import Ending, RehearsedAttempt
 from tests.supervisor.starts import POLICY, start
 
 SEEDED = POLICY._replace(rehearsal="1 notice write node rank", notice=60)
@@ -76,7 +76,7 @@ class Play:
         return self
 
     @property
-    def attempt(self) -> Attempt | None:
+    def attempt(self) -> RehearsedAttempt | None:
         text = (Path(self.start.job.run) / "rehearsal/1").read_text()
         return observed.attempt(1, text.splitlines())
 

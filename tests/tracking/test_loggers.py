@@ -11,7 +11,7 @@ import pytest
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import series
-from hpcdist.tracking.series import Key
+from hpcdist.tracking.series import SeriesKey
 from tests.tracking.test_series import line, wrote
 
 LIGHTNING = "epoch,step,train_loss,val_acc\n0,49,1.5,\n0,49,,0.5\n1,99,nan,\n"
@@ -80,8 +80,8 @@ def test_what_the_program_records_itself_counts(tmp_path: Path) -> None:
     run = write(tmp_path, "metrics.json", '{"loss": 1, "accuracy": 2}')
     found = series.read(run, StoredPlan()).series
     assert {key: [*points.values] for key, points in found.items()} == {
-        Key("9", "loss", 0): [0.5],
-        Key("9", "accuracy", 0): [2],
+        SeriesKey("9", "loss", 0): [0.5],
+        SeriesKey("9", "accuracy", 0): [2],
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import comparison, series
-from hpcdist.tracking.series import Key, Metrics
+from hpcdist.tracking.series import RecordedMetrics, SeriesKey
 from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import run as run_of
 from tests.tracking.test_loggers import curves, write
@@ -54,11 +54,11 @@ def test_metrics_params_tags_and_models(tmp_path: Path) -> None:
     found = series.read(run.directory, StoredPlan())
     values = {key: [*points.values] for key, points in found.series.items() if key.name != "odd"}
     assert values == {
-        Key("9", "val/loss", 0): [1, 0.25, 0.125],
-        Key("9", "fold 1/val/loss", 0): [7],
-        Key("9", "val/loss", 1): [3],
+        SeriesKey("9", "val/loss", 0): [1, 0.25, 0.125],
+        SeriesKey("9", "fold 1/val/loss", 0): [7],
+        SeriesKey("9", "val/loss", 1): [3],
     }
-    odd = found.series[Key("9", "odd", 0)]
+    odd = found.series[SeriesKey("9", "odd", 0)]
     assert [math.isnan(value) for value in odd.values] == [True]
     assert odd.times[0] == 1795421526.6
     [tracked] = comparison.tracked(run, StoredPlan())
@@ -115,7 +115,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (mine / "models").symlink_to(store / "models")
     write(tmp_path / "run", "mlruns/0/cc/meta.yaml", "")
     (mine / "cc" / "metrics").symlink_to(store / "aa" / "metrics")
-    assert series.read(run, StoredPlan()) == Metrics({}, [], 0)
+    assert series.read(run, StoredPlan()) == RecordedMetrics({}, [], 0)
 
 
 PROGRAM: Final = """

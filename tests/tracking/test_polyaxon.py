@@ -15,7 +15,7 @@ import pytest
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import comparison, outputs, series
 from hpcdist.tracking.outputs import Output
-from hpcdist.tracking.series import Key
+from hpcdist.tracking.series import SeriesKey
 from tests.script.jobs import started
 from tests.tracking.test_client import environment, lines
 from tests.tracking.test_comparison import run as run_of
@@ -55,7 +55,7 @@ def test_its_files_are_read_beside_ours(tmp_path: Path) -> None:
     [found] = comparison.tracked(run, run.directory.plan())
     assert (found.params, found.tags) == ({"lr": 0.1, "seed": 1}, ("a",))
     assert {*found.metrics} == {"val__loss", "loss"}
-    points = series.read(run.directory, run.directory.plan()).series[Key("7", "val__loss", 0)]
+    points = series.read(run.directory, run.directory.plan()).series[SeriesKey("7", "val__loss", 0)]
     assert [*points.steps] == [0, 1, 2]
     assert [*points.values][:2] == [1, 0.5]
     assert math.isnan(points.values[2])
@@ -74,7 +74,7 @@ def test_its_files_are_read_beside_ours(tmp_path: Path) -> None:
 def test_what_is_damaged_is_left_out(tmp_path: Path, loss: str, data: str, values: list[float]) -> None:
     polyaxon(tmp_path, "7/0.0/polyaxon-3", loss, data)
     found = series.read(RunDirectory(tmp_path), RunDirectory(tmp_path).plan()).series.get(
-        Key("7", "val__loss", 3)
+        SeriesKey("7", "val__loss", 3)
     )
     assert [*(found.values if found else [])] == values
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hpcdist.runs.rundir import RunDirectory
 from hpcdist.tracking import series
-from hpcdist.tracking.files import Entry, EntryReader
-from hpcdist.tracking.series import Key, Metrics, Points, extremes, in_line, means
+from hpcdist.tracking.files import EntryReader, TrackedEntry
+from hpcdist.tracking.series import Points, RecordedMetrics, SeriesKey, extremes, in_line, means
 
 AT: Final = 1.8e9
 
@@ -38,18 +38,18 @@ def logged(steps: Iterable[float | None], value: float) -> list[str]:
     return [line(step=step, metrics={"m": value}) for step in steps]
 
 
-def read(run: Path) -> Metrics:
+def read(run: Path) -> RecordedMetrics:
     return series.read(RunDirectory(run), RunDirectory(run).plan())
 
 
-def curves(run: Path) -> dict[Key, list[tuple[float, float]]]:
+def curves(run: Path) -> dict[SeriesKey, list[tuple[float, float]]]:
     found = read(run)
     assert found.damaged == 0
     return {key: [*zip(points.steps, points.values, strict=True)] for key, points in found.series.items()}
 
 
 def test_a_run_that_recorded_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path) == Metrics({}, [], 0)
+    assert read(tmp_path) == RecordedMetrics({}, [], 0)
 
 
 def test_metrics_ranks_and_elements_are_series_of_their_own(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_metrics_ranks_and_elements_are_series_of_their_own(tmp_path: Path) -> N
     wrote(tmp_path, "7_0/0.0/rank-12", line(step=1, metrics={"a": 3}))
     wrote(tmp_path, "7_1/0.0/rank-0", line(step=5, metrics={"a": 4}))
     assert curves(tmp_path) == {
-        Key("7_0", "a", 0): [(1, 1)],
-        Key("7_0", "b", 0): [(1, 2)],
-        Key("7_0", "a", 12): [(1, 3)],
-        Key("7_1", "a", 0): [(5, 4)],
+        SeriesKey("7_0", "a", 0): [(1, 1)],
+        SeriesKey("7_0", "b", 0): [(1, 2)],
+        SeriesKey("7_0", "a", 12): [(1, 3)],
+        SeriesKey("7_1", "a", 0): [(5, 4)],
     }
 
 
@@ -79,13 +79,13 @@ def test_a_later_attempt_goes_on_where_the_one_before_had_got_to(tmp_path: Path)
     wrote(tmp_path, "7/2.0/rank-0", *logged(range(4, 8), 2))
     wrote(tmp_path, "7/10.0/rank-0", *logged(range(6, 9), 10))
     steps = [(0, 0), (1, 0), (2, 0), (3, 0), (4, 2), (5, 2), (6, 10), (7, 10), (8, 10)]
-    assert curves(tmp_path) == {Key("7", "m", 0): steps}
+    assert curves(tmp_path) == {SeriesKey("7", "m", 0): steps}
 
 
 def test_values_without_a_step_are_counted_over_all_attempts(tmp_path: Path) -> None:
     wrote(tmp_path, "7/0.0/rank-0", *logged([None, None], 0))
     wrote(tmp_path, "7/0.1/rank-0", *logged([None, 10, None], 1))
-    assert curves(tmp_path) == {Key("7", "m", 0): [(0, 0), (1, 0), (2, 1), (10, 1), (11, 1)]}
+    assert curves(tmp_path) == {SeriesKey("7", "m", 0): [(0, 0), (1, 0), (2, 1), (10, 1), (11, 1)]}
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, unique=True).map(sorted), min_size=1, max_size=5))
@@ -123,7 +123,7 @@ def test_a_damaged_line_costs_that_line(tmp_path: Path, text: str, damaged: int)
     file.write_bytes(before + text.encode(errors="surrogatepass") + after)
     found = read(tmp_path)
     left = 3 if not text.endswith("\n") else 4  # the next line is a part of a torn one
-    assert (found.damaged, len(found.series[Key("7", "m", 0)].values)) == (damaged + left % 2, left)
+    assert (found.damaged, len(found.series[SeriesKey("7", "m", 0)].values)) == (damaged + left % 2, left)
 
 
 @pytest.mark.parametrize("name", ["7/0.0/rank-0.n.1.txt", "7/0/rank-0.n.1.jsonl", "-7/0.0/rank-0.n.1.jsonl"])
@@ -131,7 +131,7 @@ def test_files_of_other_names_are_none(tmp_path: Path, name: str) -> None:
     file = tmp_path / "tracking" / name
     file.parent.mkdir(parents=True)
     file.write_text(line(metrics={"m": 1}))
-    assert read(tmp_path) == Metrics({}, [], 0)
+    assert read(tmp_path) == RecordedMetrics({}, [], 0)
 
 
 def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
     (tmp_path / "tracking" / "8").symlink_to("8")
     (tmp_path / "tracking" / "9").write_text("")
     found = read(tmp_path)
-    assert [*found.series[Key("7", "m", 0)].steps] == [0, 1, 2]
+    assert [*found.series[SeriesKey("7", "m", 0)].steps] == [0, 1, 2]
     assert {text.removeprefix(f"{tmp_path}/tracking/") for text in found.unread} == {
         "7/0.0/rank-1.n.1.jsonl was not read: it is a FIFO, not a regular file",
         "7/0.0/rank-2.n.1.jsonl was not read: it is a symbolic link",
@@ -167,7 +167,7 @@ def test_a_file_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
 def test_what_is_recorded_beside_metrics_is_read_without_them(tmp_path: Path) -> None:
     wrote(tmp_path, "7/0.0/rank-0", line(step=1, metrics={"m": 1}), line(params={"a": 1}), "?\n")
     found = series.read_others(RunDirectory(tmp_path))
-    assert found == Metrics({}, [("7", Entry(at=AT, params={"a": 1}))], 1)
+    assert found == RecordedMetrics({}, [("7", TrackedEntry(at=AT, params={"a": 1}))], 1)
 
 
 STRANGE: Final = {
@@ -190,7 +190,7 @@ def test_strange_numbers(tmp_path: Path, what: str) -> None:
     step, value, expected = STRANGE[what]
     wrote(tmp_path, "7/0.0/rank-0", f'{{"at":1,"step":{step},"metrics":{{"m":{value}}}}}\n')
     found = read(tmp_path)
-    points = found.series.get(Key("7", "m", 0))
+    points = found.series.get(SeriesKey("7", "m", 0))
     assert (dict(zip(points.steps, points.values, strict=True)) if points else None) == expected
     assert found.damaged == (expected is None)
 
@@ -204,9 +204,9 @@ def test_of_a_run_with_more_names_than_there_is_room_for_the_first_are_kept(tmp_
     wrote(tmp_path, "7/0.0/rank-1", line(step=0, metrics={"a": 1}))
     found = series.read(RunDirectory(tmp_path), RunDirectory(tmp_path).plan(), most=3)
     assert {key: [*points.values] for key, points in found.series.items()} == {
-        Key("7", "a", 0): [0, 1],
-        Key("7", "b", 0): [0],
-        Key("7", "a", 1): [1],
+        SeriesKey("7", "a", 0): [0, 1],
+        SeriesKey("7", "b", 0): [0],
+        SeriesKey("7", "a", 1): [1],
     }
     assert found.warnings == ("it recorded more than 3 series of metrics: those that came first are kept",)
 

@@ -22,7 +22,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from hpcdist.runs.rundir import RunDirectory, encode
 from hpcdist.runs.stored_plan import StoredPlan
 from hpcdist.tracking import loggers, series
-from hpcdist.tracking.series import Key
+from hpcdist.tracking.series import SeriesKey
 from tests.calls import calls
 from tests.tracking.test_client import CHECKOUT
 from tests.tracking.test_comparison import RECORD
@@ -52,7 +52,7 @@ def wrote(run: Path, folder: str, *, at: float = 0, tensor: bool = False, **metr
 def test_both_forms_of_scalars(tmp_path: Path, tensor: bool) -> None:  # noqa: FBT001 - pytest's way
     file = wrote(tmp_path, "runs/a", at=1.8e9, tensor=tensor, loss={0: 2, 5: math.nan, 9: 0.5})
     write(tmp_path, "note", "")
-    points = series.read(RunDirectory(tmp_path), StoredPlan()).series[Key("9", "loss", 0)]
+    points = series.read(RunDirectory(tmp_path), StoredPlan()).series[SeriesKey("9", "loss", 0)]
     assert [*points.steps] == [0, 5, 9]
     assert [*map(str, points.values)] == ["2.0", "nan", "0.5"]
     assert [*points.times] == [1.8e9, 1.8e9 + 5, 1.8e9 + 9]

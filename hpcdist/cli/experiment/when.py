@@ -9,7 +9,7 @@ from hpcdist.base.errors import HpcdistError
 from hpcdist.base.units import Walltime
 from hpcdist.cli.messages import one_line
 from hpcdist.loading.planning import Planned, replanned
-from hpcdist.planner.worst_case import Shape, number, shapes
+from hpcdist.planner.worst_case import JobShape, number, shapes
 from hpcdist.runs.rundir import timestamp
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
@@ -60,7 +60,7 @@ def _unasked(scheduler: Scheduler) -> str:
     return f"{scheduler.name} has no estimate for a job that is not submitted"
 
 
-def _planned(made: Planned, shape: Shape) -> Planned | None:
+def _planned(made: Planned, shape: JobShape) -> Planned | None:
     """Return the plan of a shape; None where the site does not take it."""
     try:
         return made if shape.experiment is made.experiment else replanned(made, shape.experiment)

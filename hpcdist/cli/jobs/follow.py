@@ -20,7 +20,7 @@ from hpcdist.runs.states import Report, status
 Filter = Callable[[Iterable[str]], Iterable[str]]
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """What is followed: yields lines as they are written, until the job is over."""
 
     def __call__(
@@ -31,7 +31,7 @@ class Source(Protocol):
 
 
 def follow(
-    run: Run, services: Services, only: Filter = iter, source: Source = logs.follow, verb: str = "logs"
+    run: Run, services: Services, only: Filter = iter, source: LogSource = logs.follow, verb: str = "logs"
 ) -> Report:
     """Print the job's output, or another source of lines, until the job ends; return the report of its end.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpcdist.tracking.comparison import Tracked
 
 
-class Row(NamedTuple):
+class IndexRow(NamedTuple):
     """A run, and what is shown of it; what was not read is empty."""
 
     run: Run
@@ -47,7 +47,7 @@ def selected(found: Sequence[Run], name: str | None, since: str | None) -> list[
 def rows(
     found: Sequence[Run], states: Sequence[str], tags: Sequence[str], *,
     is_whole: bool = False, is_costed: bool = False,
-) -> list[Row]:  # fmt: skip
+) -> list[IndexRow]:  # fmt: skip
     """Return the runs that are in one of these states, if any are given, and have all these tags.
 
     Their plans and records are read if they are to be ``is_whole``, or have tags.
@@ -66,15 +66,15 @@ def _made(run: Run) -> float:
     return datetime.fromisoformat(run.record.created_at).timestamp()
 
 
-def _row(run: Run, now: float, *, is_whole: bool) -> Row:
+def _row(run: Run, now: float, *, is_whole: bool) -> IndexRow:
     """Return a run as it is shown; its plan and records are read only if it is to be ``is_whole``."""
     needed = is_whole or run.record.ended is None or run.is_followed
     events = run.directory.events() if needed else ()
-    row = Row(run, state.of_run(run, events), now - _made(run))
+    row = IndexRow(run, state.of_run(run, events), now - _made(run))
     return _whole(row, events, now) if is_whole else row
 
 
-def _whole(row: Row, events: Sequence[Event], now: float) -> Row:
+def _whole(row: IndexRow, events: Sequence[Event], now: float) -> IndexRow:
     """Add what its plan has and its program recorded; of several elements, the params that all have."""
     from hpcdist.runs import attempts
     from hpcdist.tracking import comparison
@@ -103,7 +103,7 @@ def _cost(run: Run, now: float) -> Consumption:
 
 
 def show_rows(
-    rows: Sequence[Row], metrics: Sequence[str], *, long: bool, is_costed: bool, json: bool
+    rows: Sequence[IndexRow], metrics: Sequence[str], *, long: bool, is_costed: bool, json: bool
 ) -> None:
     """Print these runs, with the last values of these metrics."""
     if json:
@@ -117,7 +117,7 @@ def show_rows(
         show.table((*heads, *costs, *metrics), cells)
 
 
-def _cells(row: Row, *, long: bool) -> tuple[str, ...]:
+def _cells(row: IndexRow, *, long: bool) -> tuple[str, ...]:
     record = row.run.record
     cells = (row.run.name, runs.ids_of(row.run), record.site, row.state, spans.span(row.age))
     costs = used.cells(row.cost) if row.cost else ()
@@ -132,7 +132,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _data(row: Row) -> dict[str, Any]:
+def _data(row: IndexRow) -> dict[str, Any]:
     """Return a run for JSON; ``age`` in seconds."""
     return {
         **runs.record_of(row.run),

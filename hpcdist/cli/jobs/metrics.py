@@ -26,8 +26,8 @@ from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.states import Report
 from hpcdist.schedulers.job import split_id
 from hpcdist.tracking import files, series
-from hpcdist.tracking.files import Entry, EntryReader, Losses
-from hpcdist.tracking.series import Key, Points
+from hpcdist.tracking.files import EntryReader, Losses, TrackedEntry
+from hpcdist.tracking.series import Points, SeriesKey
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH: Final = 24
@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913, PLR0917 - click gives one argument an option
         _print_table(found)
 
 
-def _read(run: Run, names: Sequence[str], element: str) -> Mapping[Key, Points]:
+def _read(run: Run, names: Sequence[str], element: str) -> Mapping[SeriesKey, Points]:
     """Return the series of these names, of an element of an array its own.
 
     Raises:
@@ -113,7 +113,7 @@ def _matching(names: Sequence[str], there: Iterable[str]) -> list[str]:
     ]
 
 
-def _print_table(found: Mapping[Key, Points]) -> None:
+def _print_table(found: Mapping[SeriesKey, Points]) -> None:
     """Print a line a series; jobs and ranks are named where there are several."""
     named = [len({key[column] for key in found}) > 1 for column in (0, 1, 2)]
     named[1] = True
@@ -153,7 +153,7 @@ def _can_show(text: str) -> bool:
     return True
 
 
-def _summary(key: Key, points: Points) -> dict[str, Any]:
+def _summary(key: SeriesKey, points: Points) -> dict[str, Any]:
     """Return a series for JSON, which has no NaN and no infinity: these are text."""
     count, last, step, low, high = series.summary(points)
     return {
@@ -161,7 +161,7 @@ def _summary(key: Key, points: Points) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print_csv(found: Mapping[Key, Points]) -> None:
+def _print_csv(found: Mapping[SeriesKey, Points]) -> None:
     from hpcdist.tracking.export import moment
 
     lines = csv.writer(sys.stdout, lineterminator="\n")
@@ -200,7 +200,7 @@ def _new_lines(
         yield from logs.poll(lines, is_over, sleep)
 
 
-def _line(entry: Entry, rank: int, names: Sequence[str]) -> str:
+def _line(entry: TrackedEntry, rank: int, names: Sequence[str]) -> str:
     shown = [f"{one_line(name)} {entry.metrics[name]}" for name in _matching(names, entry.metrics)]
     heads = [f"rank {rank}"] if rank else []
     heads += [f"step {entry.step:.10g}"] if isinstance(entry.step, float) else []

@@ -20,7 +20,7 @@ from hpcdist.loading.machine import Here
 from hpcdist.loading.planning import Awaiting, ExperimentOptions, Planned
 from hpcdist.planner.worst_case import number
 from hpcdist.runs import control
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.script.renderer import render
 from hpcdist.studies import pipeline_runs, pipeline_submit
@@ -124,7 +124,7 @@ def submit(  # noqa: PLR0913 - one argument an option
     if dry_run:
         _print_scripts(steps, json=json)
         return []
-    output = Output(note=note) if json else Output(_print_run, note)
+    output = SubmitOutput(note=note) if json else SubmitOutput(_print_run, note)
     try:
         stored, found = pipeline_submit.submit_planned(request, steps, runs.services(), output, again=again)
     except control.Interrupted:
@@ -182,7 +182,7 @@ def resume(runs_dir: Path, name: str, *, json: bool) -> None:
 
     if stored := pipeline_runs.find_pipeline(runs_dir, name):
         services = runs.services()
-        output = Output(bool if json else _print_run, note)
+        output = SubmitOutput(bool if json else _print_run, note)
         found = pipeline_submit.resume(stored, services, output, run_again)
         if json:
             show.as_json([*map(runs.record_of, found)])

@@ -16,7 +16,7 @@ from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import file_options, json_option, runs_dir_option
 from hpcdist.loading.planning import ExperimentOptions
 from hpcdist.runs import finding
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.runs.services import Services
 from hpcdist.studies import rehearsal
@@ -109,7 +109,7 @@ def _submitted(small: Small, runs_dir: Path, services: Services) -> Run:
         note(f"{run.name} is submitted as {job}: {made.plan.summary}")
 
     with explains_interruption():
-        return rehearsal.submit_rehearsal(small, runs_dir, services, Output(result, note))
+        return rehearsal.submit_rehearsal(small, runs_dir, services, SubmitOutput(result, note))
 
 
 def _as_json(run: Run, report: Judgement) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hpcdist.schedulers.job import JobState, Status
 
 if TYPE_CHECKING:
     from hpcdist.loading.planning import Planned
-    from hpcdist.runs.control import Output
+    from hpcdist.runs.control import SubmitOutput
     from hpcdist.runs.services import Services
     from hpcdist.runs.states import Report
 
@@ -167,9 +167,9 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def added(run: Run, *, json: bool) -> Output:
+def added(run: Run, *, json: bool) -> SubmitOutput:
     """Return how to print the jobs that are added to a run."""
-    from hpcdist.runs.control import Output
+    from hpcdist.runs.control import SubmitOutput
 
     printed = {job.directory.number for job in run.jobs}
 
@@ -183,7 +183,7 @@ def added(run: Run, *, json: bool) -> Output:
             click.echo(f"{run.name}: job {job.record.job_id} {does}")
         show.flush()
 
-    return Output(result, note)
+    return SubmitOutput(result, note)
 
 
 def report_of(report: Report) -> dict[str, Any]:

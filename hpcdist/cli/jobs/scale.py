@@ -26,7 +26,7 @@ from hpcdist.cli.session import awaiting_in, pipeline_of
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned, plan_experiment
 from hpcdist.runs import states
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.rundir import Run
 from hpcdist.studies import scaling_plan, scaling_report, scaling_runs
 from hpcdist.studies.scaling_plan import SizeCost
@@ -235,7 +235,9 @@ def _planned(options: ExperimentOptions, nodes: NodesOption, runs_dir: Path, *, 
 def _submit(request: StudyRequest, planned: Sizes, runs_dir: Path, *, json: bool) -> list[StudyRun]:
     result: Callable[[Run], object] = bool if json else _print_run
     with submit.explains_interruption():
-        return scaling_runs.submit_study(request, planned, runs_dir, runs.services(), Output(result, note))
+        return scaling_runs.submit_study(
+            request, planned, runs_dir, runs.services(), SubmitOutput(result, note)
+        )
 
 
 def _report(runs_dir: Path, job: str, shown: Shown) -> None:

@@ -21,7 +21,7 @@ from hpcdist.cli.session import pipeline_of, planned, print_unparsed, remote_or_
 from hpcdist.importers import polyaxon
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.runs import control, job_code, requests, rundir, this_machine
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
@@ -106,7 +106,7 @@ def submit_run(
         SchedulerError: as `control.submit` does.
     """
     with explains_interruption():
-        return this_machine.submit(request, runs_dir, services, Output(result, note), again=again)
+        return this_machine.submit(request, runs_dir, services, SubmitOutput(result, note), again=again)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from hpcdist.runs.services import Services
 from hpcdist.schedulers import schedulers
 from hpcdist.searches import progress, trials
 from hpcdist.searches.progress import Look
-from hpcdist.searches.trials import Params, Trial
+from hpcdist.searches.trials import Params, TrialState
 from hpcdist.tracking import trial_params
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _trials_of(run: Run) -> Params:
     raise ConfigError(trials.no_trials(run))
 
 
-def _record(trial: Trial) -> dict[str, Any]:
+def _record(trial: TrialState) -> dict[str, Any]:
     """Return a trial for JSON; null is unknown."""
     attempt = trial.attempt
     return {
@@ -354,7 +354,7 @@ def _record(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _row(trial: Trial, names: list[str]) -> tuple[str, ...]:
+def _row(trial: TrialState, names: list[str]) -> tuple[str, ...]:
     attempt = trial.attempt
     elapsed = attempt.elapsed if attempt else None
     return (

@@ -12,7 +12,7 @@ from hpcdist.cli.jobs import runs
 from hpcdist.cli.messages import note, print_problems
 from hpcdist.cli.options import job_options
 from hpcdist.runs import logs, search_progress
-from hpcdist.runs.control import Output
+from hpcdist.runs.control import SubmitOutput
 from hpcdist.runs.remotes import here
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -64,13 +64,16 @@ def exit_code(reports: Sequence[Report]) -> int:
 
 
 def wait(
-    found: Sequence[Run], services: Services, output: Output | None = None, on_stuck: OnStuck | None = None
+    found: Sequence[Run],
+    services: Services,
+    output: SubmitOutput | None = None,
+    on_stuck: OnStuck | None = None,
 ) -> list[Report]:
     """Wait for these jobs to end, of searches for their last generations; on Ctrl-C, print that they go on.
 
     ``output``, ``on_stuck``: as `progress.wait`; by default they print notes and errors.
     """
-    output = output or Output(_print_generation, note)
+    output = output or SubmitOutput(_print_generation, note)
     try:
         with here.with_tunnels(found, services, note) as pausing:
             return progress.wait(found, pausing, output, on_stuck or _print_why, _explain)

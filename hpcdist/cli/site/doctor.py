@@ -14,10 +14,10 @@ import click
 
 from hpcdist.base.errors import ExitCode, comma_list
 from hpcdist.checks.bandwidth import grid
-from hpcdist.checks.finding import Finding
+from hpcdist.checks.finding import CheckFinding
 from hpcdist.checks.host import CHECK_NODES, FILE_SYSTEM
 from hpcdist.checks.login import ChosenSite, HostProbe, TimeoutGuard, login_findings
-from hpcdist.checks.nodes import DAYS, Node, known_nodes
+from hpcdist.checks.nodes import DAYS, NodeEvidence, known_nodes
 from hpcdist.cli import completion, show
 from hpcdist.cli.jobs import runs, spans
 from hpcdist.cli.messages import note, one_line
@@ -167,14 +167,14 @@ def _list_nodes(runs_dir: Path, site: str | None, *, json: bool) -> None:
         note(f"nothing is known against a node{f' of site {site}' if site else ''}")
 
 
-def _node_row(node: Node, now: float) -> tuple[str, ...]:
+def _node_row(node: NodeEvidence, now: float) -> tuple[str, ...]:
     last = node.evidence[0]
     counts = (str(count or "-") for count in (node.losses, node.failures))
     suspect = "yes" if node.is_suspect else "no"
     return (node.name, node.site, suspect, *counts, spans.span(now - last.at), last.run, last.text)
 
 
-def _node_data(node: Node, now: float) -> dict[str, Any]:
+def _node_data(node: NodeEvidence, now: float) -> dict[str, Any]:
     """Return a node for JSON; ``age`` in seconds."""
     evidence = [{**one._asdict(), "age": round(now - one.at)} for one in node.evidence]
     return {"node": node.name, "site": node.site, "is_suspect": node.is_suspect, "evidence": evidence}
@@ -189,7 +189,7 @@ def _chosen(name: str | None, site_path: tuple[str, ...]) -> ChosenSite:
     return ChosenSite(found.site, found.origin, str(found.file))
 
 
-def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[Finding]:
+def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[CheckFinding]:
     scheduler = chosen.site.scheduler
     runner = TimeoutGuard(services.runner)
     node = LoginNode(runner, services.now)
@@ -198,23 +198,23 @@ def _login(chosen: ChosenSite, runs_dir: Path, services: Services) -> Iterator[F
     yield from _of_shell(chosen)
 
 
-def _of_shell(chosen: ChosenSite) -> Iterator[Finding]:
+def _of_shell(chosen: ChosenSite) -> Iterator[CheckFinding]:
     """Yield the findings of ``--env`` for this shell."""
     odd = lint_variables(chosen.site)
     for item in lint.summarized(odd):
-        yield Finding("variables", item.name, item.severity, item.text, item.hint)
+        yield CheckFinding("variables", item.name, item.severity, item.text, item.hint)
     if not odd:
-        yield Finding("variables", "this shell", "ok", "no problem with its variables")
+        yield CheckFinding("variables", "this shell", "ok", "no problem with its variables")
 
 
-def merged(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+def merged(before: Sequence[CheckFinding], after: Sequence[CheckFinding]) -> list[CheckFinding]:
     """Return all findings, without those that the job has resolved: whether the nodes share the directory."""
     shared = any((item.name, item.status) == ("records", "ok") for item in after)
     unresolved = (item for item in before if not (shared and item.name == FILE_SYSTEM))
     return [*(item._replace(hint="") if item.hint == CHECK_NODES else item for item in unresolved), *after]
 
 
-def _shortened(members: Sequence[Finding]) -> Iterator[Finding]:
+def _shortened(members: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
     """Yield the findings of a group; of nodes that are well, which come the slowest first, only so many."""
     well = [item for item in members if item.numbers and item.status == "ok"]
     left_out = {*well[_MOST_NODES:]}
@@ -223,10 +223,10 @@ def _shortened(members: Sequence[Finding]) -> Iterator[Finding]:
             yield item
         elif item == well[_MOST_NODES]:
             detail = f"best {item.numbers[0][1]:.3g} to {well[-1].numbers[0][1]:.3g} GB/s; --json lists them"
-            yield Finding(item.group, f"{len(left_out)} others", "ok", detail)
+            yield CheckFinding(item.group, f"{len(left_out)} others", "ok", detail)
 
 
-def print_findings(found: Sequence[Finding]) -> None:
+def print_findings(found: Sequence[CheckFinding]) -> None:
     """Print the findings as a table, and the remedies below it."""
     rows = []
     for group, members in groupby(found, key=lambda item: item.group):

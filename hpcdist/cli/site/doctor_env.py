@@ -17,7 +17,7 @@ from hpcdist.loading import machine, preferences
 from hpcdist.loading.sites import load_site
 from hpcdist.plan.values import Origin, Variable
 from hpcdist.planner import lint
-from hpcdist.planner.lint.finding import Finding, LintContext, versions_of
+from hpcdist.planner.lint.finding import LintContext, LintFinding, versions_of
 from hpcdist.site.fabric import JobFacts, text_of, variable_names
 from hpcdist.site.model import Site
 from hpcdist.site.nodes import libraries_of
@@ -50,7 +50,7 @@ def print_env(site: Site | None, file: str | None, *, json: bool) -> bool:
     return any(item.severity != "note" for item in found)
 
 
-def lint_variables(site: Site | None, file: str | None = None) -> list[Finding]:
+def lint_variables(site: Site | None, file: str | None = None) -> list[LintFinding]:
     """Return the findings about the variables of a file, or of this shell."""
     lines = () if file is None else tuple(_lines(file))
     variables = _of_shell() if file is None else (item for line in lines for item in assigned(*line))
@@ -86,7 +86,7 @@ def _context(site: Site | None) -> LintContext:
     )
 
 
-def _without_site_notes(found: Iterable[Finding], site: Site | None) -> Iterator[Finding]:
+def _without_site_notes(found: Iterable[LintFinding], site: Site | None) -> Iterator[LintFinding]:
     """Yield the findings without notes on variables that the site file itself sets."""
     own = variable_names(site.fabric) if site else []
     yield from (item for item in found if item.severity != "note" or item.name not in own)
@@ -128,7 +128,7 @@ def _words(text: str) -> list[str]:
         return []
 
 
-def unread(line: str, origin: Origin) -> Iterator[Finding]:
+def unread(line: str, origin: Origin) -> Iterator[LintFinding]:
     """Yield a finding for each variable of interest that a line sets in a way that `assigned` cannot read."""
     read = {item.name for item in assigned(line, origin)}
     text = "" if _ECHO.match(line) else _COMMENT.sub("", line)
@@ -136,4 +136,4 @@ def unread(line: str, origin: Origin) -> Iterator[Finding]:
         if name not in read:
             happens = f"`{line.strip()}` is not a plain assignment, so the value was not checked"
             write = f"write `export {name}=VALUE` on a line of its own"
-            yield Finding(name, None, origin, happens, write, "hpcdist doctor --help")
+            yield LintFinding(name, None, origin, happens, write, "hpcdist doctor --help")

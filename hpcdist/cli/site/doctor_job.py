@@ -19,7 +19,7 @@ from hpcdist.checks.bandwidth import (
     walltime,
     with_launches,
 )
-from hpcdist.checks.finding import Finding, Task, read_file
+from hpcdist.checks.finding import CheckFinding, TaskRecord, read_file
 from hpcdist.checks.job import CheckJob, job_findings
 from hpcdist.checks.login import program
 from hpcdist.cli.jobs.runs import sentence
@@ -30,7 +30,7 @@ from hpcdist.layers.launchers import launchers
 from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.planner.pools import Pool, pools
 from hpcdist.runs import control, logs, requests
-from hpcdist.runs.code_copy import Code
+from hpcdist.runs.code_copy import CodeResult
 from hpcdist.runs.control import SubmitRequest
 from hpcdist.runs.rundir import Run, RunDirectory
 from hpcdist.runs.services import Services
@@ -76,7 +76,7 @@ class CheckJobOptions(NamedTuple):
 
 def run_check_job(
     site: Site, wanted: CheckJobOptions, runs_dir: Path, services: Services
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Submit the job, wait for it, and yield the findings of its tasks; a refused job is a finding, too.
 
     Raises:
@@ -95,7 +95,9 @@ def run_check_job(
     except HpcdistError as error:
         print_problems(problem for problem in error.problems if problem.severity != "error")
         for problem in errors_in(error.problems):
-            yield Finding("job", "job", "error", str(problem._replace(hint="")), problem.hint or _CHANGE_JOB)
+            yield CheckFinding(
+                "job", "job", "error", str(problem._replace(hint="")), problem.hint or _CHANGE_JOB
+            )
     else:
         yield from _outcome(made, run, report, services)
         if report.status.state.is_final:
@@ -106,7 +108,7 @@ def run_check_job(
 def _submit(plain: SubmitRequest, tried: Sequence[Candidate], runs_dir: Path, services: Services) -> Run:
     """Submit the job with its programs, regardless of earlier submissions."""
     request = plain._replace(
-        files=lambda directory: _with_programs(plain.files(directory), tried), code=lambda _: Code()
+        files=lambda directory: _with_programs(plain.files(directory), tried), code=lambda _: CodeResult()
     )
     return submit_run(request, runs_dir, services, _print_id, again=True)
 
@@ -187,16 +189,16 @@ def _wait(run: Run, seconds: float, services: Services) -> Report:
         raise
 
 
-def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[Finding]:
+def _outcome(made: Planned, run: Run, report: Report, services: Services) -> Iterator[CheckFinding]:
     if not report.status.state.is_final:
         hint = "increase --timeout, or choose a partition or QOS in which jobs start sooner"
         detail = f"{sentence(report)} at the timeout, so it was cancelled"
-        yield Finding("job", "job", "warning", detail, hint)
+        yield CheckFinding("job", "job", "warning", detail, hint)
         return
     well = report.status.state is JobState.COMPLETED
     hint = "" if well else f"read `hpcdist logs {run.name}`"
     detail = sentence(report) if well else f"{sentence(report)}: {_last_line(run.directory)}"
-    yield Finding("job", "job", "ok" if well else "error", detail, hint)
+    yield CheckFinding("job", "job", "ok" if well else "error", detail, hint)
     found = _read(run.directory, made.plan.placement.size, services)
     yield from job_findings(CheckJob(run.name, made.machine.site, made.plan, found))
     yield from bandwidth_findings(found.get(0), made.machine.site.measured)
@@ -207,14 +209,14 @@ def _last_line(directory: RunDirectory) -> str:
     return ([line for line in lines if line.strip()] or ["its log is empty"])[-1]
 
 
-def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, Task]:
+def _read(directory: RunDirectory, size: int, services: Services) -> dict[int, TaskRecord]:
     """Return the records that the tasks wrote, by rank."""
     names = {rank: f"outputs/task.{rank}.json" for rank in range(size)}
     for _ in range(_RECORD_TIMEOUT):
         if all((directory.path / name).exists() for name in names.values()):
             break
         services.sleep(1)
-    read = {rank: read_file(directory, name, Task) for rank, name in names.items()}
+    read = {rank: read_file(directory, name, TaskRecord) for rank, name in names.items()}
     return {rank: task for rank, task in read.items() if task}
 
 

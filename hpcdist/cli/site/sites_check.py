@@ -71,7 +71,7 @@ def _words(site: Site, facts: JobFacts) -> Iterator[Word]:
         yield Word(text=text, origin=Origin("site", site.name))
 
 
-def _path(site: Site, found: lint.Finding) -> Path:
+def _path(site: Site, found: lint.LintFinding) -> Path:
     """Return the path of the variable's key; of a variable that is not set, the section."""
     if found.name in site.fabric.env:
         return ("fabric", "env", found.name)

@@ -20,7 +20,7 @@ from hpcdist.base.words import RUN_NAME, RUN_NAME_FORM
 from hpcdist.cli.experiment import new_file
 from hpcdist.cli.messages import note, one_line
 from hpcdist.loading import machine
-from hpcdist.schedulers.surveyors import Answers, surveyors
+from hpcdist.schedulers.surveyors import SurveyAnswers, surveyors
 from hpcdist.site.survey import Fact, NodeKind, PartitionInfo, Survey
 
 # --- A survey as the text of a site file: known values, and comments on how to find the others
@@ -290,9 +290,9 @@ def run_survey(scheduler: str, node: LoginNode) -> Survey:
         message = f"scheduler {scheduler!r} cannot be surveyed"
         raise ConfigError(Problem(message, hint=did_you_mean(scheduler, surveyors.names())))
     surveyor, user = surveyors.get(scheduler), node.user()
-    answers = Answers()
+    answers = SurveyAnswers()
     while commands := surveyor.ask(user, answers):
-        answers = Answers((*answers.completed, *map(node.runner.run, commands)))
+        answers = SurveyAnswers((*answers.completed, *map(node.runner.run, commands)))
     return surveyor.read(user, answers)
 
 

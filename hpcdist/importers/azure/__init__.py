@@ -13,8 +13,8 @@ from typing import Final
 from hpcdist.base.errors import ConfigError, Path, Problem, warning
 from hpcdist.base.tree import Map, Seq
 from hpcdist.base.words import quote
-from hpcdist.importers import Form, Imported, Step
-from hpcdist.importers.azure.command import Code, Translation, one_line, read_outputs
+from hpcdist.importers import Form, Imported, PipelineStep
+from hpcdist.importers.azure.command import AzureCode, Translation, one_line, read_outputs
 from hpcdist.importers.azure.inputs import Inputs, put_search
 from hpcdist.importers.azure.layout import (
     SETTINGS,
@@ -140,7 +140,7 @@ class Azure(Form):
         """Return the steps of a pipeline."""
         return one_of({("jobs", name): name for name in Reading(data).keys("jobs")}, data)
 
-    def steps(self, data: Map) -> Sequence[Step]:
+    def steps(self, data: Map) -> Sequence[PipelineStep]:
         """Return the steps of a pipeline."""
         return steps_of(data)
 
@@ -277,7 +277,7 @@ def _command(read: Reading, job: ForeignJob, inputs: Inputs, *, legacy: bool) ->
     """Take the command, its code and its outputs; return its original text."""
     path: Path = ("launcher", "additional_arguments") if legacy and read.peek("launcher") else ("command",)
     outputs = read_outputs(read)
-    code = Code(read, path, legacy=legacy)
+    code = AzureCode(read, path, legacy=legacy)
     text = read.get(*path)
     if not isinstance(text, str) or not text.strip():
         read.refuse(*path, why="there is no command", hint="write the command to run")

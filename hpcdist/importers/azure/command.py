@@ -42,7 +42,7 @@ class Param(NamedTuple):
     is_word: bool = False
 
 
-class Output(NamedTuple):
+class AzureOutput(NamedTuple):
     """An output under its name below ``$HPCDIST_OUTPUTS``."""
 
     name: str
@@ -69,7 +69,7 @@ class Translation:
         self,
         command: str,
         params: Mapping[str, Param],
-        outputs: Mapping[str, Output],
+        outputs: Mapping[str, AzureOutput],
         *,
         legacy: bool,
         searched: Mapping[str, Param] = MappingProxyType({}),
@@ -79,7 +79,7 @@ class Translation:
         self._parts: list[tuple[bool, str]] = []
         self._quoting = Quoting(command)
         self.remarks: list[Remark] = []
-        self.used: list[Output] = []
+        self.used: list[AzureOutput] = []
         self.has_paths = False
         for text, match in _pieces(_LEGACY_GROUP if legacy else _GROUP, command):
             self._plain(text)
@@ -169,7 +169,7 @@ class Translation:
         is_word = (param.is_path or param.is_word) and not self._quoting.within
         self._template(as_word(value) if is_word else f"{{{{ {value} }}}}")
 
-    def _output(self, output: Output) -> None:
+    def _output(self, output: AzureOutput) -> None:
         if output not in self.used:
             self.used.append(output)
         self._shell(f"$HPCDIST_OUTPUTS/{output.name}")
@@ -246,15 +246,15 @@ def own_name(output: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", output).lstrip(".-") or "output"
 
 
-def read_outputs(read: Reading) -> dict[str, Output]:
+def read_outputs(read: Reading) -> dict[str, AzureOutput]:
     """Take the outputs: names below the directory of the run."""
-    found: dict[str, Output] = {}
+    found: dict[str, AzureOutput] = {}
     if not read.section("outputs"):
         return found
     for name in read.keys("outputs"):
         value = read.peek("outputs", name)
         kind = read.peek("outputs", name, "type") if isinstance(value, Mapping) else None
-        found[name] = Output(
+        found[name] = AzureOutput(
             own_name(name), is_file=str(kind).lower() in FILES | TYPES.keys()
         )  # a value is a file
         if isinstance(value, Mapping) and value:
@@ -286,7 +286,7 @@ _MLFLOW: Final = (
 """On Azure, MLflow records without being told where; version 3 takes files only if it is allowed to."""
 
 
-class Code:
+class AzureCode:
     """The code of a file, taken from it; paths are relative to the submit directory."""
 
     def __init__(self, read: Reading, command: Path, *, legacy: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.base.errors import Path, did_you_mean, dotted
 from hpcdist.importers.container import escape_templates, export_hint
-from hpcdist.importers.job import ForeignJob, Machine, Role, Sourced, on_machine
+from hpcdist.importers.job import CloudMachine, ForeignJob, Role, Sourced, on_machine
 from hpcdist.importers.reading import Reading
 
 # --- Sizes of Azure's virtual machines: their GPUs and the type of these, or the CPUs and memory of others
@@ -63,7 +63,7 @@ _SIZE_OF_NUMBER: Final = {
 _WITHOUT_GPUS: Final = re.compile(r"(A|B|D|DS|DC|E|EC|F|FX|G|GS|H|HB|HC|HX|L|LS|M)\d.*", re.IGNORECASE)
 
 
-def machine(size: str) -> Machine | None:
+def machine(size: str) -> CloudMachine | None:
     """Return the machine of a size (``Standard_ND96asr_v4``), one without GPUs or CPUs if it only lacks GPUs.
 
     None for one that is not known.
@@ -71,14 +71,14 @@ def machine(size: str) -> Machine | None:
     name = _PREFIX.sub("", size)
     for pattern, each, kind in _GPUS:
         if found := re.fullmatch(pattern, name, re.IGNORECASE):
-            return Machine(max(1, int(found[1]) // each), found.expand(kind).upper())
+            return CloudMachine(max(1, int(found[1]) // each), found.expand(kind).upper())
     for pattern, gib in _CPUS:
         if found := re.fullmatch(pattern, name, re.IGNORECASE):
-            return Machine(cpus=int(found[1]), gib=int(found[1]) * gib)
+            return CloudMachine(cpus=int(found[1]), gib=int(found[1]) * gib)
     found = _NUMBERED.fullmatch(name)
     if found and (of_number := _SIZE_OF_NUMBER.get(int(found[1]))):
-        return Machine(cpus=of_number[0], gib=of_number[1])
-    return Machine() if _WITHOUT_GPUS.fullmatch(name) else None
+        return CloudMachine(cpus=of_number[0], gib=of_number[1])
+    return CloudMachine() if _WITHOUT_GPUS.fullmatch(name) else None
 
 
 # --- ``distribution: {type: ray}`` of Azure ML: its keys become those of ``framework: ray``
@@ -220,7 +220,7 @@ class Layout:
         """Return the first of these keys that is there, else the section."""
         return next(self._paths(*names), (self._section,))
 
-    def _read_machine(self) -> Machine | None:
+    def _read_machine(self) -> CloudMachine | None:
         """Return the machine of an instance, None where the file does not give it."""
         found = None
         for path in self._paths(*_TYPE):

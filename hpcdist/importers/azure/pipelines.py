@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hpcdist.base.errors import ConfigError, Path, Place, Problem, did_you_mean
 from hpcdist.base.tree import Map, Seq, texts_in
-from hpcdist.importers import Step
+from hpcdist.importers import PipelineStep
 from hpcdist.importers.azure.command import TYPES, own_name
 from hpcdist.importers.reading import Reading, one_of, with_texts
 
@@ -269,7 +269,7 @@ _OUTPUT: Final = re.compile(r"\$\{\{\s*parent\.jobs\.([^{}.\s]+)\.outputs\.([^{}
 _OF_JOBS: Final = re.compile(r"\$\{\{\s*parent\.jobs\b[^{}]*\}\}")
 
 
-def steps_of(data: Map) -> list[Step]:
+def steps_of(data: Map) -> list[PipelineStep]:
     """Return the steps of a pipeline; none of one step alone, which is a job.
 
     Raises:
@@ -283,7 +283,7 @@ def steps_of(data: Map) -> list[Step]:
     if problems:
         raise ConfigError(*problems)
     parts = one_of({path: str(path[-1]) for path in runnable}, data)
-    return [Step(name, _alone(part, name)) for name, part in parts.items()]
+    return [PipelineStep(name, _alone(part, name)) for name, part in parts.items()]
 
 
 def _others(jobs: Map, runnable: dict[Path, str]) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from hpcdist.base.words import quote
 from hpcdist.experiment.launch_options import with_hostfile
 from hpcdist.importers.container import escape_templates
 from hpcdist.importers.gradient.options import put_command
-from hpcdist.importers.job import ForeignJob, Machine, Sourced, on_machine
+from hpcdist.importers.job import CloudMachine, ForeignJob, Sourced, on_machine
 from hpcdist.importers.launch_lines import (
     Line,
     RankCount,
@@ -64,16 +64,16 @@ _CPUS: Final = {
 """CPUs and GiB of memory."""
 
 
-def machine(name: str) -> Machine | None:
+def machine(name: str) -> CloudMachine | None:
     """Return the machine of that name, None where there is none."""
     name = _FREE.get(name, name)
     if name in _CPUS:
         cpus, gib = _CPUS[name]
-        return Machine(cpus=cpus, gib=gib)
+        return CloudMachine(cpus=cpus, gib=gib)
     many = _MANY.fullmatch(name)
     if many and _GPUS.get(many[1], (0, ""))[0] == 1:
-        return Machine(int(many[2]), _GPUS[many[1]][1])
-    return Machine(*_GPUS[name]) if name in _GPUS else None
+        return CloudMachine(int(many[2]), _GPUS[many[1]][1])
+    return CloudMachine(*_GPUS[name]) if name in _GPUS else None
 
 
 def _nearest(name: str) -> str:
@@ -193,7 +193,7 @@ def _count_of(read: Reading, key: str, default: int | None = None) -> int | None
     return None
 
 
-def _machine_of(read: Reading, key: str) -> Machine | None:
+def _machine_of(read: Reading, key: str) -> CloudMachine | None:
     """Take a machine type; refuse a misspelt one with the nearest, and warn of a missing or unknown one."""
     name = read.word(key)
     if name is None:
@@ -260,7 +260,7 @@ def _line(job: ForeignJob, command: str) -> Line:
     return line
 
 
-def _put_line(read: Reading, job: ForeignJob, line: Line, room: RankCount, kind: Machine | None) -> None:
+def _put_line(read: Reading, job: ForeignJob, line: Line, room: RankCount, kind: CloudMachine | None) -> None:
     """Take hpcdist's own launch for a parsed mpirun line."""
     role = on_machine(read, kind, "workerMachineType")._replace(source=("workerCount",))
     if line.hosts and line.np is None:
@@ -289,7 +289,7 @@ def _put_line(read: Reading, job: ForeignJob, line: Line, room: RankCount, kind:
     put_command(read, job, folder + with_hostfile(line.command), "masterCommand")
 
 
-def _ranks(read: Reading, line: Line, room: RankCount, kind: Machine | None) -> RankCount:
+def _ranks(read: Reading, line: Line, room: RankCount, kind: CloudMachine | None) -> RankCount:
     """Return the nodes that such a launch fills: one more than the workers if the master is one of them."""
     each = int(line.per_node) if line.per_node and line.per_node.isdecimal() else room.each
     if line.np and line.np == (room.replicas + 1) * each:

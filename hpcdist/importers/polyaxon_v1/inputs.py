@@ -10,7 +10,7 @@ from hpcdist.base.tree import Map, texts_in
 from hpcdist.importers.container import ignore_set_keys
 from hpcdist.importers.job import ForeignJob, ForeignSearch, Sourced
 from hpcdist.importers.polyaxon import contexts
-from hpcdist.importers.polyaxon_v1.text import Input, plain_type
+from hpcdist.importers.polyaxon_v1.text import TextInput, plain_type
 from hpcdist.importers.reading import Reading
 
 # --- Inputs and params
@@ -54,13 +54,13 @@ _IGNORED: Final = {
 
 
 def inputs_of(
-    read: Reading, job: ForeignJob, bases: tuple[Path, ...], searched: Mapping[str, Input]
-) -> dict[str, Input]:
+    read: Reading, job: ForeignJob, bases: tuple[Path, ...], searched: Mapping[str, TextInput]
+) -> dict[str, TextInput]:
     """Take ``inputs``, ``outputs`` and ``params``; return the type of each param for texts.
 
     ``searched``: the params of a search, which need not be declared.
     """
-    found: dict[str, Input] = {}
+    found: dict[str, TextInput] = {}
     declared: list[dict[str, Any]] = []
     for base in bases:
         for index, item in read.items(*base, "inputs"):
@@ -85,7 +85,7 @@ def inputs_of(
     return {**searched, **found}
 
 
-def _refuse_templates(read: Reading, base: Path, found: Mapping[str, Input]) -> None:
+def _refuse_templates(read: Reading, base: Path, found: Mapping[str, TextInput]) -> None:
     """Refuse values with templates, which hpcdist does not fill in."""
     values: list[Path] = [(*base, "params", name) for name in read.keys(*base, "params")]
     values += [(*base, "inputs", index, "value") for index, _ in read.items(*base, "inputs")]
@@ -106,7 +106,7 @@ def _misplaced(read: Reading, path: Path, kind: type, hint: str) -> None:
 
 
 def _input(
-    read: Reading, job: ForeignJob, item: object, path: Path, found: dict[str, Input]
+    read: Reading, job: ForeignJob, item: object, path: Path, found: dict[str, TextInput]
 ) -> dict[str, Any] | None:
     name = read.get(*path, "name")
     if not isinstance(item, Mapping) or not isinstance(name, str) or not name.isidentifier():
@@ -134,7 +134,7 @@ def _input(
         entry["is_flag"] = True
     flag = kind == "bool" or "is_flag" in entry
     plain = plain_type(kind) and entry.get("is_list") is not True
-    found[name] = Input(plain, flag, form if isinstance(form, str) else None)
+    found[name] = TextInput(plain, flag, form if isinstance(form, str) else None)
     return entry
 
 
@@ -182,7 +182,7 @@ def _is_from_run(param: object) -> bool:
 
 
 def _params(
-    read: Reading, job: ForeignJob, path: Path, found: dict[str, Input], declared: list[dict[str, Any]]
+    read: Reading, job: ForeignJob, path: Path, found: dict[str, TextInput], declared: list[dict[str, Any]]
 ) -> dict[str, object]:
     _misplaced(read, path, Mapping, "write `NAME: {value: VALUE}`")
     params: dict[str, object] = {}
@@ -204,7 +204,7 @@ def _params(
         ignore_set_keys(read, {"connection": _IGNORED["connection"]}, *path, name)
         _destinations(read, job, name, (*path, name), structured=_is_structured(params[name]))
         if name not in found:
-            found[name] = Input(isinstance(params[name], (int, float)))
+            found[name] = TextInput(isinstance(params[name], (int, float)))
             declared += [{"name": name, "is_optional": True}] if hidden and declared else []
     return params
 
@@ -249,7 +249,7 @@ _POLICY_KEYS: Final = {
 _NUMBERS: Final = frozenset(_SPACES) - {"choice", "pchoice"}
 
 
-def put_search(read: Reading) -> dict[str, Input]:
+def put_search(read: Reading) -> dict[str, TextInput]:
     """Put the search, if there is one; return the params that it has, for texts."""
     key = next((key for key in _KEYS if read.peek(key)), "")
     kind = str(read.get(key, "kind")) if key else ""
@@ -262,7 +262,7 @@ def put_search(read: Reading) -> dict[str, Input]:
             why = "the trials of an iterative search come from a tuner, which is a program of its own"
         read.refuse(key, "kind", why=why, hint=hint)
         read.get(key)
-        return {name: Input() for name in read.keys(key, "params")}
+        return {name: TextInput() for name in read.keys(key, "params")}
     search = ForeignSearch(read, key)
     search.copy(_SHARED, key)
     name, keys = _ALGORITHMS[kind]
@@ -362,13 +362,13 @@ def _policy(read: Reading, search: ForeignSearch, path: Path) -> Map | None:
     return policy
 
 
-def _trials(read: Reading, search: ForeignSearch, key: str) -> dict[str, Input]:
+def _trials(read: Reading, search: ForeignSearch, key: str) -> dict[str, TextInput]:
     read.get(key, "values")
     search.copy({"values": "mapping"}, key)
     trials = [item for _, item in read.items(key, "values") if isinstance(item, Mapping)]
     names = {name: None for trial in trials for name in trial}
     return {
-        name: Input(
+        name: TextInput(
             plain=all(_is_number(trial.get(name)) for trial in trials),
             required=any(name not in trial for trial in trials),
         )
@@ -376,11 +376,11 @@ def _trials(read: Reading, search: ForeignSearch, key: str) -> dict[str, Input]:
     }
 
 
-def _spaces(read: Reading, search: ForeignSearch, key: str) -> dict[str, Input]:
+def _spaces(read: Reading, search: ForeignSearch, key: str) -> dict[str, TextInput]:
     found = {}
     for name in read.keys(key, "params"):
         search.add(name, _space(read, (key, "params", name)), key, "params", name)
-        found[name] = Input(_is_plain(read, (key, "params", name)))
+        found[name] = TextInput(_is_plain(read, (key, "params", name)))
     return found
 
 

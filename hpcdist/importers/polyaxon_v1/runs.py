@@ -139,7 +139,7 @@ _ARTIFACTS: Final = re.compile(rf"\$\{{?{ARTIFACTS}\b")
 _BY_ROLE: Final = "write them for all, or set them in the command by $HPCDIST_ROLE"
 
 
-class Replica(NamedTuple):
+class RoleCount(NamedTuple):
     """One role and its number of replicas.
 
     ``command`` is None for the image's entrypoint, which gets ``args``, shell text like the command.
@@ -168,7 +168,7 @@ class Replica(NamedTuple):
         return [Sourced(self.image, (*self.path, "container", "image"))] if self.image else []
 
 
-def _put_shared(read: Reading, job: ForeignJob, replica: Replica) -> None:
+def _put_shared(read: Reading, job: ForeignJob, replica: RoleCount) -> None:
     """Take what all replicas have in common."""
     where = (*replica.path, "container")
     if replica.command is None:
@@ -181,7 +181,7 @@ def _put_shared(read: Reading, job: ForeignJob, replica: Replica) -> None:
     take_image(job, read, replica.images())
 
 
-def _put_entrypoint(read: Reading, job: ForeignJob, replica: Replica) -> None:
+def _put_entrypoint(read: Reading, job: ForeignJob, replica: RoleCount) -> None:
     where = (*replica.path, "container")
     for lines, key in ((replica.files, (*replica.path, "init")), (replica.exports, (*where, "env"))):
         if lines:
@@ -210,7 +210,7 @@ def _one_less(read: Reading, count: Any, path: Path) -> object:
     return 0
 
 
-def _check_same(read: Reading, one: Replica, other: Replica) -> None:
+def _check_same(read: Reading, one: RoleCount, other: RoleCount) -> None:
     """Refuse roles that differ in what all replicas of an experiment share."""
     for what, key, fields, hint in (
         ("command", ("container", "command"), ("command", "args"), "let the program check $HPCDIST_ROLE"),
@@ -231,7 +231,7 @@ _HOSTFILE: Final = "/etc/mpi/hostfile"
 _WAITS: Final = re.compile(r"(?:exec )?(?:sleep \S+|tail -f /dev/null|\S*sshd\b[^;&|]*)")
 
 
-def _mpijob(read: Reading, job: ForeignJob, path: Path, roles: Sequence[Replica]) -> None:
+def _mpijob(read: Reading, job: ForeignJob, path: Path, roles: Sequence[RoleCount]) -> None:
     """Take an mpijob: the worker's amounts, the launcher's command."""
     named = {role.path[-1]: role for role in roles}
     launcher, worker = named.get("launcher"), named.get("worker")
@@ -267,7 +267,7 @@ def _mpijob(read: Reading, job: ForeignJob, path: Path, roles: Sequence[Replica]
     _put_shared(read, job, shared._replace(exports=exports))
 
 
-def _refuse_missing(read: Reading, path: Path, launcher: Replica | None, worker: Replica | None) -> None:
+def _refuse_missing(read: Reading, path: Path, launcher: RoleCount | None, worker: RoleCount | None) -> None:
     """Refuse an mpijob without a role, or without a command."""
     if worker is None:
         hint = "it says how many, and what each needs"
@@ -280,7 +280,7 @@ def _refuse_missing(read: Reading, path: Path, launcher: Replica | None, worker:
         read.refuse(*where, why="the launcher has no command", hint="write its mpirun line as `command`")
 
 
-def _check_worker(read: Reading, worker: Replica, launch: str) -> None:
+def _check_worker(read: Reading, worker: RoleCount, launch: str) -> None:
     """Refuse a worker's own command, unless it waits for mpirun or repeats the launcher's line."""
     where = (*worker.path, "container", "command")
     if worker.command == launch or _WAITS.fullmatch(worker.command or ""):
@@ -290,7 +290,7 @@ def _check_worker(read: Reading, worker: Replica, launch: str) -> None:
         read.refuse(*where, why="workers of an mpijob run no command", hint=hint)
 
 
-def _check_launcher(read: Reading, launcher: Replica, worker: Replica) -> None:
+def _check_launcher(read: Reading, launcher: RoleCount, worker: RoleCount) -> None:
     """Refuse several launchers, and what differs between launcher and worker, as all processes share it."""
     if launcher.count != 1:
         read.refuse(*launcher.path, "replicas", why="there is one launcher", hint="write 1")
@@ -426,7 +426,7 @@ def _distributed(read: Reading, job: ForeignJob, texts: Texts, path: Path, kind:
     _put_roles(read, job, roles)
 
 
-def _put_chief(job: ForeignJob, roles: Mapping[str, Replica]) -> None:
+def _put_chief(job: ForeignJob, roles: Mapping[str, RoleCount]) -> None:
     """Put whether TF_CONFIG has a chief and whose end is the job's, if these differ from the defaults."""
     if _total(roles) > 1 and ("master" in roles) != bool({"ps", "evaluator"} & roles.keys()):
         job.set("tensorflow.chief", "master" in roles, *next(iter(roles.values())).path)
@@ -434,11 +434,11 @@ def _put_chief(job: ForeignJob, roles: Mapping[str, Replica]) -> None:
         job.set("tensorflow.ends_with", "master", *roles["worker"].path)  # as the operator, by worker 0
 
 
-def _total(roles: Mapping[str, Replica]) -> int:
+def _total(roles: Mapping[str, RoleCount]) -> int:
     return sum(role.count if isinstance(role.count, int) else 2 for role in roles.values())
 
 
-def _put_roles(read: Reading, job: ForeignJob, roles: dict[str, Replica]) -> None:
+def _put_roles(read: Reading, job: ForeignJob, roles: dict[str, RoleCount]) -> None:
     """Take the replicas; without a master, the first worker becomes it."""
     first = roles.get("master") or roles["worker"]
     for role in roles.values():
@@ -465,7 +465,7 @@ def _success(read: Reading, job: ForeignJob, path: Path) -> None:
         read.refuse(*path, why=f"unknown policy {policy!r}", hint="write AllWorkers, or remove it")
 
 
-def _elastic(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
+def _elastic(read: Reading, path: Path, roles: Mapping[str, RoleCount]) -> None:
     """Take the processes and restarts of torchrun; the number of replicas is fixed."""
     policy = (*path, "elasticPolicy")
     variables = {"PET_NPROC_PER_NODE": (*path, "nProcPerNode"), "PET_MAX_RESTARTS": (*policy, "maxRestarts")}
@@ -483,7 +483,7 @@ def _elastic(read: Reading, path: Path, roles: Mapping[str, Replica]) -> None:
             read.warn(*policy, key, why=f"the job has {_total(roles)} replicas from start to end")
 
 
-def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -> Replica:
+def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -> RoleCount:
     """Take a role, or a run that has one only."""
     where = (*path, "container")
     if not isinstance(read.peek(*where), Mapping):
@@ -491,7 +491,7 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
         read.refuse(
             *where, why="there is no container here", hint="write `container: {image: ..., command: [...]}`"
         )
-        return Replica(path, read.get(*path, "replicas"), "", None, {}, {}, None)
+        return RoleCount(path, read.get(*path, "replicas"), "", None, {}, {}, None)
     count = read.get(*path, "replicas")
     _beside_container(read, path)
     for name in ("cpu", "memory", "gpu"):
@@ -505,7 +505,7 @@ def _replica(read: Reading, texts: Texts, path: Path, *, of_mpi: bool = False) -
     container.ignore_set_keys(read, container.IGNORED | _OLD_SPELLING, *where)
     image = read.text(*where, "image")
     command, args = _program(read, texts, where, env, of_mpi=of_mpi)
-    return Replica(
+    return RoleCount(
         path=path,
         count=1
         if count is None

@@ -31,7 +31,7 @@ _REFERENCE: Final = re.compile(r"\$\$?\((\w+)\)")
 _NUMBERS: Final = frozenset({"int", "float", "bool"})
 
 
-class Input(NamedTuple):
+class TextInput(NamedTuple):
     """A param as used in texts: whether it needs no quotes, and its form as an argument.
 
     ``required``: some trials of a list lack it, and it has to be declared or set for them.
@@ -50,7 +50,7 @@ class Texts:
     unknown, and None if there is none.
     """
 
-    def __init__(self, read: Reading, inputs: Mapping[str, Input], repository: str | None = "") -> None:
+    def __init__(self, read: Reading, inputs: Mapping[str, TextInput], repository: str | None = "") -> None:
         self._read = read
         self._inputs = inputs
         self.repository = repository
@@ -82,7 +82,7 @@ class Texts:
 
     def _argument(self, name: str, path: Path) -> str:
         """Return the template of ``--name=value``, which is nothing for null."""
-        entry = self._inputs.get(name, Input())
+        entry = self._inputs.get(name, TextInput())
         if entry.flag:
             return f"{{% if {name} %}}--{name}{{% endif %}}"
         form = (

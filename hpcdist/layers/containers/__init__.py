@@ -11,7 +11,7 @@ from typing import Final
 
 from hpcdist.base.registry import Registry
 from hpcdist.layers.protocols import ContainerRuntime, Layer
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, JobEnvironment, JobSpec, PreparedJob
 from hpcdist.plan.values import Origin, Word
 from hpcdist.site.fabric import applying
 from hpcdist.site.settings import Runtime
@@ -37,7 +37,7 @@ class PlainRuntime(Layer):
     single_options: Mapping[str, str] = {}
 
     def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+        self, job: JobSpec, container: Container, environment: JobEnvironment, runtime: Runtime
     ) -> Iterable[Word]:
         """Return nothing: the launcher does not start it."""
         del job, container, environment, runtime

@@ -8,7 +8,7 @@ from typing import Final
 from hpcdist.base.words import in_double_quotes, quote
 from hpcdist.experiment.sources import Image, image_error, image_of
 from hpcdist.layers.containers import RUN_FOLDER, PlainRuntime, site_args
-from hpcdist.plan.model import Container, Environment, JobSpec, PreparedJob
+from hpcdist.plan.model import Container, JobEnvironment, JobSpec, PreparedJob
 from hpcdist.plan.values import Variable, Word
 from hpcdist.site.fabric import ConditionalText, text_of
 from hpcdist.site.settings import Runtime
@@ -87,7 +87,7 @@ class Pyxis(Enroot):
         return () if is_file else ("sqsh", "enroot", "import", "--output", f"docker://{container.image}")
 
     def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+        self, job: JobSpec, container: Container, environment: JobEnvironment, runtime: Runtime
     ) -> Iterator[Word]:
         """Yield srun's options."""
         if container.fetch:
@@ -169,7 +169,7 @@ class Edf(Enroot):
         yield Word.raw(_lines(container, annotations, driver, own), self.origin)
 
     def launcher_words(
-        self, job: JobSpec, container: Container, environment: Environment, runtime: Runtime
+        self, job: JobSpec, container: Container, environment: JobEnvironment, runtime: Runtime
     ) -> tuple[Word, ...]:
         """Return srun's option, and the site's."""
         del container, environment

@@ -18,8 +18,8 @@ from hpcdist.plan.model import PreparedJob
 from hpcdist.plan.values import Directive, Origin, Variable, Word
 from hpcdist.planner.lint.finding import (
     PREFIXES,
-    Finding,
     LintContext,
+    LintFinding,
     constant_site_values,
     misspelt_prefix,
     site_values_of,
@@ -30,8 +30,8 @@ from hpcdist.site.model import Site
 
 __all__ = [
     "PREFIXES",
-    "Finding",
     "LintContext",
+    "LintFinding",
     "constant_site_values",
     "findings",
     "of_job",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-def findings(variables: Iterable[Variable], context: LintContext) -> tuple[Finding, ...]:
+def findings(variables: Iterable[Variable], context: LintContext) -> tuple[LintFinding, ...]:
     """Return the findings on variables, without those that the site's file declares as known."""
     checked = [item for item in variables if _is_checked(item, context)]
     if not checked and not any("rdzv_get" in word.text for word in context.words or ()):
@@ -58,7 +58,7 @@ def _is_checked(variable: Variable, context: LintContext) -> bool:
 
 def of_job(
     job: PreparedJob, words: Iterable[Word], directives: Iterable[Directive], site: Site
-) -> tuple[Finding, ...]:
+) -> tuple[LintFinding, ...]:
     """Return the findings on the variables of a job, and on the ``--mca`` parameters of mpirun."""
     context = LintContext(
         network=site.network_of(job.facts.node_types),

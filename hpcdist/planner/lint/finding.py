@@ -44,7 +44,7 @@ Severity = Literal["note", "warning", "error"]
 _MODULE: Final = re.compile(r"(nccl|openmpi)/(\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
-class Finding(NamedTuple):
+class LintFinding(NamedTuple):
     """What is wrong or unusual about a variable; ``value`` is None if it is not set, and for several.
 
     ``severity``: ``error`` for what must never be set by hand, ``note`` for what is valid but unusual.
@@ -74,17 +74,17 @@ class Finding(NamedTuple):
 
 def finding_on(  # noqa: PLR0913, PLR0917 - as many as a finding has parts
     variable: Variable, happens: str, write: str, source: str, severity: Severity = "warning", value: str = ""
-) -> Finding:
+) -> LintFinding:
     """Return a finding about a variable."""
     shown = value or variable.value
-    return Finding(variable.name, shown, variable.origin, happens, write, source, severity)
+    return LintFinding(variable.name, shown, variable.origin, happens, write, source, severity)
 
 
-def summarized(found: Sequence[Finding]) -> Iterator[Finding]:
+def summarized(found: Sequence[LintFinding]) -> Iterator[LintFinding]:
     """Yield the warnings, then the notes: equal ones merged, none for a variable with a warning."""
     graver = [item for item in found if item.severity != "note"]
     warned = {item.name for item in graver}
-    by_text: dict[tuple[str, str], list[Finding]] = {}
+    by_text: dict[tuple[str, str], list[LintFinding]] = {}
     for item in found:
         if item.severity == "note" and item.name not in warned:
             by_text.setdefault((item.happens, item.write), []).append(item)
@@ -92,7 +92,7 @@ def summarized(found: Sequence[Finding]) -> Iterator[Finding]:
     yield from map(_merged, by_text.values())
 
 
-def _merged(notes: Sequence[Finding]) -> Finding:
+def _merged(notes: Sequence[LintFinding]) -> LintFinding:
     first = notes[0]
     if len(notes) == 1:
         return first
@@ -173,7 +173,7 @@ def _source(key: str, site: Site) -> str:
     return sources[max(fitting, key=len)] if fitting else f"site {site.name}: {key}"
 
 
-def differing_values(values: Mapping[str, Variable], context: LintContext) -> Iterator[Finding]:
+def differing_values(values: Mapping[str, Variable], context: LintContext) -> Iterator[LintFinding]:
     """Yield the user's values that differ from the site's."""
     for name, variable in values.items():
         own = context.site_values.get(name)
@@ -388,7 +388,7 @@ def parts(value: str) -> list[str]:
     return [part.rpartition(":")[2] for part in value.split(";") if part]
 
 
-class Shape(NamedTuple):
+class TextShape(NamedTuple):
     """A text of a certain shape; ``like`` shows one. Without a pattern it is any text, also an empty one."""
 
     pattern: str = ""
@@ -408,7 +408,7 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
-TEXT: Final = Shape()
+TEXT: Final = TextShape()
 BOOLEAN: Final = Integer(0, 1)
 ANY_INTEGER: Final = Integer()
 BYTES: Final = Integer(0)

@@ -22,7 +22,7 @@ from hpcdist.planner.lint.finding import (
     Level,
     Listed,
     OneOf,
-    Shape,
+    TextShape,
     misspelt_prefix,
 )
 
@@ -40,7 +40,9 @@ _THREADS: Final = OneOf(("64", "128", "256", "512"), "documents other numbers an
 _CHECK: Final = OneOf(("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"), "documents no such mode")
 _LAUNCH: Final = OneOf(("PARALLEL", "GROUP"), "takes any other word for PARALLEL")
 _MERGE: Final = OneOf(("ALL", "RAIL"), "documents no such policy")
-_ADDRESS: Final = Shape(r"(\[[^\]]+\]|[^\s:]+):[0-9]+|", "HOST:PORT, IPv6 in []", "cannot read the address")
+_ADDRESS: Final = TextShape(
+    r"(\[[^\]]+\]|[^\s:]+):[0-9]+|", "HOST:PORT, IPv6 in []", "cannot read the address"
+)
 _CTAS: Final = Integer(1, 64)
 _OLD_CTAS: Final = "since NCCL 2.17 it is deprecated"
 _IDENTITY: Final = "it tells NCCL which GPUs share NVLink; a wrong one ends in hangs or wrong connections"
@@ -137,24 +139,24 @@ SUBSYSTEMS: Final = (
 )  # fmt: skip
 
 _FAMILY: Final = OneOf(("AF_INET", "AF_INET6"), "ignores it silently and takes any address", exact=True)
-_INTERFACES: Final = Shape(
+_INTERFACES: Final = TextShape(
     r"\^?=?[^\s,^=]+(,=?[^\s,^=]+)*|",
     "interfaces with commas and no blanks between, such as `ib0,ib1`, `=ib0` or `^docker,lo`",
     "takes blanks and signs in the middle for parts of names and finds no such interface",
 )
-_HCAS: Final = Shape(
+_HCAS: Final = TextShape(
     r"\^?=?[^\s,^=]+(,[^\s,^=]+)*|",
     "devices with commas and no blanks between, such as `mlx5_0:1,mlx5_1:1` or `^=mlx5_3`",
     "takes blanks and signs in the middle for parts of names and finds no such device",
 )
-_CIDR: Final = Shape(r"[0-9a-fA-F.:]+/[0-9]{1,3}|", "a range such as `10.0.0.0/8`", "takes no such range")
-_POLICY: Final = Shape(
+_CIDR: Final = TextShape(r"[0-9a-fA-F.:]+/[0-9]{1,3}|", "a range such as `10.0.0.0/8`", "takes no such range")
+_POLICY: Final = TextShape(
     r"(DEFAULT|EFFICIENCY|ZERO)(\|(DEFAULT|EFFICIENCY|ZERO))*|[012]|",
     "DEFAULT, EFFICIENCY or ZERO (several with | between)",
     "documents no such policy",
 )
-_NETDEVS: Final = Shape(r"AUTO|ALL|MAX:[1-9][0-9]*|", "AUTO, ALL or MAX:N", "documents no such policy")
-_PLUGIN: Final = Shape(r"\S(.*\S)?|", "a suffix, a file or `none`", "finds no library of that name")
+_NETDEVS: Final = TextShape(r"AUTO|ALL|MAX:[1-9][0-9]*|", "AUTO, ALL or MAX:N", "documents no such policy")
+_PLUGIN: Final = TextShape(r"\S(.*\S)?|", "a suffix, a file or `none`", "finds no library of that name")
 _SLEEP: Final = Integer(1)
 
 SYSTEM: Final = (
@@ -249,7 +251,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_SWITCHES.split(), Integer(0, program="Horovod", base=10)),
     **dict.fromkeys(("FUSION_THRESHOLD", "CACHE_CAPACITY"), Integer(0, program="Horovod", base=10)),
     "NUM_NCCL_STREAMS": Integer(1, program="Horovod", base=10),
-    "CYCLE_TIME": Shape(
+    "CYCLE_TIME": TextShape(
         r"(?:\d+\.?\d*|\.\d+)(?:[eE]-?\d+)?",
         "a number, such as 2.5",
         "reads milliseconds, up to what is no number",

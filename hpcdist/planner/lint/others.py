@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpcdist.planner.lint.finding import BOOLEAN, TEXT, Entry, Integer, Kind, Listed, OneOf, Shape
+from hpcdist.planner.lint.finding import BOOLEAN, TEXT, Entry, Integer, Kind, Listed, OneOf, TextShape
 
 # --- libfabric's variables: the common ones, those of cxi (Slingshot) and those of efa (AWS)
 #
@@ -39,7 +39,7 @@ def _word(*words: str) -> Kind:
 _MONITOR: Final = OneOf(
     ("userfaultfd", "memhooks", "kdreg2", "disabled"), "knows no such monitor", "libfabric", exact=True
 )
-_DEVICES: Final = Shape(
+_DEVICES: Final = TextShape(
     r"[^\s,]+(,[^\s,]+)*", "devices with commas and no blanks", "finds no such device", "libfabric"
 )
 
@@ -172,7 +172,7 @@ _OFI_WORDS: Final = {
     "PLATFORM": (_words("AWS", "Default", ""), ""),
     "NVTX_TRACE_DIMENSION": (_words("PER_COMM", "PER_DEV"), "PER_COMM"),
     "GDAKI_EFA_HW_COUNTER": (_words("AUTO", "ON", "OFF"), "AUTO"),
-    "NET_LATENCY": (Shape(r"\d+(\.\d*)?", "a number such as 35.0", _FAILS, _PLUGIN), "0.0"),
+    "NET_LATENCY": (TextShape(r"\d+(\.\d*)?", "a number such as 35.0", _FAILS, _PLUGIN), "0.0"),
     "EXCLUDE_TCP_IF": (TEXT, "lo,docker0"),
 }
 _BOUNCE: Final = "aws-ofi-nccl has removed it"
@@ -235,10 +235,12 @@ _ON_OFF: Final = OneOf(
     ("on", "off", "auto", "try", "maybe", "y", "n", "yes", "no", "1", "0"), _UCX_FAILS, "UCX"
 )
 _COUNT: Final = Integer(1, program="UCX", base=10, strict=True)
-_TIME: Final = Shape(
+_TIME: Final = TextShape(
     r"\d+(\.\d+)?(m|s|ms|us|ns)?|inf|auto", "a time such as `4s` or `500ms`", _UCX_FAILS, "UCX"
 )
-_LIST: Final = Shape(r"\^?[^\s,]+(,[^\s,]+)*", "names with commas and no blanks between", _UCX_FAILS, "UCX")
+_LIST: Final = TextShape(
+    r"\^?[^\s,]+(,[^\s,]+)*", "names with commas and no blanks between", _UCX_FAILS, "UCX"
+)
 
 _SCHEME: Final = OneOf(
     ("auto", "get_zcopy", "put_zcopy", "get_ppln", "put_ppln", "am", "rkey_ptr"), _UCX_FAILS, "UCX"

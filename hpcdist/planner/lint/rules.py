@@ -9,8 +9,8 @@ from hpcdist.plan.values import Variable, Word
 from hpcdist.planner.lint.finding import (
     GUIDE,
     Entry,
-    Finding,
     LintContext,
+    LintFinding,
     differing_values,
     finding_on,
     parts,
@@ -39,7 +39,7 @@ _ORDERED: Final = (
 )
 
 
-def combination_findings(values: Values, context: LintContext) -> Iterator[Finding]:
+def combination_findings(values: Values, context: LintContext) -> Iterator[LintFinding]:
     """Yield the findings on variables that contradict each other."""
     yield from _sockets(values)
     yield from _order(values)
@@ -55,7 +55,7 @@ def _number(values: Values, name: str) -> int | None:
     return read(values[name].value)[0] if name in values else None
 
 
-def _sockets(values: Values) -> Iterator[Finding]:
+def _sockets(values: Values) -> Iterator[LintFinding]:
     threads, each = _number(values, "NCCL_SOCKET_NTHREADS"), _number(values, "NCCL_NSOCKS_PERTHREAD")
     if threads and each and threads > 0 and threads * each > _SOCKETS:
         happens = (
@@ -68,14 +68,14 @@ def _sockets(values: Values) -> Iterator[Finding]:
         )
 
 
-def _order(values: Values) -> Iterator[Finding]:
+def _order(values: Values) -> Iterator[LintFinding]:
     for low, high, source in _ORDERED:
         least, most = _number(values, low), _number(values, high)
         if least is not None and most is not None and least > most:
             yield finding_on(values[low], f"it is above {high}={most}", f"write {most} or less", source)
 
 
-def _lists(values: Values, context: LintContext) -> Iterator[Finding]:
+def _lists(values: Values, context: LintContext) -> Iterator[LintFinding]:
     algorithm = values.get("NCCL_ALGO")
     if algorithm and context.library != "rccl" and _is_right(algorithm):
         whole = ";".join(_with_ring(part) for part in algorithm.value.split(";"))
@@ -107,7 +107,7 @@ def _with_ring(part: str) -> str:
     )
 
 
-def _network(values: Values, context: LintContext) -> Iterator[Finding]:
+def _network(values: Values, context: LintContext) -> Iterator[LintFinding]:
     net = values.get("NCCL_NET")
     if net is None:
         return
@@ -132,7 +132,7 @@ def _network(values: Values, context: LintContext) -> Iterator[Finding]:
         yield finding_on(net, happens, "remove it", source)
 
 
-def _provider(values: Values, context: LintContext) -> Iterator[Finding]:
+def _provider(values: Values, context: LintContext) -> Iterator[LintFinding]:
     provider = values.get("FI_PROVIDER")
     right = _PROVIDERS.get(context.network or "")
     if provider is None or right is None:
@@ -143,7 +143,7 @@ def _provider(values: Values, context: LintContext) -> Iterator[Finding]:
         yield finding_on(provider, happens, f"remove it, or write {right[0]}", SOURCE)
 
 
-def _rendezvous(values: Values, context: LintContext) -> Iterator[Finding]:
+def _rendezvous(values: Values, context: LintContext) -> Iterator[LintFinding]:
     if context.words is None or context.network not in (None, "slingshot"):
         return
     counting = {_flag(word): word for word in context.words}.values()  # the last of a flag wins
@@ -160,7 +160,7 @@ def _rendezvous(values: Values, context: LintContext) -> Iterator[Finding]:
     elif off and not alternative:
         happens = f"{off.text} turns the driver's get protocol off, and no other is chosen"
         write = "set FI_CXI_RDZV_PROTO=alt_read as well, or remove it"
-        yield Finding(
+        yield LintFinding(
             "FI_CXI_RDZV_PROTO",
             None if protocol is None else protocol.value,
             off.origin,
@@ -170,7 +170,7 @@ def _rendezvous(values: Values, context: LintContext) -> Iterator[Finding]:
         )
 
 
-def _transports(values: Values, context: LintContext) -> Iterator[Finding]:
+def _transports(values: Values, context: LintContext) -> Iterator[LintFinding]:
     memory = _GPU_MEMORY.get(context.library or "")
     chosen = values.get("UCX_TLS")
     if chosen is None or memory is None or context.network == "slingshot":
@@ -185,7 +185,7 @@ def _flag(word: Word) -> str:
     return "--network" if word.text.startswith(("--network=", "--network ")) else word.text
 
 
-def _only_with(values: Values) -> Iterator[Finding]:
+def _only_with(values: Values) -> Iterator[LintFinding]:
     mode = values.get("FI_CXI_RX_MATCH_MODE")
     for name, variable in values.items():
         if name.startswith("FI_CXI_HYBRID_") and mode and mode.value != "hybrid":
@@ -263,7 +263,7 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def variable_findings(variable: Variable, context: LintContext) -> Iterator[Finding]:
+def variable_findings(variable: Variable, context: LintContext) -> Iterator[LintFinding]:
     """Yield the findings on one variable; values that bash expands in the job are not checked."""
     entry = entry_of(variable.name, context.library)
     if entry and entry.never:
@@ -281,7 +281,7 @@ def variable_findings(variable: Variable, context: LintContext) -> Iterator[Find
         yield from _discouraged(variable, entry)
 
 
-def _foreign(variable: Variable, context: LintContext) -> Finding | None:
+def _foreign(variable: Variable, context: LintContext) -> LintFinding | None:
     if variable.name in _OF_ANY_NETWORK:
         return None
     for rule in _FOREIGN:
@@ -291,7 +291,7 @@ def _foreign(variable: Variable, context: LintContext) -> Finding | None:
     return None
 
 
-def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
+def _unknown(variable: Variable, context: LintContext) -> Iterator[LintFinding]:
     family = family_of(variable.name)
     name = variable.name
     if meant := spelled(name):
@@ -319,7 +319,7 @@ def _unknown(variable: Variable, context: LintContext) -> Iterator[Finding]:
         yield finding_on(variable, happens, "check whether `ucx_info -f` lists it", family.source, "note")
 
 
-def _too_new(variable: Variable, entry: Entry, context: LintContext) -> Iterator[Finding]:
+def _too_new(variable: Variable, entry: Entry, context: LintContext) -> Iterator[LintFinding]:
     have = context.versions.get("nccl")
     if have and entry.since and have < tuple(map(int, entry.since.split("."))):
         here = ".".join(map(str, have))
@@ -327,7 +327,7 @@ def _too_new(variable: Variable, entry: Entry, context: LintContext) -> Iterator
         yield finding_on(variable, happens, "remove it, or load a newer NCCL", entry.where, "note")
 
 
-def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
+def _wrong(variable: Variable, entry: Entry) -> Iterator[LintFinding]:
     if variable.shell:
         return
     for value in dict.fromkeys((variable.value, variable.otherwise)):
@@ -336,7 +336,7 @@ def _wrong(variable: Variable, entry: Entry) -> Iterator[Finding]:
             yield finding_on(variable, *wrong, entry.where, value=value or "")
 
 
-def _discouraged(variable: Variable, entry: Entry) -> Iterator[Finding]:
+def _discouraged(variable: Variable, entry: Entry) -> Iterator[LintFinding]:
     """Yield a note on what is discouraged, except in a site's own file, which follows its centre."""
     if variable.origin.kind == "site":
         return
@@ -360,7 +360,7 @@ _PRRTE: Final = 5
 _NO_HCOLL: Final = 6
 
 
-def open_mpi_findings(variable: Variable, major: int) -> Iterator[Finding]:
+def open_mpi_findings(variable: Variable, major: int) -> Iterator[LintFinding]:
     """Yield what this version of Open MPI does not read."""
     name = variable.name.removeprefix("OMPI_MCA_")
     words = variable.value.removeprefix("^").split(",")
@@ -391,7 +391,7 @@ def open_mpi_findings(variable: Variable, major: int) -> Iterator[Finding]:
 # --- Runs all rules
 
 
-def all_findings(variables: Sequence[Variable], context: LintContext) -> Iterator[Finding]:
+def all_findings(variables: Sequence[Variable], context: LintContext) -> Iterator[LintFinding]:
     """Yield the findings on variables: each by itself, then in combination."""
     major = context.versions.get("openmpi")
     for variable in variables:

@@ -148,7 +148,7 @@ def completed_one(command: Command, out: str, code: int, err: str) -> Completed:
     return Completed(command, code, out, err, timed_out=code == _KILLED, missing=code == _NOT_FOUND)
 
 
-class Answers(NamedTuple):
+class AnsweredRunner(NamedTuple):
     """A runner that has answers already; other commands are run by the runner below it."""
 
     known: Sequence[Completed]
@@ -228,7 +228,7 @@ class Channel(NamedTuple):
         return Unreachable(connection.malformed(self.connection.name, self.connection.host, where))
 
     def _session(
-        self, sent: program.Request, timeout: float, data: Path | None, most: int
+        self, sent: program.RemoteProgram, timeout: float, data: Path | None, most: int
     ) -> tuple[Completed, bytes]:
         with tempfile.TemporaryDirectory(prefix="hpcdist-") as folder:
             stdin, stdout = Path(folder, "in"), Path(folder, "out")

@@ -18,8 +18,8 @@ from hpcdist.loading.planning import ExperimentOptions, Planned
 from hpcdist.loading.preferences import Preferences, RemoteMachine
 from hpcdist.planner import node_launches
 from hpcdist.runs import rundir, this_machine
-from hpcdist.runs.code_copy import Code
-from hpcdist.runs.control import Output, SubmitRequest
+from hpcdist.runs.code_copy import CodeResult
+from hpcdist.runs.control import SubmitOutput, SubmitRequest
 from hpcdist.runs.remotes import fetching, mirror
 from hpcdist.runs.remotes.channel import Channel, RemoteRunner
 from hpcdist.runs.remotes.connection import Connection, folder_of
@@ -191,7 +191,7 @@ def submit(  # noqa: PLR0913, PLR0917 - as `control.submit`, and where
     services: Services,
     request: SubmitRequest,
     made: Planned,
-    output: Output,
+    output: SubmitOutput,
     *,
     again: bool = False,
 ) -> Run:
@@ -229,7 +229,7 @@ def _there(request: SubmitRequest, remote: str, all_runs: str) -> SubmitRequest:
     def files(directory: RunDirectory) -> Mapping[str, str]:
         return request.files(directory._replace(path=Path(all_runs, directory.name)))
 
-    def code(directory: RunDirectory) -> Code:
+    def code(directory: RunDirectory) -> CodeResult:
         found = request.code(directory)
         if found.folder:
             return found

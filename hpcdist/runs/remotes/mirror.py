@@ -21,7 +21,7 @@ from hpcdist.base import ownership
 from hpcdist.base.command import Command, Completed, Runner
 from hpcdist.base.errors import Problem, SchedulerError, SubmissionUnknown
 from hpcdist.runs.remotes import channel, connection, program
-from hpcdist.runs.remotes.channel import Answers, RemoteRunner, Section
+from hpcdist.runs.remotes.channel import AnsweredRunner, RemoteRunner, Section
 from hpcdist.runs.remotes.connection import Unreachable
 from hpcdist.runs.rundir import Phase, Run, RunDirectory, timestamp
 from hpcdist.runs.services import Outdated, Services, Unanswered
@@ -130,7 +130,7 @@ _TIMEOUT: Final = 120.0
 _ORDER: Final = "(?:{}){{{}}}(?:claimed |answer errors )*now (?:gone |file )*"
 
 
-class Kept(NamedTuple):
+class MirrorUpdate(NamedTuple):
     """What one look has brought: the bytes that came, those that are left, and why others did not come."""
 
     came: int
@@ -153,7 +153,7 @@ def look(there: RemoteRunner, runs: Sequence[Run], services: Services, *, voids:
     for problem in _keep(_directories(runs), sections, services.now, trusted=there.trusted).problems:
         services.warn(problem._replace(severity="warning"))
     _settle(runs, sections, services)
-    return Answers(channel.completed(sections, commands), there)
+    return AnsweredRunner(channel.completed(sections, commands), there)
 
 
 def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole: bool = False) -> None:
@@ -171,7 +171,7 @@ def pull(there: RemoteRunner, runs: Sequence[Run], services: Services, *, whole:
         raise Outdated(*kept.problems)
 
 
-def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> Kept:
+def _pulled(there: RemoteRunner, runs: Sequence[Run], services: Services) -> MirrorUpdate:
     try:
         sections = _asked(there, runs, (), services)
     except Unreachable as error:
@@ -251,7 +251,7 @@ def _sizes(runs: Sequence[Run]) -> dict[str, int]:
 
 def _keep(
     runs: Sequence[Run], sections: Iterable[Section], now: Callable[[], float], *, trusted: bool
-) -> Kept:
+) -> MirrorUpdate:
     """Write what came into the mirrors; what is left or could not be written is asked for again."""
     at, came, missing, behind = 0, 0, 0, set[int]()
     problems: list[Problem] = []
@@ -272,7 +272,7 @@ def _keep(
     for place, run in enumerate(runs):
         with suppress(OSError):
             save_seen(run.directory, Seen(seen(run).there if place in behind else at, now()))
-    return Kept(came, missing, tuple(problems))
+    return MirrorUpdate(came, missing, tuple(problems))
 
 
 def _written(run: Run, name: str, offset: int, data: bytes, *, trusted: bool) -> Problem | None:

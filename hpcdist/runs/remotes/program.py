@@ -25,7 +25,7 @@ ROOM: Final = 1 << 26
 """Bytes of files that come with one look, and for each run a part more."""
 
 
-class Request(NamedTuple):
+class RemoteProgram(NamedTuple):
     """A program with the word that marks its answers."""
 
     text: str
@@ -43,12 +43,12 @@ def encoded(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def request(lines: Iterable[str], needs: Iterable[str] = ()) -> Request:
+def request(lines: Iterable[str], needs: Iterable[str] = ()) -> RemoteProgram:
     """Return the request that runs these lines; ``needs``: lines that may go on in a login shell."""
     mark = f"hpcdist-{secrets.token_hex(8)}"
     body = [f"hpcdist_mark={mark}", _functions(), *needs, "hpcdist_print begin", *lines, "hpcdist_print end"]
     # In braces: of a program whose end was cut off, the shell runs nothing.
-    return Request("\n".join(["{", *body, "}"]), mark)
+    return RemoteProgram("\n".join(["{", *body, "}"]), mark)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hpcdist.base.command import Command
 from hpcdist.base.units import Walltime
 from hpcdist.schedulers import hostlist
-from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, partition_fact
+from hpcdist.schedulers.surveyors import SurveyAnswers, Surveyor, json_object, partition_fact
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 
 RESOURCES: Final = Command(("flux", "resource", "R"))
@@ -27,7 +27,7 @@ class FluxSurveyor(Surveyor):
 
     commands = (RESOURCES, CONFIG, VERSION)
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey."""
         del user
         config = json_object(answers.text(CONFIG))

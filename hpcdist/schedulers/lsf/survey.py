@@ -12,7 +12,7 @@ from typing import Final
 
 from hpcdist.base.command import Command
 from hpcdist.base.units import Walltime
-from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime_fact
+from hpcdist.schedulers.surveyors import SurveyAnswers, Surveyor, memory, partition_fact, walltime_fact
 from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
 
 HOSTS: Final = Command(("lshosts", "-w"))
@@ -34,7 +34,7 @@ class LsfSurveyor(Surveyor):
 
     commands = (HOSTS, GPUS, QUEUES, GROUPS, VERSION)
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey."""
         del user
         kinds = kinds_of(_nodes(answers.text(HOSTS), answers.text(GPUS)))

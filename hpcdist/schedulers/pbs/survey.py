@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from hpcdist.base.command import Command
 from hpcdist.base.units import Walltime
-from hpcdist.schedulers.surveyors import Answers, Surveyor, json_object, memory, partition_fact, walltime_fact
+from hpcdist.schedulers.surveyors import (
+    SurveyAnswers,
+    Surveyor,
+    json_object,
+    memory,
+    partition_fact,
+    walltime_fact,
+)
 from hpcdist.site.survey import (
     Fact,
     Node,
@@ -189,7 +196,7 @@ class PbsSurveyor(Surveyor):
 
     commands = (NODES, QUEUES, SERVER)
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey."""
         hosts = _hosts(section(answers.text(NODES), "nodes"))
         server = next(iter(section(answers.text(SERVER), "Server").values()), {})

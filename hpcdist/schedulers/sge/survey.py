@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hpcdist.base.command import Command
-from hpcdist.schedulers.surveyors import Answers, Surveyor, memory, partition_fact, walltime, walltime_fact
+from hpcdist.schedulers.surveyors import (
+    SurveyAnswers,
+    Surveyor,
+    memory,
+    partition_fact,
+    walltime,
+    walltime_fact,
+)
 from hpcdist.site.survey import Fact, Node, PartitionInfo, Survey, counts, kinds_of
 
 HOSTS: Final = Command(("qhost", "-F", "-q"))
@@ -25,7 +32,7 @@ _GPUS: Final = ("gpu", "gpus", "ngpus")
 _PER: Final = {"YES": "slot", "HOST": "host", "JOB": "job"}
 
 
-class Host(NamedTuple):
+class ExecutionHost(NamedTuple):
     """An execution host: what qhost measured and counts, and its slots in each batch queue."""
 
     name: str
@@ -38,13 +45,13 @@ class SgeSurveyor(Surveyor):
 
     commands = (HOSTS, QUEUES, COMPLEXES, ENVIRONMENTS)
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+    def ask(self, user: str, answers: SurveyAnswers) -> Sequence[Command]:
         """Return the commands; then one for each parallel environment."""
         return super().ask(user, answers) or [
             *answers.unasked(*map(_environment, answers.text(ENVIRONMENTS).split()))
         ]
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey."""
         del user
         complexes = dict(_complexes(answers.text(COMPLEXES)))
@@ -73,12 +80,12 @@ def _environment(name: str) -> Command:
     return Command(("qconf", "-sp", name))
 
 
-def _hosts(text: str) -> Iterator[Host]:
+def _hosts(text: str) -> Iterator[ExecutionHost]:
     name, resources, queues = "", dict[str, str](), dict[str, int]()
     for line in [*text.splitlines()[2:], "end"]:
         if not line.startswith(" "):
             if name not in ("", "global"):
-                yield Host(name, resources, queues)
+                yield ExecutionHost(name, resources, queues)
             name, resources, queues = line.split()[0] if line.split() else "", {}, {}
         elif found := _RESOURCE.fullmatch(line):
             resources[found[1]] = found[2]
@@ -86,7 +93,7 @@ def _hosts(text: str) -> Iterator[Host]:
             queues[found[1]] = int(found[3])
 
 
-def _node(host: Host, gpu: str | None) -> Node:
+def _node(host: ExecutionHost, gpu: str | None) -> Node:
     left = host.resources.get(gpu or "", "0")
     return Node(
         name=host.name,
@@ -111,7 +118,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _facts(
-    answers: Answers,
+    answers: SurveyAnswers,
     complexes: Mapping[str, Mapping[str, str]],
     gpu: str | None,
     parts: Sequence[PartitionInfo],

@@ -13,7 +13,7 @@ from typing import Final
 from hpcdist.base.command import Command
 from hpcdist.schedulers import hostlist
 from hpcdist.schedulers.slurm.queries import command
-from hpcdist.schedulers.surveyors import Answers, Surveyor, partition_fact, walltime
+from hpcdist.schedulers.surveyors import SurveyAnswers, Surveyor, partition_fact, walltime
 from hpcdist.site.survey import Fact, Node, NodeKind, PartitionInfo, Survey, counts, kinds_of
 
 CONFIG: Final = command("scontrol", "show", "config")
@@ -45,14 +45,14 @@ class SlurmSurveyor(Surveyor):
 
     commands = (CONFIG, PARTITIONS, NODES, MPI)
 
-    def ask(self, user: str, answers: Answers) -> Sequence[Command]:
+    def ask(self, user: str, answers: SurveyAnswers) -> Sequence[Command]:
         """Return all commands; sacctmgr is asked only where scontrol says that there is accounting."""
         if first := super().ask(user, answers):
             return first
         accounting = _config(answers.text(CONFIG)).get("AccountingStorageType", "")
         return [*answers.unasked(associations(user))] if accounting.endswith("/slurmdbd") else []
 
-    def read(self, user: str, answers: Answers) -> Survey:
+    def read(self, user: str, answers: SurveyAnswers) -> Survey:
         """Return the survey."""
         config = _config(answers.text(CONFIG))
         partitions = [_fields(line) for line in answers.text(PARTITIONS).splitlines()]
