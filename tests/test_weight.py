@@ -7,10 +7,10 @@ from typing import Final
 from tests.weight import figures
 
 LIMITS: Final = {
-    "lines of the package": 74_430,
-    "files of the package": 320,
-    "import lines, % of those that are not blank": 7.7,
-    "modules that one other imports": 50,
+    "lines of the package": 74_460,
+    "files of the package": 323,
+    "import lines, % of those that are not blank": 7.8,
+    "modules that one other imports": 53,
     "class names defined more than once": 6,
     "longest line": 141,
     "rooms": 18,

@@ -6,7 +6,7 @@ named_files command_lines    files that a job file names; command lines in place
 sites machine    site files, and the choice of the machine
 planning    loading and planning in one call, for verbs and Python programs
 bash_syntax    commands that bash does not parse
-sandbox    ``{{ }}`` in files, with limits on time and memory
+templates sandbox    ``{{ }}`` in files, with limits on time and memory
 trials    the trials of a search, which differ in a few texts
 inputs preferences    declared inputs, `--set` and `-p`, and the user's config file
 schema    the keys of a file as JSON Schema

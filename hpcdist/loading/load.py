@@ -20,7 +20,7 @@ from hpcdist.experiment.model import Experiment
 from hpcdist.experiment.problems import problems_of
 from hpcdist.experiment.remarks import with_section
 from hpcdist.layers import frameworks
-from hpcdist.loading import inputs, named_files, recognition, sandbox, trials
+from hpcdist.loading import inputs, named_files, recognition, templates, trials
 from hpcdist.plan.trials import TrialTexts
 
 # --- Comments behind a command that were probably meant as its arguments
@@ -337,7 +337,7 @@ def _with_templates_filled(document: Document, unknown: Sequence[str] = ()) -> t
             params.put(name, value, document.place(("inputs",)))
     wrong = [str(problem.path[1]) for problem in problems if problem.path[0] == "params"]
     missing = inputs.required(data.get("inputs"), given or {})
-    data, found = sandbox.render(data, shown, {*wrong, *missing, *unknown})
+    data, found = templates.render(data, shown, {*wrong, *missing, *unknown})
     if values:
         data.put("params", params, document.place(("params",)))
     return document._replace(data=data), [*problems, *found]

@@ -24,7 +24,7 @@ from hpcdist.experiment import remarks
 from hpcdist.experiment.model import Experiment
 from hpcdist.layers.frameworks import frameworks
 from hpcdist.loading.preferences import Config
-from hpcdist.loading.sandbox import RENDERED
+from hpcdist.loading.templates import RENDERED
 from hpcdist.site.model import Site
 
 Schema = dict[str, Any]

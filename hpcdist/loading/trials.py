@@ -21,7 +21,7 @@ from hpcdist.experiment.shell_words import START
 from hpcdist.experiment.trials import Trial, trials
 from hpcdist.layers.frameworks import framework_of
 from hpcdist.layers.variables import polyaxon_params
-from hpcdist.loading import inputs, sandbox
+from hpcdist.loading import inputs, templates
 from hpcdist.plan.fabric_variables import text_of
 from hpcdist.plan.trials import TrialTexts
 
@@ -126,11 +126,11 @@ def _uses(document: Document, name: str) -> Iterator[Path]:
 
 def _templates(node: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield the texts with templates that are filled in."""
-    if isinstance(node, str) and sandbox.has_template(node):
+    if isinstance(node, str) and templates.has_template(node):
         yield path, node
     entries = node.items() if isinstance(node, Map) else enumerate(node) if isinstance(node, Seq) else ()
     for step, item in entries:
-        if path or sandbox.is_rendered(str(step)):
+        if path or templates.is_rendered(str(step)):
             yield from _templates(item, (*path, step))
 
 
@@ -155,7 +155,7 @@ class _Maker:
 
     def __init__(self, document: Document, experiment: Experiment) -> None:
         self._data, self._experiment = document.data, experiment
-        self._filler = sandbox.Filler({})
+        self._filler = templates.Filler({})
         self._launches = framework_of(experiment).topology(experiment).task == "node"
         self._launch = self._launch_of(experiment)
 

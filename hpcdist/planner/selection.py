@@ -66,7 +66,7 @@ def select(
         if placement:
             return _explained(placement, request, choice, experiment)
         refused.append(refusals)
-    from hpcdist.planner.feasibility import with_suggestions  # only where nothing fits
+    from hpcdist.planner.alternatives import with_suggestions  # only where nothing fits
 
     raise PlanError(*with_suggestions(request, max(refused, key=nearness), apart=ps_on == "cpu_nodes"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hpcdist.base.errors import WaitTimeout
 from hpcdist.runs import endings
@@ -15,11 +15,6 @@ from hpcdist.runs.services import Deadline, Services, renewed
 from hpcdist.runs.states import Report, status
 from hpcdist.schedulers import schedulers
 from hpcdist.schedulers.job import JobState
-
-if TYPE_CHECKING:
-    from hpcdist.runs.rundir import Run
-    from hpcdist.runs.services import Services
-    from hpcdist.runs.states import Report
 
 _SILENCE_LIMIT: Final = 900.0
 """Seconds without any known state after which waiting and following stop."""
@@ -211,25 +206,3 @@ def _sleep_until(end: float, seconds: float, services: Services) -> Callable[[fl
         services.sleep(min(pause, left))
 
     return sleep
-
-
-# --- When the batch system expects the jobs of runs to start
-
-
-def expected(reports: Iterable[Report], services: Services) -> Mapping[str, float]:
-    """Return times in seconds since 1970 by job id, of the jobs that wait and have an estimate.
-
-    One query to each batch system; one that does not answer has no estimates.
-    """
-    waiting: dict[tuple[str, str], list[Run]] = {}
-    for report in reports:
-        if report.status.state is JobState.PENDING and report.run.job:
-            where = report.run.record.remote, report.run.record.scheduler
-            waiting.setdefault(where, []).append(report.run)
-    found: dict[str, float] = {}
-    for (_, name), runs in waiting.items():
-        if starts := schedulers.get(name).starts:
-            jobs, runner = [run.job for run in runs if run.job], services.at(runs).runner
-            for command in starts.commands(jobs):
-                found.update(starts.read(runner.run(command), jobs))
-    return found

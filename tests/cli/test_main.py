@@ -214,7 +214,7 @@ def test_render_starts_no_process() -> None:
         & modules
     )
     assert not {"dataclasses", "difflib", "email", "importlib.metadata", "socket", "traceback"} & modules
-    assert not {"hpcdist.planner.feasibility", "hpcdist.importers.job"} & modules  # nothing is wrong
+    assert not {"hpcdist.planner.alternatives", "hpcdist.importers.job"} & modules  # nothing is wrong
 
 
 @pytest.mark.parametrize(

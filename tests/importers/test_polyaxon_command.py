@@ -9,7 +9,7 @@ from hpcdist.base import source
 from hpcdist.base.tree import Map, Seq
 from hpcdist.importers.polyaxon import as_native
 from hpcdist.importers.polyaxon.normalise import joined
-from hpcdist.loading.sandbox import render
+from hpcdist.loading.templates import render
 
 JOINED = (
     "the lines are joined here as Polyaxon joins them; "

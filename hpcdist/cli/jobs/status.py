@@ -123,12 +123,12 @@ def _note_servers(running: Sequence[Run]) -> None:
 
 def _states(found: Sequence[tuple[Run, str]], *, when: bool) -> Iterator[dict[str, Any]]:
     """Yield the states of these runs and elements, by one query for all; ``when``: and of those that wait."""
-    from hpcdist.runs import states, waiting  # with what asks batch systems, only where there is a job
+    from hpcdist.runs import starts, states  # with what asks batch systems, only where there is a job
 
     services = runs.services()
     named = {run.directory: run for run, _ in found}
     reports = dict(zip(named, states.status([*named.values()], services), strict=True))
-    expected = waiting.expected(reports.values(), services) if when else {}
+    expected = starts.expected(reports.values(), services) if when else {}
     for run, element in found:
         report = reports[run.directory]
         state = _of_element(report, element) if element else runs.report_of(report)
