@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -21,6 +22,13 @@ _KINDS: Final = {
     "report": ("templates/report/*",),
 }
 """The kinds of templates."""
+
+_ODD: Final = re.compile(
+    r"\b(of which|of its own|go(es)? on|anew|(is|are) none|nobody|has besides|as it has to|be it"
+    r"|(that|those) of)\b"
+    r"|(?<![\"'`.{])\bbeside\b(?![\"'`:=])"  # `run.beside` is a key of the experiment
+)
+"""Constructions that Slurm's manuals do not have: a noun, "continues", "again", "next to" say the same."""
 
 
 def figures() -> dict[str, float]:
@@ -42,6 +50,7 @@ def figures() -> dict[str, float]:
         "floors": max(map(_floor, ROOMS)),
         **{f"lines of templates: {kind}": _lines(kind_of) for kind, kind_of in _KINDS.items()},
         "words of docs": sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")),
+        "odd constructions in package, templates and docs": _odd(),
         "verbs": sum(bool(verb.group) for verb in VERBS.values()),
         "options of verbs": sum(isinstance(param, click.Option) for verb in verbs for param in verb.params),
     }
@@ -97,6 +106,12 @@ def _lines(patterns: Iterable[str]) -> int:
     return sum(
         file.read_text().count("\n") for pattern in patterns for file in ROOT.glob(pattern) if file.is_file()
     )
+
+
+def _odd() -> int:
+    files = (file for top in ("hpcdist", "templates", "docs") for file in (ROOT / top).rglob("*"))
+    texts = (file.read_text() for file in files if file.suffix in {".py", ".md", ".sh", ".j2", ".yml"})
+    return sum(len(_ODD.findall(text)) for text in texts)
 
 
 def _verbs(group: click.Command) -> Iterator[click.Command]:
