@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hpcdist.runs import rundir
 from hpcdist.runs.rundir import Phase, Record, RunDirectory
-from tests.remotes.server import Laptop, laptop
+from tests.runs.remotes.server import Laptop, laptop
 
 RUNS = 100
 REMOTES = {"box": "there", "box2": "there2", "box3": "there3"}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.extended
 CHECKOUT: Final = Path(__file__).parents[1]
 TESTS: Final = (
     "tests/test_golden.py",  # renders the examples
-    "tests/test_units.py",
+    "tests/base/test_units.py",
     "tests/hydra_plugins",
     "tests/studies/test_scaling_results.py",
     "tests/tracking/test_report_page.py",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcdist.runs import finding
-from tests.code.repositories import commit, git, repository
+from tests.runs.repositories import commit, git, repository
 
 from .conftest import Hpcdist, argv
 

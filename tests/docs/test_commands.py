@@ -73,7 +73,7 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(
         ("hpcdist submit notebook.yml --on perlmutter", "hpcdist wait notebook-1"),
-        ("tests/remotes/test_tunnels.py", "has another machine"),
+        ("tests/runs/remotes/test_tunnels.py", "has another machine"),
     ),
     **dict.fromkeys(
         (
@@ -105,13 +105,13 @@ ELSEWHERE: Final = {
     "hpcdist exec train-1 --rank 3 -- nvidia-smi": ("tests/cli/test_exec.py", "has such a job"),
     "hpcdist exec train-1 --node 1 -- bash": ("tests/cli/test_exec.py", "has such a job"),
     "hpcdist submit exp.yml --on perlmutter --set batch.code=snapshot --follow": (
-        "tests/remotes/test_over_ssh.py",
+        "tests/runs/remotes/test_over_ssh.py",
         "has another machine",
     ),
     "hpcdist outputs": ("tests/cli/test_outputs.py", "names runs"),
     "hpcdist outputs train-1": ("tests/cli/test_outputs.py", "has a run with outputs"),
     "hpcdist outputs train-1 --get 'model*' --get plots": (
-        "tests/remotes/test_outputs.py",
+        "tests/runs/remotes/test_outputs.py",
         "has a run on another machine",
     ),
     **dict.fromkeys(
@@ -121,7 +121,7 @@ ELSEWHERE: Final = {
             *(f"hpcdist {verb} far-1" for verb in ("wait", "logs", "outputs")),
             "hpcdist outputs far-1 --get 'model*'",
         ),
-        ("tests/remotes/test_tutorial.py", "has another machine"),
+        ("tests/runs/remotes/test_tutorial.py", "has another machine"),
     ),
     "hpcdist rehearse EXP": ("tests/cli/test_rehearse.py", "waits for a job that trains"),
     "hpcdist rehearse exp.yml --nodes 2 --minutes 15": (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remotes.server import Laptop, events, trust
+from tests.runs.remotes.server import Laptop, events, trust
 
 pytestmark = pytest.mark.real
 
@@ -281,7 +281,7 @@ def test_a_slow_link_takes_longer_and_no_more(here: Laptop) -> None:
     """A relay stands in for `tc netem`, whose module the kernel may lack: 200 ms there and back, 5 % lost."""
     proxy = here.folder / "proxy"
     proxy.rename(here.folder / "fast")
-    proxy.write_text(f"#!/bin/sh\nexec {sys.executable} -m tests.remotes.slow {here.folder}/fast\n")
+    proxy.write_text(f"#!/bin/sh\nexec {sys.executable} -m tests.runs.remotes.slow {here.folder}/fast\n")
     proxy.chmod(0o755)
     here.write("hello", "echo done")
     assert "done" in here.hpcdist("submit", "hello.yml", "--on", "box", "--follow").stdout

@@ -15,8 +15,8 @@ from hpcdist.runs.remotes.fetching import Version
 from hpcdist.runs.rundir import Phase, Run
 from hpcdist.runs.services import Services, Unanswered
 from hpcdist.testing import FakeShell
-from tests.remotes import far
-from tests.remotes.far import At
+from tests.runs.remotes import far
+from tests.runs.remotes.far import At
 from tests.wording import Wording
 
 LONG = "9" * 5000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remotes.server import Laptop, laptop
+from tests.runs.remotes.server import Laptop, laptop
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
 
 _SSHD: Final = """\
 HostKey {folder}/host

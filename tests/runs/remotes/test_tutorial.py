@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.docs.pages import DOCS, block, blocks, typed
-from tests.remotes.server import Laptop
+from tests.runs.remotes.server import Laptop
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.remotes.queue import Queue
-from tests.remotes.server import Laptop
-from tests.remotes.test_from_python import python
+from tests.runs.remotes.queue import Queue
+from tests.runs.remotes.server import Laptop
+from tests.runs.remotes.test_from_python import python
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

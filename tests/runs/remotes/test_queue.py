@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.remotes.queue import Queue
-from tests.remotes.server import Laptop
+from tests.runs.remotes.queue import Queue
+from tests.runs.remotes.server import Laptop
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

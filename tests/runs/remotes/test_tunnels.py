@@ -22,7 +22,7 @@ from hpcdist.runs.remotes import tunnels
 from hpcdist.runs.remotes.connection import Connection
 from hpcdist.runs.remotes.tunnels import Tunnel, Way
 from hpcdist.runs.rundir import Phase, Record, Run
-from tests.remotes.server import Laptop
+from tests.runs.remotes.server import Laptop
 from tests.slurm.process import until
 
 FOUND: Final = Address(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.remotes.server import Laptop, events
-from tests.remotes.test_from_python import python
+from tests.runs.remotes.server import Laptop, events
+from tests.runs.remotes.test_from_python import python
 
 pytestmark = pytest.mark.real
 

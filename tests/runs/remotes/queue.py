@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.remotes.server import Laptop
+from tests.runs.remotes.server import Laptop
 
 _PROGRAMS: Final = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.remotes.server import Laptop
-from tests.remotes.test_from_python import python
+from tests.runs.remotes.server import Laptop
+from tests.runs.remotes.test_from_python import python
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

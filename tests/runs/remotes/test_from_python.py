@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.remotes.server import Laptop, events
+from tests.runs.remotes.server import Laptop, events
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
 

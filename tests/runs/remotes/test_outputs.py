@@ -14,7 +14,7 @@ from hpcdist.runs.address import Address
 from hpcdist.runs.remotes import fetching
 from hpcdist.runs.remotes.fetching import Version
 from hpcdist.runs.remotes.program import PART
-from tests.remotes.server import Laptop
+from tests.runs.remotes.server import Laptop
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remotes.server import Laptop
+from tests.runs.remotes.server import Laptop
 from tests.slurm.process import until
 
 pytestmark = [pytest.mark.real, pytest.mark.extended]
